@@ -23,14 +23,16 @@ def register_task(task: type[Task]) -> type[Task]:
     """Registers a task defined outside this package; usable as a decorator.
 
     Raises:
-        InputError: the name or the example class already belongs to another task.
+        InputError: another task has the same name or example class.
     """
     for other in all_tasks():
         is_named = task.name is not None and task.name == other.name
         if is_named and task.model_classes != other.model_classes:
             raise InputError(f"a task named {task.name!r} is already registered.")
         if task.example_class is not None and task.example_class is other.example_class:
-            raise InputError(f"{task.example_class.__name__} already belongs to {other.__name__}.")
+            raise InputError(
+                f"{task.example_class.__name__} is already registered for {other.__name__}."
+            )
     _registered.append(task)
     return task
 
@@ -50,7 +52,7 @@ def _built_in():
 
 
 def task_named(name: str | None) -> type[Task]:
-    """Returns the task with this `--task` name; the name None means the task for text tables."""
+    """Returns the task with this `--task` name; None returns the task for text tables."""
     for task in all_tasks():
         if task.name == name and task.example_class is not None:
             return task
@@ -59,7 +61,7 @@ def task_named(name: str | None) -> type[Task]:
 
 
 def task_of_model(model: TaskModel) -> type[Task]:
-    """Returns the task that a model belongs to."""
+    """Returns the task of a model."""
     for model_class in type(model).__mro__:
         for task in all_tasks():
             if model_class in task.model_classes:
@@ -97,8 +99,8 @@ def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dic
     task = task_of_examples(examples)
     if not isinstance(model, task.model_classes):
         raise InputError(
-            f"{examples.source} was read for a {task.model_classes[0].__name__}, but the model "
-            f"is a {type(model).__name__}. Read the file for the task of this model."
+            f"{examples.source} contains examples for a {task.model_classes[0].__name__}, but the "
+            f"model is a {type(model).__name__}. Read the file for the task of this model."
         )
     return task.score(model, examples, directory)
 
@@ -106,7 +108,7 @@ def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dic
 def score_more(
     model: TaskModel, more: dict[str, Any], directory: Path | None = None
 ) -> dict[str, float]:
-    """Scores a model on more example sets; prefixes score names with the set's name."""
+    """Scores a model on several sets of examples; score names start with the name of the set."""
     scores: dict[str, float] = {}
     for name, examples in more.items():
         folder = None if directory is None else directory / name
@@ -120,7 +122,7 @@ def score_more(
 def model_class_of(
     directory: str | Path, base: str | Path | None = None, kind: type[TaskModel] = TaskModel
 ) -> type[TaskModel]:
-    """Returns the task model class that the `config.json` of a model directory names.
+    """Returns the task model class of a model directory, from its `config.json`.
 
     Raises:
         InputError: the class is not a subclass of `kind`.

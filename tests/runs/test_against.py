@@ -53,14 +53,14 @@ def test_a_drop_beyond_the_limit_exits_with_1(folder, capsys):
     assert evaluate(folder, "other", "good", "--max-drop=0.01") == 1
     out, err = capsys.readouterr()
     assert "accuracy dropped by more than 0.01" in err
-    assert "change for the better -0." in out
+    assert "improvement -0." in out
     assert evaluate(folder, "other", "good", "--max-drop=1") == 0
 
 
 def test_what_cannot_be_compared(folder, capsys):
     classifier(labels=["negative", "positive", "new"]).save_pretrained(folder / "three")
     assert evaluate(folder, "good", "three") == 2
-    assert "the models have other labels" in capsys.readouterr().err
+    assert "the models have different labels" in capsys.readouterr().err
     assert main(["evaluate", f"--model={folder}/good", "--max-drop=0.1"]) == 2
     assert "needs --against OLD" in capsys.readouterr().err
 

@@ -165,10 +165,16 @@ def test_labels_are_matched_by_name(base):
         (Examples(["a"], None, source="d.csv"), "d.csv has no labeled texts"),
         (
             TaggedExamples([["a"]], [["O"]], ["O"], source="d.txt"),
-            "d.txt was read for a TokenClassifier, but the model is a TextClassifier",
+            "d.txt contains examples for a TokenClassifier, but the model is a TextClassifier",
         ),
-        (SimilarityExamples([("a", "b")], [1.0], source="d.csv"), "was read for a TextEmbedder"),
-        (ChoiceExamples([("a", ["b", "c"])], [0], source="d.tsv"), "was read for a MultipleCho"),
+        (
+            SimilarityExamples([("a", "b")], [1.0], source="d.csv"),
+            "contains examples for a TextEmbedder",
+        ),
+        (
+            ChoiceExamples([("a", ["b", "c"])], [0], source="d.tsv"),
+            "contains examples for a MultipleCho",
+        ),
     ],
 )
 def test_rejects_examples_of_another_task_or_labels(data, message):

@@ -121,5 +121,5 @@ def test_description_is_enough_for_a_task(praise, tmp_path, capsys):
 def test_rejects_duplicate_names_and_example_classes(praise):
     with pytest.raises(InputError, match="'praise' is already registered"):
         registry.register_task(type("Other", (Task,), {"name": "praise"}))
-    with pytest.raises(InputError, match="ToyExamples already belongs to Praise"):
+    with pytest.raises(InputError, match="ToyExamples is already registered for Praise"):
         registry.register_task(type("Other", (Task,), {"example_class": ToyExamples}))

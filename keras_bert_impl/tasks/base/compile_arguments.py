@@ -93,7 +93,7 @@ def _named(module, name, what):
 
 
 def parts(function: Callable) -> tuple[Callable, dict]:
-    """Splits a `functools.partial` into (function, settings); other functions have no settings."""
+    """Splits a `functools.partial` into (function, keyword arguments)."""
     if isinstance(function, functools.partial) and not function.args:
         return function.func, function.keywords
     return function, {}
@@ -110,37 +110,37 @@ def _class_of(module, function):
 
 
 def valid_name(name: str) -> str:
-    """Removes characters that TensorFlow does not accept in names, as in `<lambda>`."""
+    """Removes characters that TensorFlow does not accept in names, such as `<` in `<lambda>`."""
     return re.sub(r"[^A-Za-z0-9_.-]", "", name) or "loss"
 
 
 def snake_case(name: str) -> str:
-    """Converts the name of a class, such as `"BinaryIoU"`, to the name of its function."""
+    """Converts a class name such as `"BinaryIoU"` to snake case."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-# === The other arguments ===
+# === Other arguments of `compile` ===
 
 _Int64 = Annotated[int, Range(least=-(2**63), most=2**63 - 1)]
 
 
 def check_backend() -> None:
-    """Raises `InputError` if tasks do not support the Keras backend or its number of processes."""
+    """Raises `InputError` if the Keras backend or its number of hosts is not supported."""
     backend = keras.backend.backend()
     if backend not in ("tensorflow", "jax"):
         raise InputError(
-            "tasks need the TensorFlow or the JAX backend of Keras: set KERAS_BACKEND=tensorflow "
-            "or KERAS_BACKEND=jax."
+            "task models require the TensorFlow or JAX backend of Keras: set "
+            "KERAS_BACKEND=tensorflow or KERAS_BACKEND=jax."
         )
     if backend == "jax" and num_hosts() > 1:
         raise InputError(
-            "tasks train on one host only on the JAX backend. For several hosts, set "
+            "the JAX backend supports fine-tuning on one host only. For several hosts, set "
             "KERAS_BACKEND=tensorflow; pre-training supports several hosts on both backends."
         )
 
 
 def check_arguments(optimizer: Any, learning_rate: Any, seed: Any, others: dict[str, Any]) -> None:
-    """Checks arguments of `RawTextTrainer.compile`; `others` are its keyword arguments."""
+    """Checks the arguments of `RawTextTrainer.compile`; `others` contains its `**kwargs`."""
     if optimizer is not None and learning_rate is not None:
         raise InputError("pass either an optimizer or the learning_rate of the default optimizer.")
     if isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule):
@@ -161,7 +161,7 @@ def check_arguments(optimizer: Any, learning_rate: Any, seed: Any, others: dict[
 
 def _check_optimizer(optimizer):
     try:
-        if isinstance(optimizer, type):  # Keras 3.16 creates one with its default learning rate
+        if isinstance(optimizer, type):  # Keras 3.16 would accept it
             raise TypeError("a class")
         keras.optimizers.get(optimizer)
     except (TypeError, ValueError) as error:
@@ -178,7 +178,7 @@ def _check_optimizer(optimizer):
 
 
 def about_keras_2(value: Any) -> str:
-    """Returns advice for an object of Keras 2; an empty string for other objects."""
+    """Returns advice if `value` is a Keras 2 object, else an empty string."""
     kinds = [kind.__module__.partition(".")[0] for kind in type(value).__mro__]
     if "tf_keras" not in kinds:
         return ""

@@ -1,4 +1,4 @@
-"""`Task`: base class of the task descriptions that runs, commands and model files use."""
+"""`Task`: base class of tasks, used by training runs and the command line."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +11,11 @@ from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
 
-LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with one vector per text
+LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # of tasks with one vector per text
 
 
 class Task:
-    """Description of one kind of task; create an instance for each run.
+    """Base class of tasks such as text classification; create an instance for each run.
 
     `tasks.registry` finds the subclasses listed in `TASKS` of `tasks/<folder>/task.py`. Register
     other tasks with `tasks.registry.register_task`.
@@ -36,7 +36,7 @@ class Task:
         decision_settings: names of the model settings that `finish` selects.
         losses: allowed values of the setting `loss`.
         needs_labels: whether examples without labels are rejected.
-        metrics: scores that models can be compared by; the first one is the default.
+        metrics: names of the scores for comparing models; the first one is the default.
         highest_score: highest value of the first score; 100 for percentages.
         report: name of the module whose `sections(subject)` adds the task's sections to
             `report.html`.
@@ -80,12 +80,12 @@ class Task:
 
     @staticmethod
     def examples_of(texts: list, labels: list, source: str) -> Any:
-        """Converts texts and labels in memory to examples; None if the task does not match."""
+        """Converts texts and labels in memory to examples; None if they are for another task."""
         return None
 
     @staticmethod
     def with_named_classes(*sets: Any) -> tuple:
-        """Uses class numbers as class names if the first set, the training set, has no names."""
+        """Uses class numbers as class names if the training set, `sets[0]`, has no names."""
         return sets
 
     def inputs(self, examples: Any) -> tuple:
@@ -121,20 +121,20 @@ class Task:
         return self.score(model, dev, directory)
 
     def score_names(self, dev: Any) -> list[str]:
-        """Returns the names of scores that models can be compared by on these examples."""
+        """Returns the names of the scores that can be computed on these examples."""
         return list(self.metrics)
 
     def default_metric(self, train: Any) -> str | None:
-        """Returns the score that suits the training examples; None means the first score."""
+        """Returns the default score for these training examples; None for the first score."""
         return None
 
     @staticmethod
     def with_metric(examples: Any, metric: str | None) -> LabeledExamples:
-        """Returns the examples, changed such that `score` also computes `metric` on them."""
+        """Returns a copy of the examples for which `score` also computes `metric`."""
         return examples
 
     def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:
-        """Compares the predictions that `finish` wrote with baselines; None if there are none.
+        """Compares the predictions that `finish` wrote with baselines; None if the task has none.
 
         Args:
             train, dev: labeled examples.
@@ -144,7 +144,7 @@ class Task:
 
     @staticmethod
     def outcome(model: Any, examples: Any, like: Any) -> Outcome:
-        """Predicts labeled examples, with labels in the order of the model `like`."""
+        """Predicts labeled examples; classes are in the order of the model `like`."""
         raise InputError("only models of labeled texts can be compared with another model.")
 
     @staticmethod

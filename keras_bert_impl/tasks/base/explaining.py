@@ -11,7 +11,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.data.examples import segments_of
 from keras_bert_impl.tasks.inputs.words import Words
 
-TargetScore = Callable[[Any], Any]  # from an output of the network to float32 [batch]
+TargetScore = Callable[[Any], Any]  # network output -> float32 [batch]
 
 
 class Explained:
@@ -41,7 +41,7 @@ class Explained:
         return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
 
     def _facts(self):
-        """Returns a dict of what distinguishes the model from others of its class."""
+        """Returns the model properties to show in notebooks."""
         config, labels = self.config, getattr(self, "labels", None) or []
         facts = {
             "encoder": f"{config.num_layers} layers of {config.hidden_dim}",
@@ -74,7 +74,7 @@ class Explained:
 
     @staticmethod
     def rows_of(text: Any) -> list[tuple[str, ...]]:
-        """Returns the segments of each row of a text; for choices, only the longest row."""
+        """Returns the segments of each row of a text; for multiple choice, only the longest row."""
         return [segments_of(text)]
 
     def segments_of_rows(self, example: Any) -> list[tuple]:

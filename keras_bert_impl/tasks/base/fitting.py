@@ -146,7 +146,7 @@ def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.C
 
 
 def check_frozen_layers(model: Any) -> None:
-    """Raises if `trainable` changed after compiling, since training would ignore the change."""
+    """Raises if `trainable` changed after compiling; training would ignore the change."""
     if not model.trainable_weights:
         warnings.warn("The model does not have any trainable weights.", stacklevel=4)
     if model.uses_default_optimizer:
@@ -174,7 +174,7 @@ def _restart_schedule(model, steps, epochs):
 
 
 class _DataPosition(keras.callbacks.Callback):
-    """Sets the first batch of each epoch's dataset."""
+    """Callback that sets the first batch of each epoch."""
 
     steps_per_epoch = 0
 
@@ -194,7 +194,7 @@ class _DataPosition(keras.callbacks.Callback):
 
 
 def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: Any) -> Any:
-    """Implements `RawTextTrainer.predict`, with arguments that are already checked."""
+    """Implements `RawTextTrainer.predict`; the arguments must be valid."""
     if user_data.gives_batches(x):
         batches = user_data.text_batches(x, steps, getattr(model, "labels", ()))
         return joined(predict(model, texts, batch_size, None, **kwargs) for texts in batches)
@@ -230,8 +230,8 @@ def _predict_block(model, batch_size, texts, **kwargs):
 
 
 def _scores_of_nothing(model):
-    """Returns the scores for an empty list of texts: arrays with 0 rows."""
-    # Not every layer accepts a batch of 0 rows.
+    """Returns the scores of an empty list of texts: arrays with 0 rows."""
+    # Some layers do not accept a batch of 0 rows.
     one = {
         name: tf.zeros([1, *(size or 2 for size in symbol.shape[1:])], symbol.dtype)
         for name, symbol in model.input.items()
@@ -288,7 +288,7 @@ def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
 
 
 def trace_for_any_shape(model: Any, batch: tuple) -> None:
-    """Traces the prediction function once for all shapes; Keras would trace it twice."""
+    """Traces the prediction function for any shape; Keras would first trace a fixed shape."""
     is_traced = model.predict_function is not None
     several = model.steps_per_execution > 1 or model.distribute_strategy.num_replicas_in_sync > 1
     if is_traced or several or model.run_eagerly or not takes_any_shape(model):

@@ -17,14 +17,14 @@ _LOG = logging.getLogger(__name__)
 
 
 def kept_settings(config: Document, model_class: type, names: Iterable[str]) -> dict[str, Any]:
-    """Reads the arguments that a saved task model has in its directory."""
+    """Reads constructor arguments of a task model from `config.json`."""
     own = config.mapping(OWN_SETTINGS)
     kinds = _annotations(model_class)
     return {name: own.setting(name, kinds.get(name, Any), None) for name in names if name in own}
 
 
 def _annotations(model_class):
-    """Returns the annotations of the constructor's arguments, including its base classes'."""
+    """Returns the annotations of all constructor arguments of a class and its base classes."""
     found: dict[str, Any] = {}
     for kind in reversed(model_class.__mro__):
         if "__init__" in vars(kind):
@@ -44,7 +44,7 @@ def argument_of(model_class: type, name: str) -> tuple[Any, Any] | None:
 
 
 def checked_length(length: int, limit: int) -> int:
-    """Returns `max_length`; raises `InputError` if it is not possible with `limit` positions."""
+    """Returns `max_length`; raises `InputError` if it is below 3 or above `limit`."""
     if not 3 <= check("max_length", length, int) <= limit:
         raise InputError(
             f"max_length must be from 3 to {limit}, the number of positions of the encoder. "
@@ -56,7 +56,7 @@ def checked_length(length: int, limit: int) -> int:
 def within_positions(
     kept: dict[str, Any], config: EncoderConfig, name: str | Path
 ) -> dict[str, Any]:
-    """Limits `max_length` in these arguments to the encoder's number of positions."""
+    """Limits `max_length` in `kept` to the encoder's number of positions."""
     length = kept.get("max_length")
     if length is None or length <= config.max_length:
         return kept

@@ -3,7 +3,7 @@
 Each loss or metric receives the predictions it expects (probabilities, or logits with
 `from_logits=True`) and the labels it expects (class indices or one-hot rows).
 
-Shape legend: ... = batch, followed by a second dimension for words or spans.
+Shape legend: ... = batch, with a second dimension for words or spans.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from keras_bert_impl.tasks.base.compile_arguments import (
 from keras_bert_impl.tasks.data.labels import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.scores.counting import SCORES, Accuracy, ScoreMetric, defined_weights
 
-_NUMBERS = {  # expect class indices as labels
+_NUMBERS = {  # labels are class indices
     "sparse_categorical_crossentropy",
     "sparse_categorical_accuracy",
     "sparse_top_k_categorical_accuracy",
@@ -38,8 +38,8 @@ _SOFTMAX_LOSSES = {
     "categorical_focal_crossentropy",
 }
 _SIGMOID_LOSSES = {"binary_crossentropy", "binary_focal_crossentropy"}
-_MARGINS = {"hinge", "squared_hinge", "categorical_hinge"}  # for unbounded scores
-# Compare entries one by one, without classes.
+_MARGINS = {"hinge", "squared_hinge", "categorical_hinge"}  # predictions are logits
+# Losses and metrics of single entries, without classes.
 _BINARY = _SIGMOID_LOSSES | set(
     "hinge squared_hinge auc binary_accuracy binary_io_u precision precision_at_recall recall "
     "recall_at_precision sensitivity_at_specificity specificity_at_sensitivity "
@@ -56,8 +56,8 @@ _OVER_CLASSES = _BINARY | set(
     "mean_squared_logarithmic_error root_mean_squared_error huber log_cosh log_cosh_error poisson "
     "pearson_correlation concordance_correlation r2_score".split()
 )
-_BASES = {"loss", "metric", "mean", "sum", "mean_metric_wrapper"}  # for user-defined classes
-_OTHER_DATA = {"circle", "ctc"}  # for embeddings and for sequences
+_BASES = {"loss", "metric", "mean", "sum", "mean_metric_wrapper"}  # of user-defined classes
+_OTHER_DATA = {"circle", "ctc"}  # for embeddings or sequences
 _CLASSES = _ONE_CLASS | _BINARY | {"accuracy", "f1_score", "f_beta_score"}
 _REFUSED = {
     SINGLE: _OTHER_DATA,
@@ -78,7 +78,7 @@ class Outputs:
     Attributes:
         problem_type: one of `PROBLEM_TYPES`.
         num_classes: size of the last dimension; None if it differs between batches.
-        is_reversed: whether the first of two logits stands for the user's label 1.
+        is_reversed: whether the first of two logits belongs to the user's label 1.
     """
 
     problem_type: str = SINGLE
@@ -198,9 +198,9 @@ class TaskMetric(keras.metrics.Metric):
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         if len(y_pred.shape) > len(y_true.shape) > 1:
-            y_true = ops.maximum(y_true, 0)  # tokens without a label: negative, weight 0
+            y_true = ops.maximum(y_true, 0)  # negative labels have weight 0
         y_true, predictions = self._view(y_true, y_pred)
-        if self._compares_outputs:  # NaN would count as the first class, or as below 0.5
+        if self._compares_outputs:  # NaN would be predicted as class 0
             sample_weight = defined_weights(y_pred, sample_weight)
         if len(y_pred.shape) > 2:
             y_true, predictions, sample_weight = _flat(y_true, predictions, sample_weight, y_pred)
@@ -248,7 +248,7 @@ def _view(given, name, outputs):
         return _View(outputs, "numbers", predictions)
     by_class = ("class_id", "multi_label", "top_k")
     chosen = [getattr(given, key, None) for key in by_class]
-    names_class = any(value is not None and value is not False for value in chosen)  # 0 is a class
+    names_class = any(value is not None and value is not False for value in chosen)  # 0 is valid
     if outputs.is_binary and name in _BINARY and not names_class:
         return _View(outputs, "positive", "positive_logit" if takes_logits else "positive")
     return _View(outputs, "given" if name is None else "one_hot", predictions)

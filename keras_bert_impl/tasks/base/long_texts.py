@@ -18,7 +18,7 @@ from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import GroupedTexts, merged
 
-# The ways that support each field.
+# Values of `way` that support each field.
 _WAYS = {"head_tokens": ("head_tail",), "doc_stride": OF_WINDOWS, "max_windows": OF_WINDOWS}
 _ATTENTION_TENSORS = optional(
     dense("pool_windows/dense", "window_attention.dense")
@@ -29,32 +29,33 @@ _ATTENTION_TENSORS = optional(
 @known_fields("LongTexts")
 @dataclasses.dataclass(frozen=True)
 class LongTexts:
-    """How a task model handles texts of more than `max_length` tokens.
+    """Configures how a task model handles texts of more than `max_length` tokens.
 
     `way` is one of
 
     - `"truncate"`: only the first tokens are used;
     - `"head_tail"`: the first and last tokens are used;
     - `"mean"`, `"max"`, `"attention"`: texts are split into windows that start `doc_stride` tokens
-      apart. The vector of a text is the mean of its windows' vectors, their elementwise maximum,
-      or a mean with learned weights. All windows of a text belong to one example, features have
-      one more dimension, `[..., windows, length]`, and each example has one loss. For texts of one
-      window, the model is the same as with `"truncate"`. `transformers` loads the saved model
-      without the pooling, as a model of single windows.
+      apart. The vector of a text is the mean of its windows' vectors, their elementwise maximum, or
+      a mean with learned weights. The windows of a text are one example with one loss. Features
+      have the shape `[..., windows, length]`. For texts of one window, the model is the same as
+      with `"truncate"`. `transformers` loads a saved model as a model of single windows, without
+      pooling over windows.
 
-    For a pair, `"head_tail"` and windows apply to one of the texts, and the other text is truncated
-    to half of `max_length`.
+    For a pair, `"head_tail"` and windows apply to one text. The other text is truncated to half of
+    `max_length`.
 
     Args:
         way: see above.
-        head_tokens: for `"head_tail"`: number of tokens kept from the start of a long text; the
-            rest are from its end. Default: a quarter, 128 of 510.
-        doc_stride: for windows, in tokens. Default: half of `max_length`.
+        head_tokens: for `"head_tail"`: number of tokens to keep from the start of a long text; the
+            rest are from its end. Default: a quarter of the tokens, such as 128 of 510.
+        doc_stride: for windows: tokens between the starts of consecutive windows. Default: half of
+            `max_length`.
         max_windows: maximum number of windows per text, which limits memory; the rest of the text
-            is left out. Default 8.
+            is ignored. Default 8.
 
     Raises:
-        InputError: the way is unknown, or a field is not supported by the way.
+        InputError: the way is unknown or does not support a field.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
 
@@ -130,7 +131,7 @@ class LongTexts:
 
     def _windows(self, model):
         widths, most = model.widths(), self.max_windows or 8
-        # Numbers of windows that batches are padded to, like `widths` for tokens.
+        # Batches are padded to these numbers of windows; `widths` are the sequence lengths.
         counts = [*range(1, most + 1)]
         if len(widths) == 1:
             counts = [most]

@@ -1,9 +1,9 @@
-"""Settings of several tasks and their allowed values; does not import TensorFlow.
+"""Settings of several tasks and their allowed values. Does not import TensorFlow.
 
-The `__init__` module of a task's folder declares `TASK_NAME`, the value of `--task` (None for the
-default task); `SETTINGS`, the dataclass of its task-specific settings; `READER_OPTIONS`, the fields
-of `ExampleSource` that its reader takes; `read`, the reader; and for `--help`, `READS`, its input
-files, with an optional `READER_NOTE`.
+The `__init__` module of a task's folder declares `TASK_NAME` (the value of `--task`; None for the
+default task), `SETTINGS` (the dataclass of task-specific settings), `read` (the reader) and
+`READER_OPTIONS` (the fields of `ExampleSource` that the reader takes). For `--help` it declares
+`READS`, a description of the input files, and optionally `READER_NOTE`.
 """
 
 import dataclasses
@@ -14,14 +14,14 @@ from keras_bert_impl.tuning.settings import TuningSettings
 
 TABLE_OPTIONS = {"text", "pair", "label", "id", "groups", "dates", "delimiter", "no_header"}
 
-# How texts longer than `max_length` are handled; `OF_WINDOWS` split them into windows.
+# Values of `LongTexts.way`; `OF_WINDOWS` are the values that split texts into windows.
 OF_WINDOWS = ("mean", "max", "attention")
 LONG_TEXTS = ("truncate", "head_tail", *OF_WINDOWS)
 
 
 @dataclasses.dataclass(frozen=True)
 class WindowSettings(TuningSettings):
-    """Settings of windows.
+    """Settings of tasks that split texts into windows.
 
     Args:
         doc_stride: For windows: tokens between the starts of consecutive windows. Default: 128 for
@@ -33,11 +33,11 @@ class WindowSettings(TuningSettings):
 
 @dataclasses.dataclass(frozen=True)
 class LongTextSettings(WindowSettings):
-    """Settings of long texts, pairs and prompts.
+    """Settings for long texts, text pairs and multiple-choice prompts.
 
     Args:
-        long_texts: How to handle texts, pairs and prompts of choices longer than `max_length`. See
-            `LongTexts`. Default: `"truncate"`.
+        long_texts: How to handle texts, pairs and multiple-choice prompts longer than `max_length`.
+            See `LongTexts`. Default: `"truncate"`.
         max_windows: Maximum number of windows of a text longer than `max_length`. Default: 8.
     """
 
@@ -47,7 +47,7 @@ class LongTextSettings(WindowSettings):
 
 @dataclasses.dataclass(frozen=True)
 class VectorSettings(LongTextSettings):
-    """Settings of pooling.
+    """Pooling settings.
 
     Args:
         pooling: How token vectors are pooled into a text vector. For similarity: see `TextEmbedder`. For

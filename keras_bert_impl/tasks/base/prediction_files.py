@@ -22,11 +22,11 @@ def write_predictions_table(
 ) -> None:
     """Writes a `.tsv` file of predictions.
 
-    Each row begins with the index of its example, from 0, and ends with `LabeledExamples.described`:
-    the true label, the line of the file, the id and the text.
+    The first column is the index of the example, from 0. The last columns are
+    `LabeledExamples.described`: the true label, the line of the file, the id and the text.
 
     Args:
-        indices: index of the example of each row, if examples have several rows.
+        indices: example index of each row; required if examples have several rows.
     """
     described = {} if examples is None else examples.described()
     numbers = itertools.count() if indices is None else indices
@@ -45,10 +45,10 @@ def _write_table(path, headings, rows):
 
 
 def join_predictions(path: Path, parts: Iterable[tuple[Path, Sequence[int] | np.ndarray]]) -> None:
-    """Joins files of predictions for different examples, which have the same columns.
+    """Joins files of predictions with the same columns and different examples.
 
     Args:
-        parts: each file, with the new indices of its examples.
+        parts: (file, new indices of its examples) tuples.
     """
     found = []
     for part, numbers in parts:
@@ -65,13 +65,13 @@ def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
     """
     headings, *rows = _read_table(path)
     end = len(headings)
-    if TRUE_LABEL in headings:  # the last one, because a class may have any name
+    if TRUE_LABEL in headings:  # use the last one: a class may have the same name
         end -= headings[::-1].index(TRUE_LABEL) + 1
     return headings[1:end], [row[1:end] for row in rows]
 
 
 def read_column(path: Path, name: str) -> list[tuple[int, str]]:
-    """Returns (index of the example, cell) of one column; see `read_predictions_table`."""
+    """Returns (index of the example, cell) of each row; see `read_predictions_table`."""
     headings, *rows = _read_table(path)
     if name not in headings:
         raise InputError(f"{path} has no column {name!r}.")
@@ -80,7 +80,7 @@ def read_column(path: Path, name: str) -> list[tuple[int, str]]:
 
 
 def _read_table(path):
-    """Returns the lists of cells of a file, headings first."""
+    """Returns the rows of a file as lists of cells; the first one contains the headings."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             lines = list(csv.reader(file, delimiter="\t"))
@@ -97,8 +97,8 @@ def _read_table(path):
 
 
 def write_cells(file: TextIO, cells: Sequence[Any], delimiter: str = ",") -> None:
-    """Writes a line of a CSV file, with quotes where needed."""
-    # Python 3.12 and earlier do not quote "\r" and cannot read the file.
+    """Writes a row of a CSV file; cells are quoted if necessary."""
+    # Python 3.12 and earlier do not quote "\r", so they could not read the file.
     has_return = any("\r" in cell for cell in cells if isinstance(cell, str))
     csv.writer(
         file,
@@ -109,5 +109,5 @@ def write_cells(file: TextIO, cells: Sequence[Any], delimiter: str = ",") -> Non
 
 
 def cells(values: Iterable[float]) -> list[str]:
-    """Formats float32 values with the nine significant digits that identify them."""
+    """Formats float32 values with nine significant digits, which preserve the exact value."""
     return [f"{value:.9g}" for value in values]

@@ -36,17 +36,17 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
     The network takes `FEATURES`, int32 `[batch, length]`. `fit`, `evaluate` and `predict` take
 
-    - texts: a list, array or column of str, of (first, second) tuples for pairs of segments, or a
-      tuple of two such lists, the first and the second segments; labels are a separate argument;
+    - texts: a list, array or column of str; labels are a separate argument;
+    - text pairs: a list of (first, second) tuples, or a tuple of two lists;
     - a table with one column of texts, or two columns for pairs; see `user_input.from_columns`;
     - a dict of features as numpy arrays or tensors;
     - a generator or `keras.utils.PyDataset` of batches `(x, labels)` or
-      `(x, labels, sample_weight)`, where x is one of these; a generator needs `steps_per_epoch`;
-    - a `tf.data.Dataset` of such batches, where x is a string tensor `[batch]`, a tuple of two, or
-      a dict of features.
+      `(x, labels, sample_weight)`, where x is one of these; a generator requires `steps_per_epoch`;
+    - a `tf.data.Dataset` of such batches, where x is a string tensor `[batch]`, a tuple of two
+      string tensors, or a dict of features.
 
-    Texts are truncated to `max_length` tokens, the longer segment first, unless `LongTexts` is set,
-    and tokenized once. Random choices depend only on `(seed, epoch)`.
+    Texts are tokenized once and, unless `LongTexts` is set, truncated to `max_length` tokens,
+    starting with the longer segment. Random choices depend only on `(seed, epoch)`.
 
     Subclasses have the attributes `tokenizer` and `max_length`. They define the labels
     (`label_codec`) and the objective (`outputs_are`, `default_loss`, `default_metrics`,
@@ -55,13 +55,13 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
     has_several_rows = False  # whether a text may become several rows
     needs_labels = True  # whether the loss uses labels
-    draws_labels = False  # whether `completed` makes labels
+    draws_labels = False  # whether `completed` creates the labels
     has_token_labels = False  # whether each token has a label
-    text_rank = 1  # rank of string tensors in a dataset: [batch]
-    text_columns: tuple[str, ...] = ()  # table columns known by name, see `user_input.from_columns`
+    text_rank = 1  # rank of the string tensors in a dataset; 1 is [batch]
+    text_columns: tuple[str, ...] = ()  # see `user_input.from_columns`
     most_columns = 2
     long_texts = LongTexts()
-    long_part = "second"  # which text of a pair may be long
+    long_part = "second"  # text of a pair that `LongTexts` applies to
     block_texts: int | None = None  # block size of `predict`; None for the default of `blocks`
     block_characters: int | None = None
     outputs_function: Callable | None = None  # the compiled `fitting.outputs_of_batch`
@@ -97,7 +97,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return [TaskMetric("binary_accuracy" if is_multi else "accuracy", self.outputs_are)]
 
     def named_metrics(self) -> dict[str, Callable[[], Any]]:
-        """Returns {name that `compile` accepts: function that creates the metric}."""
+        """Returns {metric name in `compile`: function that creates the metric}."""
         return {}
 
     # === Tokenization ===
@@ -193,11 +193,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     ) -> None:
         """Configures training as in Keras, with the task's defaults; `fit` calls it if needed.
 
-        The network returns logits. A Keras loss or metric, by name or as an object, receives the
-        probabilities that `predict` returns, or the logits if it has `from_logits=True`. Labels are
-        converted to the class indices or one-hot rows that it expects. A user-defined function or
-        class receives the labels and the probabilities. For two classes, metrics such as `AUC`,
-        `Precision` and `Recall` count the second one as positive, as scikit-learn does.
+        The network returns logits. A Keras loss or metric, given by name or as an object, receives
+        the probabilities that `predict` returns, or the logits if `from_logits=True`. It receives
+        labels as class indices or one-hot rows, as required. A user-defined function or class
+        receives the labels and the probabilities. For two classes, metrics such as `AUC`,
+        `Precision` and `Recall` use the second class as the positive class, as in scikit-learn.
 
         Args:
             optimizer: default: AdamW with 10% warm-up, linear decay to 0 and gradient clipping to a
@@ -281,7 +281,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         self._check_objective()
         steps = steps_per_epoch, validation_steps, validation_batch_size, validation_freq
         sizes = FitSizes(batch_size, epochs, initial_epoch, validation_split, *steps)
-        self._initial_epoch = None  # BackupAndRestore leaves it set after fit
+        self._initial_epoch = None  # `BackupAndRestore` does not reset it
         arguments = fit_arguments(
             self, x, y, sample_weight, class_weight, validation_data, shuffle, callbacks, sizes
         )
@@ -305,7 +305,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
             steps: number of batches to evaluate, from the first. Default: all.
         """
         self.compile_if_needed()
-        if not kwargs.get("_use_cached_eval_dataset"):  # set by Keras inside `fit`
+        if not kwargs.get("_use_cached_eval_dataset"):  # Keras sets it inside `fit`
             batch_size, steps = user_data.checked_sizes(batch_size, steps)
             user_data.check_ends(x, steps, "steps")
             x = user_data.read(self, x, y, sample_weight)
@@ -360,7 +360,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """Runs one training step on one batch, as in Keras; requires an explicit optimizer."""
         if self.uses_default_optimizer:
             raise InputError(
-                "the default learning rate depends on the number of steps, which is unknown here: "
+                "the default learning rate depends on the number of steps, which is unknown: "
                 "call compile(optimizer=AdamW(3e-5)) first."
             )
         self._check_objective()
@@ -383,7 +383,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return self.predict(x, verbose=0)
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Computes the logits of features, or of texts in the forms that `predict` takes."""
+        """Computes the logits of features or texts; accepts the same texts as `predict`."""
         if isinstance(inputs, dict):
             inputs = user_data.completed_features(self, inputs)
         elif are_symbolic_texts(self, inputs):

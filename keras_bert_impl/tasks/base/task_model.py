@@ -52,7 +52,7 @@ from keras_bert_impl.tasks.inputs.words import common_words
 from keras_bert_impl.tokenizers import Tokenizer
 
 _log = logging.getLogger(__name__)
-MODEL_CLASS = "model_class"  # key of the class among this package's settings in `config.json`
+MODEL_CLASS = "model_class"  # key of the class name in this package's part of `config.json`
 
 
 @first_guesses("TaskModel")
@@ -66,8 +66,8 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
     Args:
         inputs: return value of `task_inputs()`.
         outputs: outputs of the head for `encoder(inputs)`.
-        max_length: texts are truncated to this number of tokens. Default 128, or the encoder's
-            maximum if that is less.
+        max_length: texts are truncated to this number of tokens. Default: 128, or the encoder's
+            maximum if it is lower.
         long_texts: `LongTexts` that the network was built for. Default: truncate.
 
     Raises:
@@ -77,9 +77,9 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
     head: str | None = None  # see `interop.head_tensors`; None without a head
     signature_class: type[Signatures] | None = None
     network: type[Network] | None = None
-    settings: tuple[str, ...] = ()  # arguments that are saved in addition to `max_length`
+    settings: tuple[str, ...] = ()  # saved arguments, in addition to `max_length`
     signature_settings: tuple[str, ...] = ()  # arguments of `signatures`
-    has_class_logits = False  # whether outputs are logits of labels, for distillation
+    has_class_logits = False  # whether outputs are class logits, which distillation requires
     is_quantized = False
 
     def __init__(
@@ -161,7 +161,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         return model
 
     def own_settings(self) -> dict[str, Any]:
-        """Returns {name: value} of the arguments that are saved in files."""
+        """Returns the saved arguments as {name: value}."""
         own = {name: getattr(self, name) for name in ("max_length", *self.settings)}
         if "long_texts" in own:
             own |= {"long_texts": dataclasses.asdict(self.long_texts)}
@@ -192,10 +192,10 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
                 `"litert"` or `"openvino"`, which take token ids; see `docs/runtimes.md`.
             verbose: accepted for compatibility with Keras's `export`; nothing is printed.
             ids_only: whether a SavedModel takes token ids only and does not need `tensorflow_text`.
-            custom_ops: whether a SavedModel may use operations of `tensorflow_text`. Without them,
-                it takes the same strings, gives the same answers and needs only TensorFlow.
-            **settings: arguments of `serving.onnx.export_onnx` and its counterparts, such as
-                `precision="int8"`; for a SavedModel, see `signatures`.
+            custom_ops: whether a SavedModel may use operations of `tensorflow_text`. If False, the
+                SavedModel requires only TensorFlow and returns the same outputs.
+            **settings: arguments of `serving.onnx.export_onnx` or the function for another format,
+                such as `precision="int8"`; for a SavedModel, see `signatures`.
 
         Raises:
             InputError: the format is unknown or does not support a setting.
@@ -251,12 +251,12 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         Args:
             name_or_path: a directory or a name; see `interop.open_model`.
             dtype: Keras dtype policy, such as `"mixed_bfloat16"`; None for the global one.
-            dropout: replaces all dropout rates: of the encoder, its attention and the head.
+            dropout: dropout rate of the encoder, its attention and the head.
                 Default: the saved rates.
             max_length: see the class. Default: the saved value, or 128.
             adapter: `Adapter` to add; only if the directory has none.
-            base: only for a directory of `save_tuned`: the current location of the original model,
-                like `name_or_path`. Default: its location when it was fine-tuned.
+            base: for a directory written by `save_tuned`: the current location of the original
+                model, like `name_or_path`. Default: its location at fine-tuning.
             **kwargs: arguments of the class: `num_classes`, `labels`, `problem_type`.
 
         Raises:
@@ -292,7 +292,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         load_weights(model, source, names + (added_names(model) if source.adapter else []))
         model.order_classes(source)
         if adapter is not None and adapter.kind == "prompt":
-            words = common_words(tokenizer)  # random token ids or values train worse
+            words = common_words(tokenizer)  # words are a better initialization than random values
             if words:
                 model.encoder.virtual_tokens.begin_as(model.encoder.embeddings, words)
         return model
@@ -318,7 +318,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         """Reads the saved constructor arguments from a `ModelSource`.
 
-        Settings of other classes are ignored. The caller gives precedence to `given`.
+        Settings saved by other classes are ignored. `given` are the arguments of the user.
         """
         saved_by = source.config.mapping(OWN_SETTINGS).get(MODEL_CLASS)
         is_same = saved_by is None or saved_by in [base.__name__ for base in cls.__mro__]
@@ -329,7 +329,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
     def pretrained_arguments(
         cls, source: ModelSource, config: EncoderConfig, arguments: dict[str, Any]
     ) -> dict[str, Any]:
-        """Returns the constructor arguments: `given`, with missing ones from a `ModelSource`."""
+        """Returns the constructor arguments; missing ones are read from a `ModelSource`."""
         return dict(arguments)
 
     def head_names(self) -> list[TensorName]:
@@ -347,7 +347,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         return self.head_names()
 
     def task_config(self) -> dict[str, Any]:
-        """Returns the task's `config.json` entries; by default only one for Longformer's pairs."""
+        """Returns the task's `config.json` entries; by default `sep_token_id` for Longformer."""
         return {"sep_token_id": self.tokenizer.sep_id} if self.config.max_global_tokens else {}
 
     def file_config(self) -> dict[str, Any]:

@@ -35,13 +35,13 @@ def count_html(texts: Iterable[Any]) -> int:
 
 
 def count_in_both(train: LabeledExamples, dev: LabeledExamples) -> int:
-    """Returns the number of examples of `dev` with a text or context of `train`, ignoring case."""
+    """Counts the examples of `dev` with a text or context of `train`, ignoring case."""
     known = set(map(same_text, train.undivided))
     return sum(same_text(text) in known for text in dev.undivided)
 
 
 def count_repeated(examples: LabeledExamples) -> tuple[int, int]:
-    """Returns (texts that repeat an earlier one, and how many have another label)."""
+    """Returns (number of duplicate texts, number of them with a different label)."""
     first: dict[Any, Any] = {}
     repeated = different = 0
     for text, label in zip(examples.texts, examples.labels or [None] * len(examples)):
@@ -60,15 +60,15 @@ def percentiles(lengths: Sequence[int]) -> dict[str, int]:
 
 
 def advice(train: Any) -> list[str]:
-    """Returns warnings about the texts and classes of a training set; a sentence each."""
+    """Returns warnings about the texts and classes of a training set."""
     _, counts = train.label_counts()
     found = []
     for group in similar_labels(counts):
         names = ", ".join(f"{shown(name)} {counts[name]:,}" for name in group)
-        found.append(f"classes differ in case or spaces only: {names}. Write each in one way.")
+        found.append(f"classes differ in case or spaces only: {names}. Use one spelling.")
     different = count_repeated(train)[1]
     if different:
-        found.append(f"{different:,} texts repeat another one with another label. Check them.")
+        found.append(f"{different:,} duplicate texts have different labels. Check them.")
     html = count_html(train.texts)
     if html:
         found.append(f"{html:,} texts have HTML tags or entities such as &nbsp;. Remove them.")
@@ -79,7 +79,7 @@ def token_numbers(lengths: Sequence[int], max_length: int, are_split: bool) -> d
     """Returns percentiles of lengths in tokens, and the share of texts that are too long.
 
     Args:
-        lengths: tokens of each sequence, with special tokens.
+        lengths: number of tokens of each sequence, including special tokens.
         max_length: maximum length of the model.
         are_split: whether longer texts are split into windows instead of truncated.
     """
@@ -94,12 +94,12 @@ def check_examples(
     form: Mapping[str, Any] | None = None,
     tokens: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Returns what is in a file of labeled examples, and what may spoil a model, as numbers.
+    """Returns statistics of labeled examples, with counts of possible problems.
 
     Args:
         train: examples, read with `skip_bad_rows`.
         dev: validation set.
-        form: encoding of the file, and delimiter and columns of a table.
+        form: encoding of the file; for a table, also delimiter and columns.
         tokens: return value of `token_numbers`.
     """
     counted, labels = train.label_counts()
@@ -123,7 +123,7 @@ def check_examples(
 
 
 def lines_of(found: Mapping[str, Any], most: int = 8) -> list[str]:
-    """Returns the result of `check_examples` as lines of text, about ten."""
+    """Formats the result of `check_examples` as about ten lines of text."""
     form = [found["encoding"]] if found.get("encoding") else []
     if found.get("delimiter"):
         is_tab = found["delimiter"] == "\t"
@@ -148,11 +148,11 @@ def lines_of(found: Mapping[str, Any], most: int = 8) -> list[str]:
         lines.append(f"contexts: {found['contexts']:,}")
     if "label_scheme" in found:
         count, first = found["invalid_entities"], found.get("first_invalid_entity")
-        invalid = f"{count:,} entities do not follow it, the first in {first}" if count else "valid"
+        invalid = f"{count:,} invalid entities, the first in {first}" if count else "valid"
         lines.append(f"label scheme: {found['label_scheme']}, {invalid}")
     if found["repeated"]:
         other = found["repeated_with_other_label"]
-        lines.append(f"repeated texts: {found['repeated']:,}, {other:,} with another label")
+        lines.append(f"duplicate texts: {found['repeated']:,}, {other:,} with a different label")
     lines.append(f"words: {_shares(found['words'])}")
     if "tokens" in found:
         how = "split" if "split" in found else "truncated"

@@ -17,14 +17,14 @@ from keras_bert_impl.io.errors import InputError, listed
 _LOG = logging.getLogger(__name__)
 
 
-TRUE_LABEL = "true_label"  # column of the labels of examples, in files of predictions
-_MOST_SHOWN = 1000  # characters of a text in such files
-OF_ALL = ("label_names", "metrics", "skipped")  # fields without a value per example
+TRUE_LABEL = "true_label"  # column of the labels in prediction files
+_MOST_SHOWN = 1000  # maximum characters of a text in prediction files
+OF_ALL = ("label_names", "metrics", "skipped")  # fields that are not per example
 
 
 def content_hash(*columns: Any) -> str:
     """Returns the hexadecimal SHA-256 hash of columns such as texts and labels."""
-    content = json.dumps(columns, default=str)  # ASCII only, for any texts
+    content = json.dumps(columns, default=str)  # JSON escapes non-ASCII characters
     return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
@@ -51,7 +51,7 @@ def join_names(names: Iterable[str]) -> str:
 
 
 def segments_of(text: Any) -> tuple[str, ...]:
-    """Returns the segments of a text, words, a pair, or a prompt with its longest ending."""
+    """Returns the segments of an example; for multiple choice, the prompt and the longest ending."""
     if isinstance(text, tuple):
         return tuple(part if isinstance(part, str) else max(part, key=len) for part in text)
     return (" ".join(text) if isinstance(text, list) else str(text),)
@@ -60,11 +60,10 @@ def segments_of(text: Any) -> tuple[str, ...]:
 class LabeledExamples:
     """Base class of the labeled examples of all tasks.
 
-    A subclass is a frozen dataclass. `labels` is None for unlabeled examples. `source` is the name
-    of the data in messages. `files` is the file of each example if there are several, else None.
-    `skipped` lists the skipped rows with the reason. `read_with` contains the fields of
-    `ExampleSource` that the file was read with (the file itself as `dev`); it is None for other
-    data.
+    Subclasses are frozen dataclasses. `labels` is None for unlabeled examples. `source` is the name
+    of the data in messages. `files` contains the file of each example if there are several files.
+    `skipped` lists the skipped rows with the reason. For examples from a file, `read_with` contains
+    the fields of `ExampleSource` to read it again, with the file as `dev`; otherwise it is None.
     """
 
     texts: list
@@ -80,25 +79,25 @@ class LabeledExamples:
         return len(self.texts)
 
     def replace(self, **changes: Any) -> Self:
-        """Returns the examples with other values of some fields."""
+        """Returns a copy of the examples with changed fields."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     @property
     def columns(self) -> dict[str, list]:
-        """The fields with a value for each example."""
+        """The fields with one value per example."""
         names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
         found = {name: getattr(self, name) for name in names if name not in OF_ALL}
         return {name: values for name, values in found.items() if isinstance(values, list)}
 
     def select(self, numbers: Iterable[int]) -> Self:
-        """Returns the examples with these indices."""
+        """Returns the examples at these indices."""
         numbers = list(numbers)
         return self.replace(
             **{name: [values[n] for n in numbers] for name, values in self.columns.items()}
         )
 
     def file_of(self, position: int) -> str:
-        """Returns the file of an example, or the name of the data."""
+        """Returns the file of an example; without files, the name of the data."""
         return self.source if self.files is None else self.files[position]
 
     def where(self, position: int) -> str:
@@ -119,28 +118,28 @@ class LabeledExamples:
 
     @property
     def undivided(self) -> list:
-        """What each example must not share with an example of another split; equal if the same."""
+        """Values per example; examples with equal values must be in the same split."""
         return self.inputs
 
     @property
     def sequences(self) -> list[tuple[str, ...]]:
-        """The segments of the sequences that a model reads."""
+        """The segments of each model input."""
         return [segments_of(one) for one in self.inputs]
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
-        """Returns (what is counted, such as `"classes"`; dict of counts), or (None, {})."""
+        """Returns (kind of labels, such as `"classes"`; dict of counts), or (None, {})."""
         return None, {}
 
     def facts(self) -> dict[str, Any]:
-        """Returns more counts of these examples for `keras-bert check`, by their name."""
+        """Returns more statistics for `keras-bert check`, by name."""
         return {}
 
     def described(self) -> dict[str, list]:
         """Returns columns that identify each example in a file of predictions.
 
         Returns:
-            `true_label`, as text; `file`, if there are several; `line`, where a file has it; `id`,
-            if the reader was given its column; `text` and `pair`, cut to 1,000 characters.
+            `true_label`; `file`, if there are several; `line`, for examples from a file; `id`, if
+            the file was read with an id column; `text` and `pair`, truncated to 1,000 characters.
         """
         labels = [""] * len(self) if self.labels is None else map(self.label_text, self.labels)
         columns = {TRUE_LABEL: list(labels)}
@@ -174,12 +173,12 @@ class Examples(LabeledExamples):
         label_names: names of the classes; None if unknown or if labels are floats.
         metrics: keys of `metrics.METRICS`; None for the metrics of the task.
         source: the file.
-        lines: number of the last line, the row or the example of each text.
+        lines: position of each text in the source: number of its last line, its row or its example.
         skipped: location of each skipped row, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
-        unit: `"line"`, `"row"` or `"example"`, what `lines` counts.
+        unit: unit of `lines`: `"line"`, `"row"` or `"example"`.
         ids, groups, dates: values of these columns, if the reader was given them; dates in seconds
-            since 1970, or the numbers of the file.
+            since 1970, or numbers as in the file.
         files: file of each text, if there are several.
     """
 
@@ -245,7 +244,7 @@ class Examples(LabeledExamples):
         return rows
 
     def _places(self, names, labels):
-        """Maps each label to its index; numbers stand for unnamed classes."""
+        """Maps each label to its index; unnamed classes may be given as numbers."""
         numbers = index_of_name(map(str, range(len(names))))
         if list(names) != made_names(len(names)) or not all(
             isinstance(label, str) and label in numbers for label in labels

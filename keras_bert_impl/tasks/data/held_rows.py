@@ -19,15 +19,15 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def write_held_out(examples: LabeledExamples, directory: Path) -> list[Path]:
-    """Writes the rows that `hold_out` took from a file as `dev` with its suffix.
+    """Writes the rows held out by `hold_out` to a file `dev` with the suffix of the source.
 
     Returns:
-        The file; or one for each file with held-out rows, `dev.1.csv` and so on. Empty for examples
-        of another origin, or if one of the files is in the Arrow format.
+        The file; for several sources, one file each, such as `dev.1.csv`. Empty if a source is not
+        a table or is in the Arrow format.
     """
     how = examples.read_with or {}
     lines = getattr(examples, "lines", None)
-    is_table = "label_separator" in how  # only `read_table` has this option
+    is_table = "label_separator" in how  # an option of `read_table` only
     if not (is_table and how.get("dev_split") and lines):
         return []
     options = {name: how[name] for name in how.keys() & _OPTIONS}
@@ -47,7 +47,7 @@ def write_held_out(examples: LabeledExamples, directory: Path) -> list[Path]:
 
 
 def _write_rows(source, rows, path, has_mark):
-    """Copies rows of a file; text gets a byte order mark if other files have another encoding."""
+    """Copies rows of a file; `has_mark` adds a byte order mark to text."""
     kind = table_format(source.dev, source.delimiter)
     with encoded_as(source.encoding), replace_file(path) as temporary:
         if kind == "arrow":
@@ -57,7 +57,7 @@ def _write_rows(source, rows, path, has_mark):
 
 
 def held_out_files(path: str) -> str | list[str]:
-    """Returns the files of held-out rows in a run directory; any other path unchanged."""
+    """Returns the files of held-out rows in a run directory; returns other paths unchanged."""
     if not os.path.isdir(path):
         return path
     found = sorted(map(str, Path(path).glob("dev.*")))
@@ -77,13 +77,13 @@ def _copy_parquet(source, rows, path):
 
 
 def _text_of_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
-    """Yields the bytes of rows: their lines, or the items of a JSON array."""
+    """Yields the bytes of the rows: lines, or one JSON array."""
     if kind == "json" and table_rows.is_json_array(source.dev):
         items = list(table_rows.array_items(source.dev))
         yield ("[" + ",\n".join(items[row - 1] for row in rows) + "]\n").encode("utf-8")
         return
     if has_mark:
-        yield _BYTE_ORDER_MARK  # the copy is UTF-8, which it is then read as
+        yield _BYTE_ORDER_MARK  # rows are copied as UTF-8; the mark overrides `encoding`
     wanted = _lines_of_rows(source, kind, set(rows))
     for number, line in raw_lines(source.dev):
         if number in wanted:
@@ -91,7 +91,7 @@ def _text_of_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
 
 
 def _lines_of_rows(source, kind, rows) -> set[int]:
-    """Returns the numbers of the lines of rows and of the header."""
+    """Returns the line numbers of the rows and of the header."""
     has_header = not source.no_header
     if kind != "csv":
         return rows | ({1} if kind == "tsv" and has_header else set())
@@ -103,5 +103,5 @@ def _lines_of_rows(source, kind, rows) -> set[int]:
         if record.last in rows:
             lines.update(range(record.first, record.last + 1))
         elif number == 0 and has_header:
-            lines.update(range(1, record.last + 1))  # with a line such as sep=;
+            lines.update(range(1, record.last + 1))  # also copies a first line such as sep=;
     return lines

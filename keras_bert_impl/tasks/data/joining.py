@@ -1,4 +1,4 @@
-"""Joins labeled examples of several files to one set."""
+"""Joins labeled examples from several files."""
 
 import itertools
 from collections.abc import Sequence
@@ -9,25 +9,25 @@ from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.data.layout import SKIP_HINT, warn_of_skipped
 
 AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
-_FORM = ("encoding", "delimiter")  # options that only apply to some of the files
+_FORM = ("encoding", "delimiter")  # options that may apply to some files only
 _KINDS = {list: "a list of labels", float: "a number", type(None): "no label"}
 
 
 def join_examples(parts: Sequence[AnyExamples]) -> AnyExamples:
     """Joins examples from several files into one set.
 
-    Ids must be unique across all files. If the files were read with `skip_bad_rows`, examples that
-    repeat an id are skipped with a warning.
+    Ids must be unique across all files. If the files were read with `skip_bad_rows`, examples with
+    a duplicate id are skipped with a warning.
 
     Args:
         parts: return values of one reader, such as `read_table`.
 
     Returns:
-        All examples in order; `files` contains the file of each one.
+        All examples in order; `files` contains the file of each example.
 
     Raises:
-        InputError: a file is passed twice, labels are of different kinds, or an id is repeated. The
-            message names the file.
+        InputError: a file is passed twice, the files have different kinds of labels, or an id is
+            duplicate. The message names the file.
 
     Example:
         from keras_bert_impl.tasks import join_examples, read_table
@@ -46,7 +46,7 @@ def join_examples(parts: Sequence[AnyExamples]) -> AnyExamples:
     if any(one != names[0] for one in names):
         fields["label_names"] = sorted(set().union(*(one or () for one in names)))
     if any(getattr(part, "is_impossible", None) is not None for part in parts):
-        # As in a file that has SQuAD 1.1 and 2.0 questions.
+        # As for one file with SQuAD 1.1 and 2.0 questions.
         fields["is_impossible"] = [not answers for answers in fields["answers"]]
     if len({getattr(part, "unit", None) for part in parts}) > 1:
         fields["unit"] = "row"
@@ -61,7 +61,7 @@ def join_examples(parts: Sequence[AnyExamples]) -> AnyExamples:
 
 
 def _check_fits(part, before):
-    """Raises `InputError` if examples cannot be joined with those before them."""
+    """Raises `InputError` if a part cannot be joined with the parts before it."""
     if part.read_with and part.source in [other.source for other in before]:
         raise InputError(f"{part.source} is passed twice.")
     for other in before[:1]:
@@ -83,7 +83,7 @@ def _column(parts):
 
 
 def _read_with(parts):
-    """Returns the options that read all files, with a list of files as `dev`; None if they differ."""
+    """Returns the options for reading all files, with a list as `dev`; None if options differ."""
     options = [part.read_with or {} for part in parts]
     of_all = {
         name: next(filter(None, (one.get(name) for one in options)), None)
@@ -96,7 +96,7 @@ def _read_with(parts):
 
 
 def _with_unique_ids(examples):
-    """Raises `InputError` for an id that another file has, or skips such examples."""
+    """Raises `InputError` for ids that are duplicate across files, or skips their examples."""
     first: dict[str, int] = {}
     repeated = {}
     for number, name in enumerate(getattr(examples, "ids", None) or ()):

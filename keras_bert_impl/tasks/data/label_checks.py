@@ -1,4 +1,4 @@
-"""Label checks in a graph, which raise `InputError`, and class weights."""
+"""Label checks in a graph, and class weights."""
 
 import numbers
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def check_ids(features: dict[str, tf.Tensor], config: EncoderConfig) -> None:
     """Raises in `fit`, `evaluate` or `predict` if an id in a batch has no embedding."""
     limits = {"token_ids": config.vocabulary_size, "segment_ids": config.num_segments}
     for name, limit in limits.items():
-        if limit and name in features:  # without segment embeddings, ids are not used
+        if limit and name in features:  # segment ids are ignored without segment embeddings
             ids = features[name]
             is_right = (ids >= 0) & (ids < limit)
             check_labels(is_right, ids, f"{name} must be in [0, {limit}).")
@@ -53,7 +53,7 @@ def class_numbers(labels: Any, num_classes: int, least: float = 0) -> tf.Tensor:
 
 
 def one_hot_tensor(labels: tf.Tensor) -> tf.Tensor:
-    """Checks one-hot rows `[..., classes]`, all 0 for no label, and returns them as float32."""
+    """Checks one-hot rows `[..., classes]` (0 for no label) and returns them as float32."""
     labels = tf.cast(labels, tf.float32)
     is_right = tf.reduce_all((labels == 0) | (labels == 1), axis=-1)
     is_right &= tf.reduce_sum(labels, axis=-1) <= 1

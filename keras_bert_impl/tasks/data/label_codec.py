@@ -37,7 +37,7 @@ class LabelCodec:
     has_classes = False  # whether `fit` supports `class_weight`
 
     def encode(self, labels: Any, count: int) -> Any:
-        """Checks a user's labels for `count` texts and converts them to an array for the loss.
+        """Checks the labels of `count` texts and converts them to an array for the loss.
 
         Raises:
             InputError: the number of labels differs, or a label is unknown to the model.
@@ -51,7 +51,7 @@ class LabelCodec:
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
         """Computes the loss weight of each class, in the order of the network's outputs.
 
-        `labels` are from `encode`; None if they come in batches.
+        `labels` is the return value of `encode`, or None if labels are read in batches.
         """
         raise NotImplementedError
 
@@ -124,12 +124,12 @@ class ClassLabels(LabelCodec):
         if all(_as_number(name) in (None, place) for place, name in enumerate(self.names)):
             return
         raise InputError(
-            f"the labels of this model are {listed(self.names)}, and numbers may mean names or "
+            f"the labels of this model are {listed(self.names)}, so numbers may mean names or "
             "class numbers: pass names, [str(label) for label in labels]."
         )
 
     def _rows(self, rows):
-        """Checks one-hot rows, or soft rows if the loss takes them; returns them unchanged."""
+        """Returns one-hot rows, or soft labels if the loss supports them; raises for other rows."""
         wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
         wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
         if wrong.any():
@@ -347,7 +347,7 @@ class WordLabels(LabelCodec):
 
 
 def _named_columns(labels, count, known):
-    """Stacks the columns of a table of 0 and 1, in the order of the label names."""
+    """Stacks the columns of a table of 0 and 1 in the order of the label names."""
     names = column_names(labels)
     if names is None or len(names) < 2:
         return labels

@@ -24,7 +24,7 @@ ABOUT_SEVERAL = f" If a text may have several labels, create the model with prob
 
 _LOG = logging.getLogger(__name__)
 _MOST_CLASSES = 1 << 20  # maximum number of classes in a file
-# Larger weights overflow in float32 when multiplied by class weights and gradients, and squared.
+# Larger weights could overflow float32 in the loss or in the squared gradients.
 MOST_WEIGHT = 1e9
 
 
@@ -112,7 +112,7 @@ def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarr
 def with_labels(
     source: "ModelSource", arguments: dict[str, Any], last: str | None, without: str
 ) -> dict[str, Any]:
-    """Adds the class names in a directory's `config.json` to the arguments of a task model."""
+    """Adds the class names from `config.json` to the arguments of a task model."""
     if arguments.get("labels") is not None:
         return dict(arguments)
     stated, count = _stated_labels(source), arguments.get("num_classes")
@@ -135,7 +135,7 @@ def with_labels(
 
 
 def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
-    """Returns the index of each label in a directory's head if only their order differs."""
+    """Returns the index of each label in the saved head if only the order differs; else None."""
     stated = _stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or sorted(stated) != sorted(labels):
         return None
@@ -164,7 +164,7 @@ def _stated_labels(source, warn=_LOG.warning):
     # Users who rename labels often change one dict only; `transformers` does not check this.
     other = source.config.mapping("label2id")
     if any(other.get(label, i) not in (i, str(i)) for i, label in enumerate(labels)):
-        warn("%s: label2id contradicts id2label, which is used", source.config.source)
+        warn("%s: label2id contradicts id2label; id2label is used", source.config.source)
     return labels
 
 
@@ -184,7 +184,7 @@ def label_config(labels: list[str]) -> dict[str, dict]:
 def tensors_to_read(
     source: "ModelSource", names: list["TensorName"], num_classes: int
 ) -> list["TensorName"]:
-    """Returns the head tensors to read; none, with a warning, if the number of classes differs."""
+    """Returns the head tensors to read; warns and returns [] if the number of classes differs."""
     shape = source.shape(names[-1].tensor)
     if shape is None or shape[0] == num_classes:
         return names

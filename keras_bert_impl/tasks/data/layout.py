@@ -22,13 +22,13 @@ from keras_bert_impl.tasks.data.examples import Examples
 
 _LOG = logging.getLogger(__name__)
 _MOST_SKIPPED, _SHOWN_SKIPPED, _SHOWN_REASONS = 100_000, 3, 10
-_PLACE = re.compile(r"^.*?, (?:line|row|example|question) [^:]*: ")  # of a row
+_PLACE = re.compile(r"^.*?, (?:line|row|example|question) [^:]*: ")  # start of a message
 _BYTE = re.compile(r" \(byte \d+\)")
 _VALUES = re.compile(r"""'[^']*'|"[^"]*"|\d+""")
-SKIP_HINT = " To skip such rows, pass --skip-bad-rows."  # end of an error message about a row
+SKIP_HINT = " To skip such rows, pass --skip-bad-rows."  # suffix of a message about a row
 _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _PYTHON_LIST = re.compile(rf"[\[(]\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?[\])]", re.DOTALL)
-# Brackets around quotes, several values, or numbers; `[other]` is a label name.
+# Matches lists and dicts, but not label names such as `[other]`.
 _STRUCTURE = re.compile(
     r"""array\(.*|[\[({]\s*['"].*|[\[{].*,.*[\]}]|[\[{][\s\d.+-]+[\]}]""", re.DOTALL
 )
@@ -67,7 +67,7 @@ class Layout:
 
     @property
     def described(self) -> dict[str, str]:
-        """Columns of values that examples keep, by the name of their field."""
+        """Dict from fields of `Examples` to the columns with their values."""
         columns = {"ids": self.id, "groups": self.groups, "dates": self.dates}
         return {name: column for name, column in columns.items() if column is not None}
 
@@ -260,9 +260,8 @@ def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "
 
 
 def count_reasons(skipped: Iterable[str]) -> dict[str, int]:
-    """Counts the messages of skipped rows without their places; the most common come first.
-
-    If there are more than ten different ones, values in quotes and numbers are replaced by `...`.
+    """Counts the reasons of skipped rows, most common first. If there are more than ten different
+    reasons, quoted values and numbers are replaced by `...`.
     """
     reasons = [_BYTE.sub("", _PLACE.sub("", one, count=1)) for one in skipped]
     if len(set(reasons)) > _SHOWN_REASONS:
@@ -279,7 +278,7 @@ def _check_id(value, number, seen, unit):
     seen[value] = number
 
 
-# === Cells of several labels ===
+# === Cells with several labels ===
 
 
 def parsed(cell: str) -> str | list | dict:
@@ -296,7 +295,7 @@ def parsed(cell: str) -> str | list | dict:
             with contextlib.suppress(SyntaxError, ValueError):  # an invalid escape sequence
                 return [ast.literal_eval(one) for one in re.findall(_STRING, text, re.DOTALL)]
     raise InputError(
-        f"label {shown(text)} is a structure, not a name. Write names with a separator, such as "
+        f"label {shown(text)} is a list or dict, not a name. Write names with a separator, such as "
         "a|b, and pass --label-separator '|', or write a column of 0 and 1 for each label, and "
         "pass --label A,B. If it is a name, add it to --labels."
     )

@@ -64,7 +64,7 @@ TASKS = {
     "stsb": GlueTask(
         "STS-B", "sentence1", "sentence2", "score", None, ("pearson", "spearman"), id="index"
     ),
-    # Some published questions contain a line break, which makes two lines with too few cells:
+    # Some published questions contain a line break, so the row is split into two invalid lines:
     # https://github.com/nyu-mll/GLUE-baselines/issues/5
     "qqp": GlueTask(
         "QQP",
@@ -130,7 +130,7 @@ def read_glue(
     spec = TASKS[task]
     is_test = split.startswith("test")
     if task == "diagnostic" and is_test:
-        # The labels are published separately, and this file has other column names.
+        # The file of the test set has different column names and no labels.
         spec = dataclasses.replace(spec, text="sentence1", pair="sentence2", id="index")
     path = find_file(directory, spec.folder, _name_of(task, split))
     has_header = is_test or spec.columns is None
@@ -172,7 +172,7 @@ def _places(directory, folder, name):
 
 
 def _with_names(examples, names, metrics, read_with):
-    """Replaces the values of the label column, keys of `names`, by class indices."""
+    """Replaces the values of the label column, which are keys of `names`, by class indices."""
     labels, label_names = examples.labels, None
     if names is not None:
         label_names = list(dict.fromkeys(names.values()))
@@ -256,7 +256,7 @@ def _options(task, directory, language, skip_bad_rows):
 
 
 def _translated(rows):
-    """Yields the rows; reading a row without a translation raises `InputError`."""
+    """Yields the rows; reading an untranslated row raises `InputError`."""
 
     def checked(read):
         row = read()
@@ -269,7 +269,7 @@ def _translated(rows):
 
 
 def _of_language(path, rows, language):
-    """Yields the rows of a language, and invalid rows."""
+    """Yields the rows of one language, and all invalid rows."""
     languages = set()
     for line, read in rows:
         try:
@@ -282,7 +282,7 @@ def _of_language(path, rows, language):
             yield line, functools.partial(dict, row)
     if language not in languages:
         found = ", ".join(sorted(map(str, languages)))
-        raise InputError(f"{path} has no rows in language {language!r}. It has {found}.")
+        raise InputError(f"{path} has no rows in language {language!r}. Found: {found}.")
 
 
 # === TensorFlow Datasets ===
@@ -337,7 +337,7 @@ def read_tfds(
     source = f"{name}, split {split}"
     examples = examples_of(source, rows, layout, skip_bad_rows, unit="example")
     read_with: dict[str, Any] | None = None
-    if data_dir is None:  # else a command would search in a different directory
+    if data_dir is None:  # the command line has no option for `data_dir`
         read_with = {"tfds": str(name), "dev": split, "text": text, "pair": pair, "label": label}
         read_with["skip_bad_rows"] = skip_bad_rows
     return _with_names(examples, names and {name: name for name in names}, None, read_with)

@@ -77,12 +77,12 @@ class ExampleSource:
                 )
         if split == "test":
             raise InputError(
-                "--test requires a folder in --data. Pass a file to score on as --dev."
+                "--test requires a folder in --data. To score a file, pass it as --dev."
             )
         return getattr(self, split)
 
     def each(self, split: str) -> "list[ExampleSource]":
-        """Returns one source per file of a split."""
+        """Returns one `ExampleSource` for each file of a split."""
         files = getattr(self, split, None)
         if not isinstance(files, list):
             return [self]
@@ -204,7 +204,7 @@ class ExampleSource:
 
 
 def applicable(form: dict[str, Any], file: str | Path) -> dict[str, Any]:
-    """Returns the encoding, delimiter etc. of several files without what one of them does not have."""
+    """Removes the encoding and delimiter that do not apply to `file` from options."""
     from keras_bert_impl.tasks.data.tables import WITHOUT_DELIMITER
 
     found = dict(form)

@@ -11,7 +11,7 @@ from keras_bert_impl.io.settings import Fraction, check
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 
 AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
-_PARTS = 10  # parts of the label range; the same share of each is held out
+_PARTS = 10  # number of label bins for regression
 
 
 def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExamples, AnyExamples]:
@@ -38,12 +38,12 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
         is_held[_held(_strata(examples), share, np.random.default_rng(seed))] = True
     if is_held.all() or not is_held.any():
         raise InputError(
-            f"{examples.source}: a share of {share:g} of {len(examples)} examples makes one part "
-            "empty. Equal texts, groups and dates are not split."
+            f"{examples.source}: a share of {share:g} of {len(examples)} examples leaves one set "
+            "empty. Equal texts, groups and dates are kept in one set."
         )
     train, dev = (examples.select(np.flatnonzero(chosen)) for chosen in (~is_held, is_held))
     read_with = examples.read_with
-    if read_with is not None:  # a command splits files, but no folders of data sets
+    if read_with is not None:  # --dev-split supports files, not folders of data sets
         of_split = {"dev_split": share, "seed": seed}
         read_with = read_with | of_split if "dev" in read_with else None
     source = f"{examples.source} (held out)"
@@ -53,7 +53,7 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
 def folds(
     examples: AnyExamples, count: int, seed: int = 1
 ) -> list[tuple[AnyExamples, AnyExamples, np.ndarray]]:
-    """Splits labeled examples for cross-validation: each one is held out once.
+    """Splits labeled examples for cross-validation; each example is held out once.
 
     The folds are stratified and keep groups and equal texts together, as in `hold_out`.
 
@@ -74,14 +74,14 @@ def folds(
     for units in _strata(examples):
         of_stratum = np.zeros(count, int)
         for place in sorted(draw.permutation(len(units)), key=lambda place: -len(units[place])):
-            fold = np.lexsort((sizes, of_stratum))[0]  # fewest of the stratum, then of all
+            fold = np.lexsort((sizes, of_stratum))[0]  # smallest fold in the stratum, then overall
             numbers[units[place]] = fold
             of_stratum[fold] += len(units[place])
             sizes[fold] += len(units[place])
     if not sizes.all():
         raise InputError(
             f"{examples.source} has fewer groups of examples than {count} folds. Equal texts and "
-            "groups are not split."
+            "groups are kept in one fold."
         )
     parts = []
     for fold in range(count):
@@ -94,19 +94,19 @@ def folds(
 
 
 def _last_of_training(dates, share):
-    """Returns the date after which examples are held out, so that their share is nearest."""
+    """Returns the last training date; the share of later examples is closest to `share`."""
     ordered = np.sort(dates)
-    later = len(ordered) - np.searchsorted(ordered, ordered, "right")  # examples after each date
+    later = len(ordered) - np.searchsorted(ordered, ordered, "right")  # number of later examples
     return ordered[np.abs(later - share * len(ordered)).argmin()]
 
 
 def same_text(text: Any) -> Hashable:
-    """Returns what equal texts, words, pairs or choices have in common, ignoring case."""
+    """Returns a key for comparing texts, words, pairs or choices, ignoring case."""
     return text.strip().casefold() if isinstance(text, str) else tuple(map(same_text, text))
 
 
 def _units(examples):
-    """Groups examples that must stay in one part: list of lists of indices, by their first one."""
+    """Groups examples that must stay in the same set; returns a list of lists of indices."""
     parents = list(range(len(examples)))
 
     def root(number):
@@ -128,10 +128,10 @@ def _units(examples):
 
 
 def _strata(examples):
-    """Groups the units by the most common label of each: list of lists of units."""
+    """Groups units by their most common label; returns a list of lists of units."""
     labels = getattr(examples, "labels", None)
     if labels is None or hasattr(examples, "contexts") or isinstance(examples.texts[0], list):
-        keys = [0] * len(examples)  # no labels, or one per word
+        keys = [0] * len(examples)  # unlabeled, or not one label per text
     elif isinstance(labels[0], float):
         ranks = np.argsort(np.argsort(labels, kind="stable"))
         keys = (ranks * _PARTS // len(labels)).tolist()
@@ -151,7 +151,7 @@ def _held(strata, share, draw):
         seen += sum(map(len, units))
         kept = len(units)
         for number in draw.permutation(len(units)):
-            # The rounded share of all strata so far; a unit is held out if that is nearer to it.
+            # Hold out a unit if this brings the total closer to the share of the strata so far.
             missing = round(share * seen) - len(held)
             if missing <= 0 or kept == 1:
                 break

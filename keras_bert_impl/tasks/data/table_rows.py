@@ -25,8 +25,8 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.data.layout import Layout
 
-LONGEST_ROW = LONGEST_LINE  # longer rows contain a whole file, or a closing quote is missing
-SURROGATE = re.compile("[\ud800-\udfff]")  # can be escaped in JSON, but not encoded in UTF-8
+LONGEST_ROW = LONGEST_LINE  # longer rows usually lack a closing quote
+SURROGATE = re.compile("[\ud800-\udfff]")  # valid in JSON escapes, but not in UTF-8
 _CHUNK = 1 << 16  # bytes read at once
 _ROWS = 1024  # Arrow rows read at once
 _BATCH_BYTES = 64 << 20  # bytes of rows converted to Python at once
@@ -45,7 +45,7 @@ def check_size(row: bytes) -> None:
 
 
 def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
-    """Selects the cells of a row that a `Layout` needs, as str, or list or dict of labels."""
+    """Selects the columns of a `Layout` from a row; values are str, or a list or dict of labels."""
     found: dict[str, Any] = {}
     for name in layout.columns:
         value, is_label = value_of(row, name), name in layout.label_columns
@@ -53,7 +53,7 @@ def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
             found[name] = value
             continue
         if is_label and isinstance(value, bool):
-            value = str(value).lower()  # as written in JSON and CSV
+            value = str(value).lower()  # as in JSON and CSV
         if is_label and isinstance(value, float) and value.is_integer():
             value = int(value)  # 1 and 1.0 are the same number
         if value is None or value != value:  # missing values in Arrow and pandas
@@ -118,9 +118,9 @@ def _object(row, layout):
 
 
 def array_items(path: str | Path) -> Iterator[str]:
-    """Yields the JSON text of each object or list in an array, which is read in chunks."""
+    """Yields the JSON text of each object or list in an array; the file is read in chunks."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
-    # Numbers only need to be delimited here; the caller parses them and reports errors.
+    # `float` only finds the end of a number; the caller parses numbers and reports errors.
     decoder = json.JSONDecoder(parse_int=float)
     with open_bytes(path) as file:
         parts = iter(functools.partial(file.read, _CHUNK), b"")
@@ -150,8 +150,8 @@ def array_items(path: str | Path) -> Iterator[str]:
 
 
 def _next_item(text, place, number):
-    """Returns the start of an array's next value with "item"; or "end", or "other"."""
-    found = _ITEM.match(text, place)  # skip punctuation before the next value
+    """Returns (start of the next value of an array, kind: "item", "end" or "other")."""
+    found = _ITEM.match(text, place)  # bracket or comma before the next value
     before, start = found[1], found.end()
     if before == "[" and not number and text[start : start + 1] == "]":
         return start + 1, "end"
@@ -169,7 +169,7 @@ def _decoded(decode, part, path, number):
 
 
 def _reason(error):
-    """Describes an error in a row, without the line number within JSON."""
+    """Describes an error in a row; omits the line number within the JSON text."""
     if isinstance(error, InputError):
         return str(error)
     is_json = isinstance(error, json.JSONDecodeError)
@@ -183,7 +183,7 @@ def _reason(error):
 def arrow_schema(path: str | Path) -> Any:
     """Returns the `pyarrow.Schema` of an Arrow, Feather or Parquet file."""
     with _arrow(path) as (schema, _):
-        _ = schema.names  # decoded here, so that errors name the file
+        _ = schema.names  # raises decoding errors, which name the file
         return schema
 
 
@@ -219,7 +219,7 @@ def _python_rows(batch):
 
 @contextlib.contextmanager
 def readable_errors(path: str | Path) -> Iterator[None]:
-    """Raises pyarrow's errors for a file as `InputError`."""
+    """Converts errors of pyarrow for a file to `InputError`."""
     import pyarrow
 
     try:
@@ -236,7 +236,7 @@ def readable_errors(path: str | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _arrow(path):
-    """Opens a file: (schema, function from column names to an iterator of record batches)."""
+    """Opens a file; returns (schema, function from column names to record batches)."""
     import pyarrow
     import pyarrow.parquet
 
@@ -260,7 +260,7 @@ def _arrow(path):
 
 
 def _check_is_no_other(path):
-    """Raises an `InputError` if a file is of a different kind, such as HTML."""
+    """Raises `InputError` if the file has a different format, such as HTML."""
     with open(path, "rb") as file:
         beginning = file.read(4)
     if beginning not in (b"PAR1", b"ARRO"):
@@ -277,13 +277,13 @@ def _columns_of_bytes(metadata):
 
 
 def _check_parquet(path, metadata):
-    """Raises `InputError` if the file declares an implausible size of its rows."""
+    """Raises `InputError` if the file declares implausibly large rows."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         size = max(group.total_byte_size, 8 * group.num_rows)
         if size > max(FREE_BYTES, MOST_RATIO * os.path.getsize(path)):
             raise InputError(
-                f"{path} has {size:,} bytes of rows, more than {MOST_RATIO} times its size. Write "
-                "it again as text, such as .jsonl, if you trust it."
+                f"{path} has {size:,} bytes of rows, more than {MOST_RATIO} times the file size. If "
+                "you trust the file, convert it to text, such as .jsonl."
             )
 
 
@@ -363,13 +363,13 @@ def csv_records(path: str | Path, delimiter: str = ",") -> Iterator[Record]:
 
 
 def _ends_in_quotes(line, is_open, before):
-    """Returns whether a quoted cell continues after this line."""
+    """Whether a quoted cell continues after this line."""
     place, closed_at = line.find(b'"'), -1
     while place >= 0:
         if is_open:
             is_open, closed_at = False, place
         else:
-            # At the start of a cell, or the second quote of an escaped quote.
+            # The quote starts a cell, or is the second one of an escaped quote.
             is_open = place == 0 or line[place - 1 : place] == before or closed_at == place - 1
         place = line.find(b'"', place + 1)
     return is_open

@@ -35,7 +35,7 @@ JSON = (".jsonl", ".ndjson", ".json")
 WITHOUT_DELIMITER = (*JSON, *table_rows.PARQUET, *table_rows.ARROW)
 FORMATS = (".csv", ".tsv", *WITHOUT_DELIMITER)
 _COLUMNS = ("text", "pair", "negative", "id", "groups", "dates", "label_separator", "single_label")
-# Lines to check for a table that was passed as texts.
+# A first line with one of these column names is probably the header of a table.
 _USUAL_COLUMNS = {"text", "label", "sentence"}
 
 
@@ -62,9 +62,9 @@ def read_table(
 
     The suffix determines the format:
 
-    - `.csv`: with quoting. The delimiter is the one of a first line such as `sep=;`, or the first of
-      comma, semicolon, tab and `|` for which the first line has the requested columns;
-    - `.tsv`: tabs without any quoting;
+    - `.csv`: cells may be quoted. A first line such as `sep=;` sets the delimiter. Otherwise, it is
+      detected from the header: comma, semicolon, tab or `|`;
+    - `.tsv`: tabs, without quoting;
     - `.jsonl`, `.ndjson`: a JSON object on each line; `.json`: the same, or an array of objects;
     - `.parquet`, `.arrow`, `.feather`.
 
@@ -88,14 +88,14 @@ def read_table(
         skip_bad_rows: whether to skip invalid rows. A warning reports their number, and `skipped`
             lists them.
         negative: column of a third text for pairs; see `AnchorExamples`.
-        delimiter: character between cells; the file is read as CSV whatever its suffix. Default:
-            determined by the suffix.
+        delimiter: character between cells; the file is then read as CSV regardless of its suffix.
+            Default: determined by the suffix.
         header: whether the first line of a CSV or TSV file contains column names. If not, columns
             are named by their numbers, from 0.
         single_label: whether each list of labels contains one label, which is used as the class.
         encoding: encoding of text files without a byte order mark, such as `"cp1252"`, which is
             also used for Latin-1. Default: UTF-8.
-        groups: column such as the customer. `hold_out` keeps each group in one set.
+        groups: column of group names, such as customers. `hold_out` keeps each group in one set.
         dates: column of ISO dates or numbers. `hold_out` holds out the latest examples.
 
     Returns:
@@ -105,7 +105,7 @@ def read_table(
     Raises:
         InputError: a column is missing or duplicate; a row has the wrong number of cells or more
             than 4 MiB; a label is not allowed; a text is empty; an id is duplicate; the encoding is
-            wrong; or there is a NUL byte. The message contains file and line.
+            wrong; or the file contains a NUL byte. The message contains file and line.
 
     Example:
         from keras_bert_impl.tasks import read_table
@@ -152,7 +152,7 @@ class Table(NamedTuple):
 
     Attributes:
         rows: (number, function) pairs. The function returns the row or raises `InputError`.
-        unit: `"line"` or `"row"`, depending on what the numbers count. They start at 1.
+        unit: unit of the numbers, which start at 1: `"line"` or `"row"`.
     """
 
     rows: Rows
@@ -165,7 +165,7 @@ def open_table(
     """Opens a table to read the columns of a layout; see `read_table` for the arguments.
 
     Args:
-        whole: whether rows contain all columns, with unchanged values.
+        whole: whether to return all columns, with unchanged values.
     """
     path, kind = local_path(path), table_format(path, delimiter)
     if kind == "csv":
@@ -195,7 +195,7 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
             raise InputError(f"{path} is not a CSV or TSV file, so it has no delimiter.")
         return "csv"
     if suffix not in FORMATS:
-        with open_bytes(path):  # the suffix of an archive
+        with open_bytes(path):  # raises for archives
             pass
         raise InputError(
             f"{path}: unknown format. The name must end in {', '.join(FORMATS)}, or pass "
@@ -209,7 +209,7 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
 def table_form(
     path: str | Path, delimiter: str | None = None, header: bool = True
 ) -> tuple[list[str], str | None]:
-    """Returns the column names of a table, and the delimiter of a CSV or TSV file."""
+    """Returns (column names of a table, delimiter of a CSV or TSV file)."""
     kind = table_format(path, delimiter)
     if kind == "csv":
         return csv_header(local_path(path), delimiter, header=header)
@@ -255,7 +255,7 @@ def text_lines(path: str | Path, columns: Iterable[str | None] = ()) -> Iterator
 
 
 def _table_suffix(lines, names):
-    """Returns a suffix if the first two lines of a file look like a table; else None."""
+    """Returns a file suffix if the first two lines look like a table, else None."""
     if lines and re.match(r'\s*(\{\s*"|\[\s*\{\s*")', lines[0]):
         return ".json" if lines[0].lstrip().startswith("[") else ".jsonl"
     if len(lines) < 2:

@@ -7,25 +7,25 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 
-_SAMPLE = 10_000  # sequences to tokenize
+_SAMPLE = 10_000  # maximum number of sequences to tokenize
 
 
 def token_lengths(directory: Path, sequences: Sequence[tuple[str, ...]]) -> list[int]:
-    """Returns the tokens of sequences, with special tokens, in an even sample of 10,000.
+    """Counts the tokens, including special tokens, of at most 10,000 evenly spaced sequences.
 
     Args:
         directory: model directory with a `tokenizer.json`.
-        sequences: one or two segments each.
+        sequences: tuples of one or two segments.
 
     Raises:
-        InputError: there is no such file, or the library does not read it.
+        InputError: the file does not exist, or the library cannot read it.
     """
     import tokenizers
 
     path = directory / "tokenizer.json"
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # the class that the library raises
+    except Exception as error:  # the library raises this class
         raise InputError(f"{path} cannot be read: {error}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()

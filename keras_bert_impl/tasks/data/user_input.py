@@ -9,12 +9,12 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 
-# Columns with these names are never used as texts unless requested.
+# Columns with these names are used as texts only if requested.
 NO_TEXTS = frozenset(
     "label labels target targets class category sentiment rating score y id idx index".split()
 )
-# In a table with several columns, columns with these names are used as texts, in table order. A
-# number or letter may follow the name, as in sentence1 or text_b.
+# In a table with several columns, columns with these names are used as texts, in table order. The
+# name may have a suffix, as in sentence1 or text_b.
 _TEXTS = frozenset(
     "a b anchor positive negative first second left right text pair sentence question answer "
     "context passage paragraph query document doc title body abstract premise hypothesis "
@@ -39,9 +39,9 @@ def as_list(x: Any, names: Sequence[str] = (), most: int = 2) -> list:
     """Converts texts in any common form to a list of str, bytes or (first, second) tuples.
 
     Args:
-        x: list, array, `Series`, Arrow array or string tensor of texts; an array `[n, 2]` or a list
-            of (first, second) tuples for pairs; a tuple of two lists, the first and the second
-            segments; a table, see `from_columns`; or one text or one (first, second) tuple.
+        x: list, array, `Series`, Arrow array or string tensor of texts; for pairs, an array `[n,
+            2]`, a list of (first, second) tuples, or a tuple of two lists; a table, see
+            `from_columns`; or one text or one (first, second) tuple.
     """
     return checked_list(from_columns(x, names, most))
 
@@ -76,7 +76,7 @@ def checked(texts: list) -> list:
 
 
 def not_a_text(value: Any) -> str:
-    """Returns the end of an error message: why a value is not a text, and what to do."""
+    """Returns the end of an error message for a value that is not a text."""
     if is_missing(value):
         return f"is missing ({value}). Remove such rows, or use '' for an empty text."
     if isinstance(value, dict):
@@ -105,7 +105,7 @@ def values(x: Any, pairs: bool = False) -> list:
     """Converts the values of a list, array, column or string tensor to a list.
 
     Args:
-        pairs: whether rows of an array `[n, 2]` become tuples; else they become lists.
+        pairs: whether to convert rows of an array `[n, 2]` to tuples instead of lists.
     """
     if isinstance(x, list):
         return x
@@ -131,7 +131,7 @@ def values(x: Any, pairs: bool = False) -> list:
 
 
 def _rows(rows, shape, pairs):
-    """Converts an array, given as its `tolist()` and shape, to a list of values."""
+    """Converts the `tolist()` of an array with this shape to a list of values."""
     if not isinstance(rows, list):  # an array without dimensions
         return [rows]
     if not pairs or len(shape) < 2 or not rows:
@@ -165,7 +165,7 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
 
 
 def _text_columns(x, columns, names, most, are_rows):
-    """Returns columns with known names; all columns if none of them may be a label."""
+    """Returns `names`, or else all columns; raises if any of them may not contain texts."""
     if names and set(names) <= set(columns):
         return list(names)
     others = [
@@ -181,7 +181,7 @@ def _text_columns(x, columns, names, most, are_rows):
 
 
 def _check_is_no_row(x):
-    """Raises `InputError` for a row of a pandas table, which would be read as several texts."""
+    """Raises `InputError` for a row of a pandas table; it would be read as several texts."""
     index, name = getattr(x, "index", None), getattr(x, "name", None)
     if isinstance(name, (int, np.integer)) and getattr(index, "dtype", None) in ("object", "str"):
         raise InputError(
@@ -214,7 +214,7 @@ def _columns_of(rows):
 
 
 def _names_texts(name):
-    """Returns whether this is a common name for a column of texts."""
+    """Whether this is a common name for a column of texts."""
     name = str(name).lower()
     return name in _TEXTS or _SUFFIX.sub("", name) in _TEXTS
 
@@ -236,7 +236,7 @@ def _check_is_table(x, columns):
 
 
 def _holds_texts(column):
-    """Returns whether the first non-missing value of a column is a text."""
+    """Whether the first non-missing value of a column is a text."""
     if isinstance(column, (str, bytes)):
         return True
     dtype = getattr(column, "dtype", None)
@@ -245,15 +245,15 @@ def _holds_texts(column):
     if getattr(dtype, "kind", None) in ("i", "u", "f", "b", "c") or not hasattr(column, "__len__"):
         return False
     if hasattr(column, "numpy") and getattr(dtype, "name", "string") != "string":
-        return False  # tensor of numbers
+        return False  # numeric tensor
     first = next((value for value in values(column) if not is_missing(value)), "")
-    if isinstance(first, list) and first:  # words of a text
+    if isinstance(first, list) and first:  # list of words
         first = first[0]
     return isinstance(first, (str, bytes))
 
 
 def _which(x, columns, others, most, are_rows):
-    """Returns the error message for a table whose columns of texts are unclear."""
+    """Returns the error message for a table with ambiguous text columns."""
     able = [name for name in columns if str(name).lower() not in NO_TEXTS]
     able = [name for name in able if _holds_texts(x[name])] or columns
     texts = [name for name in able if name not in others]

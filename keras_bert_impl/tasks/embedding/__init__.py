@@ -9,14 +9,14 @@ from keras_bert_impl.tasks.base.options import TABLE_OPTIONS, VectorSettings
 TASK_NAME = "similarity"
 READER_OPTIONS = TABLE_OPTIONS | {"negative"}
 READS = (
-    "reads pairs of texts from a table (or STS-B from --data), with scores in --label; without "
-    "labels, it reads texts with similar texts"
+    "reads text pairs from a table, or STS-B from --data. Labels are similarity scores; without "
+    "--label, the pairs are similar texts"
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class SimilaritySettings(VectorSettings):
-    """Settings of similarity.
+    """Settings for text similarity.
 
     Args:
         loss: Loss for similarity. With labels: cosine (the default; labels are cosine similarities)

@@ -20,7 +20,7 @@ from keras_bert_impl.tasks.embedding.poolings import POOLINGS, poolings_of
 from keras_bert_impl.tasks.inputs.windows import merged
 
 _DENSE = {"kind": "dense", "dim": None, "activation": "tanh", "use_bias": True}
-_LAYER_NORM_EPSILON = 1e-5  # default of PyTorch, and therefore of `sentence-transformers`
+_LAYER_NORM_EPSILON = 1e-5  # as in PyTorch and `sentence-transformers`
 
 
 def checked_projections(projections: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
@@ -146,7 +146,7 @@ def _checked_dim(dim, limit):
 
 
 def _checked_weights(weights, learned, num_layers, limit):
-    """Returns the checked layer weights; None if there are none."""
+    """Returns the layer weights as floats, or None."""
     check("num_layers", num_layers, Annotated[int, Range(least=1, most=limit)])
     if num_layers == 1 and (learned or weights is not None):
         raise InputError("layer weights require num_layers of 2 or more.")
@@ -163,7 +163,7 @@ def _checked_weights(weights, learned, num_layers, limit):
 
 
 def _states(encoder, features, num_layers, mix):
-    """Returns the states to pool, of the last layer or combined from several layers."""
+    """Returns the hidden states to pool, from one or several layers."""
     features = with_global_mask(encoder, features, None)
     if num_layers == 1:
         return encoder(features)["sequence_output"]

@@ -13,7 +13,7 @@ from keras_bert_impl.io.settings import OneOf, check
 
 LOSSES = ("cosine", "cosent", "triplet", "multiple_negatives")
 SCORED = ("cosine", "cosent")  # losses with labels
-_COMPARING = ("cosent", "multiple_negatives")  # losses over the whole batch
+_COMPARING = ("cosent", "multiple_negatives")  # losses that compare examples
 
 
 def compares_examples(name: str) -> bool:
@@ -77,14 +77,14 @@ def cosent_loss(vectors: Any, labels: Any, scale: float) -> Any:
 
 
 def multiple_negatives_loss(vectors: Any, scale: float) -> Any:
-    """Returns the mean cross-entropy of choosing each anchor's positive among all other texts.
+    """Returns the mean cross-entropy for each anchor's positive among all positives and negatives.
 
     Source: Henderson et al. 2017, "Efficient Natural Language Response Suggestion for Smart Reply",
     on multiple negatives.
     """
     vectors = _normalized(vectors)
     anchors = vectors[:, 0]
-    others = ops.transpose(vectors[:, 1:], (1, 0, 2))  # positives first
+    others = ops.transpose(vectors[:, 1:], (1, 0, 2))  # [group - 1, batch, dim]
     candidates = ops.reshape(others, (-1, ops.shape(vectors)[-1]))  # [batch * (group - 1), dim]
     logits = scale * ops.matmul(anchors, ops.transpose(candidates))
     wanted = scale * ops.sum(anchors * others[0], axis=-1)
@@ -97,5 +97,5 @@ def _normalized(vectors):
 
 
 def _distances(first, second):
-    # The offset avoids the undefined gradient of the root at 0; PyTorch uses the same value.
+    # Without the offset, the gradient at 0 would be undefined; PyTorch uses the same value.
     return ops.sqrt(ops.sum(ops.square(first - second + 1e-6), axis=-1))

@@ -16,10 +16,10 @@ POOLINGS: dict[str, "Pooling"] = {}  # in the order in which vectors are concate
 
 
 class Pooling:
-    """A way to compute the vector of a text from the hidden states of its tokens.
+    """Computes the vector of a text from the hidden states of its tokens.
 
     Args:
-        name: value of `pooling`, as in the files of `sentence-transformers`.
+        name: value of `pooling`, as in `sentence-transformers`.
         layer: Keras layer that takes states `[rows, length, hidden]` and `padding_mask` `[rows,
             length]`; None for the first token's state.
         write: function of (graph, states, mask) that adds the same computation to an exported

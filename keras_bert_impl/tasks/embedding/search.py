@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 _VECTORS, _QUERIES = 1 << 13, 256  # vectors compared at once
-_LEAST_COSINE = 0.9  # of a text's new and stored vector; after rounding it is above 0.99
+_LEAST_COSINE = 0.9  # with the stored vector; above 0.99 for the same model
 
 
 def search(
     embedder: TextEmbedder, queries: str | list[str], vectors: np.ndarray, k: int = 5
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the vectors with the highest cosine similarity to each query, by exhaustive search.
+    """Finds the vectors with the highest cosine similarity to each query (exhaustive search).
 
     Memory for intermediate results does not depend on the number of queries and vectors.
 
@@ -86,7 +86,7 @@ def search(
 
 
 def _nearest(wanted, block, k):
-    """Returns (columns, cosines), int64 and float32 [queries, up to k], in the order of the block.
+    """Returns (columns, cosines), int64 and float32 [queries, up to k], sorted by column.
 
     Args:
         wanted, block: float32 [queries, dim] and [vectors, dim], unit length.
@@ -103,7 +103,7 @@ def _nearest(wanted, block, k):
 
 
 def _highest(cosines, k):
-    """Returns the columns of each row's k highest values, int64 [queries, k], ascending."""
+    """Returns the columns of the k highest values in each row, int64 [queries, k], ascending."""
     if k == cosines.shape[1]:
         return np.broadcast_to(np.arange(k), cosines.shape)
     least = np.partition(cosines, -k, axis=1)[:, -k, None]  # lowest of the k values
@@ -126,11 +126,11 @@ def read_vectors(path: str | Path) -> np.ndarray:
     """Opens the vectors of a `.npy` file, float `[texts, dim]`, memory-mapped.
 
     Raises:
-        InputError: the file does not exist or is not a file of vectors.
+        InputError: the file does not exist or does not contain vectors.
     """
     try:
         vectors = np.load(expanded(path), mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, tokenize.TokenError) as error:  # the last: a header
+    except (ValueError, OSError, EOFError, tokenize.TokenError) as error:
         raise InputError(
             f"{path} is not a complete .npy file of vectors. Write one with `keras-bert embed "
             "--out vectors.npy`."
@@ -141,7 +141,7 @@ def read_vectors(path: str | Path) -> np.ndarray:
 
 
 def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, PlacedText]:
-    """Reads the texts of some vectors from the `.jsonl` file next to their `.npy` file."""
+    """Reads the texts of the vectors `rows` from the `.jsonl` file next to a `.npy` file."""
     path = places_of(path)
     wanted, found, line = set(map(int, rows)), {}, 0
     for line, content in read_lines(path):
@@ -157,7 +157,7 @@ def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, 
 def check_vectors(
     embedder: TextEmbedder, vectors: np.ndarray, places: dict[int, PlacedText]
 ) -> None:
-    """Raises if a stored vector differs from the embedder's vector for the same text.
+    """Raises if a stored vector differs from the embedding of the same text by `embedder`.
 
     Args:
         vectors: array `[texts, dim]`, from `read_vectors`.

@@ -80,7 +80,7 @@ class VectorSignatures(Signatures):
 
     def __init__(self, model: Any, *parts: Any) -> None:
         super().__init__(model, *parts)
-        self.features_rank = len(model.input["token_ids"].shape) - 1  # for single texts
+        self.features_rank = len(model.input["token_ids"].shape) - 1  # without the group dimension
 
     def reference(self, text: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         return [{"vectors": vector} for vector in self.model.encode(text)]

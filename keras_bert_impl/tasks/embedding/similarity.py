@@ -1,4 +1,4 @@
-"""Examples and scores of similarity tasks: labeled pairs, and anchors with positives."""
+"""Examples and scores for text similarity: labeled pairs, or anchors with positives."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class AnchorExamples(Examples):
 def anchor_scores(
     embedder: TextEmbedder, examples: AnchorExamples, directory: Path | None = None
 ) -> dict[str, float]:
-    """Scores how well the positive of each anchor is retrieved by cosine similarity.
+    """Scores the retrieval of each anchor's positive by cosine similarity.
 
     Args:
         directory: `Path` of an existing folder to write the ranks to; None writes no files.
@@ -158,7 +158,7 @@ def anchor_scores(
 
 
 def _ranks(vectors, texts):
-    """Returns the rank of each positive, int [texts]; equally near texts rank before it.
+    """Returns the rank of each positive, int [texts]; texts with equal cosines rank before it.
 
     Args:
         vectors: float32 [texts, group, dim], unit length.
@@ -175,6 +175,6 @@ def _ranks(vectors, texts):
         part = slice(first, first + _CHUNK)
         cosines = vectors[part, 0] @ candidates.T  # [anchors, candidates]
         of_own = np.take_along_axis(cosines, own[part, None], axis=1)
-        # Not `cosines >= ...`, which would rank NaN as 0.
+        # `cosines >= ...` would rank NaN as 0.
         ranks.append(np.sum(~(cosines < of_own - EQUAL_COSINES), axis=1))
     return np.concatenate(ranks)

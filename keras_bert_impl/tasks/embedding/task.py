@@ -1,4 +1,4 @@
-"""The embedding tasks for training runs and commands: similarity, and anchors with positives."""
+"""Embedding tasks for training runs and commands: text similarity, and anchors with positives."""
 
 from collections.abc import Iterator
 
@@ -82,7 +82,7 @@ class Anchors(_Embedding):
             )
         self.arguments = {"loss": self.losses[0]}
         if groups[0] == 2:
-            self.losses = ("multiple_negatives",)  # a triplet needs three texts
+            self.losses = ("multiple_negatives",)  # triplet requires three texts
 
     def inputs(self, examples: AnchorExamples) -> tuple:
         return examples.texts, None

@@ -16,7 +16,7 @@ from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.windows import GroupedTexts, tokenize_groups
 from keras_bert_impl.tokenizers.tokenizer import as_strings
 
-_Mixin: Any = object  # these methods use `TaskModel`, the next base class
+_Mixin: Any = object  # for mypy: the methods also use attributes of `TaskModel`
 
 
 class TextVectors(_Mixin):
@@ -43,7 +43,7 @@ class TextVectors(_Mixin):
             texts: list or array of str, or a single str.
             prompt_name: key of the prompt in `prompts` to prepend. Default: the model's
                 `default_prompt_name`.
-            prompt: the text of the prompt, instead of `prompt_name`; "" for none.
+            prompt: text of a prompt, instead of `prompt_name`; "" for no prompt.
             batch_size: default 32.
             verbose: see `predict`.
 
@@ -151,7 +151,7 @@ class TextVectors(_Mixin):
 
     @property
     def _prompt_now(self):
-        """The prompt that is prepended to each text, a str."""
+        """The prompt to prepend to each text."""
         prompt = self._prompt.value
         return self.prompts.get(self.default_prompt_name, "") if prompt is None else prompt
 

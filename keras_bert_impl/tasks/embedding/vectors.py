@@ -1,4 +1,4 @@
-"""Embeds the texts of files and folders, and writes a vector file with an index of the texts."""
+"""Embeds texts from files and folders; writes a vector file and an index of the texts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 UNITS = ("line", "file")
-_LONGEST_FILE = 4 * LONGEST_LINE  # maximum characters per text
+_LONGEST_FILE = 4 * LONGEST_LINE  # maximum characters of a file that is one text
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # texts embedded at once
 _PROMPTS = ("document", "passage", "corpus")  # prompt names, as in `sentence-transformers`
-SHOWN_CHARACTERS = 200  # characters of a text that are stored with its vector
+SHOWN_CHARACTERS = 200  # maximum characters of a text in the index
 
 
 class PlacedText(NamedTuple):
@@ -215,7 +215,7 @@ def _npy(path, dim):
             _write_header(vectors, count, dim)
 
 
-_HEADER = 128  # bytes, fixed because the number of vectors is only known at the end
+_HEADER = 128  # bytes; fixed size, because the number of vectors is written last
 
 
 def _write_header(file, count, dim):
@@ -249,5 +249,5 @@ _WRITERS = {".npy": _npy, ".parquet": _parquet}
 
 
 def places_of(path: str | Path) -> Path:
-    """Returns the `Path` of the text index for a `.npy` file of vectors."""
+    """Returns the path of the text index of a `.npy` file."""
     return local_path(path).with_suffix(".jsonl")

@@ -18,10 +18,11 @@ from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.inputs import beginning
 
-# Maximum number of batches that are sorted by length together, and maximum share of an epoch, so
-# that each epoch groups texts differently; see docs/decisions/batches.md.
+# Batches are sorted by length within windows. Maximum number of batches in a window, and minimum
+# number of windows in an epoch, so that batches differ between epochs; see
+# docs/decisions/batches.md.
 _MOST_IN_WINDOW, _LEAST_WINDOWS = 16, 4
-# The overhead of a batch on a CPU, as a number of tokens; see docs/decisions/mixed-lengths.md.
+# Overhead of a batch on a CPU, in tokens; see docs/decisions/mixed-lengths.md.
 _TOKENS_OF_A_BATCH = 128
 
 
@@ -31,7 +32,7 @@ class FlatRows:
 
     Attributes:
         row_splits: int64 [texts + 1]. Row i is `row_splits[i]` to `row_splits[i + 1]`.
-        widths: lengths that a batch may be padded to, ascending.
+        widths: sequence lengths that batches are padded to, ascending.
     """
 
     row_splits: tf.Tensor
@@ -126,7 +127,7 @@ def tokenize_texts(
 
 
 def _beginnings(tokenizer, max_length, texts):
-    """Computes features; tokenizes only the start of a long text if it fills the row."""
+    """Computes features; tokenizes only the start of a long text if that fills the row."""
     if not tokenizer.can_be_cut:
         return tokenizer(texts, length=max_length)
     cut = [beginning(text, max_length) if isinstance(text, str) else text for text in texts]
@@ -139,8 +140,8 @@ def _beginnings(tokenizer, max_length, texts):
 
 
 def flat_rows(features: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
-    """Returns the rows of features without padding, as a dict of NumPy arrays: `token_ids`, int32
-    [tokens]; `lengths` and `second_starts`, int32 [rows].
+    """Removes the padding of features. Returns a dict of NumPy arrays: `token_ids`, int32 [tokens];
+    `lengths` and `second_starts`, int32 [rows].
     """
     ids, segments, mask = (
         features[name].numpy() for name in ("token_ids", "segment_ids", "padding_mask")
@@ -154,7 +155,7 @@ def in_one(chunks: list[dict[str, np.ndarray]]) -> dict[str, tf.Tensor]:
     """Concatenates the return values of `flat_rows` to the row fields of `TokenizedTexts`."""
     parts = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     parts["row_splits"] = splits_of(parts.pop("lengths"))
-    # On the CPU, since the input pipeline uses them, whatever the model's device.
+    # The input pipeline runs on the CPU.
     with tf.device("CPU:0"):
         return {name: tf.constant(part) for name, part in parts.items()}
 
@@ -172,39 +173,39 @@ def padding(
 
 
 def least_of(sizes: Sequence[int], needed: tf.Tensor) -> tf.Tensor:
-    """Returns the smallest of `sizes` that is at least `number`."""
+    """Returns the smallest of `sizes` that is at least `needed`."""
     sizes = tf.constant(sizes, tf.int32)
     return tf.gather(sizes, tf.math.count_nonzero(sizes < tf.cast(needed, tf.int32)))
 
 
 def static_size(sizes: Sequence[int]) -> int | None:
-    """Returns the size if there is only one, since TPUs require static shapes; else None."""
+    """Returns the size if there is only one, else None; TPUs require static shapes."""
     return sizes[0] if len(sizes) == 1 else None
 
 
 def multiples(max_length: int, of: int) -> list[int]:
-    """Returns `[of, 2 * of, ..., max_length]`: little padding, many shapes."""
+    """Returns `[of, 2 * of, ..., max_length]`, for little padding."""
     return [*range(of, max_length, of), max_length]
 
 
 def doublings(max_length: int, first: int = 32) -> list[int]:
-    """Returns `[32, 64, 128, ..., max_length]`: few shapes, for compilation per shape."""
+    """Returns `[32, 64, 128, ..., max_length]`, for few shapes to compile."""
     widths = [first << power for power in range(max_length) if first << power < max_length]
     return [*widths, max_length]
 
 
 def widths(model: Any, longest: int) -> list[int]:
-    """Returns the lengths up to `longest` that batches are padded to on the model's devices."""
+    """Returns the sequence lengths, up to `longest`, that batches are padded to."""
     if isinstance(model.distribute_strategy, tf.distribute.TPUStrategy):
         return [longest]
     if _is_compiled(model):
         return doublings(longest)
-    # Tensor cores multiply blocks of 8.
+    # GPU tensor cores require multiples of 8.
     return multiples(longest, 1 if takes_any_shape(model) else 8)
 
 
 def takes_any_shape(model: Any) -> bool:
-    """Returns whether batches may have any shape: on a CPU without compilation."""
+    """Whether batches may have any shape: on a CPU, without XLA."""
     on_tpu = isinstance(model.distribute_strategy, tf.distribute.TPUStrategy)
     return not (_is_compiled(model) or on_tpu or tf.config.list_logical_devices("GPU"))
 
@@ -222,7 +223,7 @@ def training_batches(
     first_batch: int | tf.Variable = 0,
     steps: int | None = None,
 ) -> tf.data.Dataset:
-    """Creates a dataset of batches, which depend only on (seed, epoch).
+    """Creates a dataset of batches that depend only on (seed, epoch).
 
     Args:
         targets: tuple of arrays [texts, ...]: labels, and weights if there are any; or
@@ -271,7 +272,7 @@ def _seeds(seed, epoch, count):
 
 
 def _sorted_in_windows(order, lengths, window):
-    # Sorted by (window, length). The sort is stable, so equal lengths keep their random order.
+    # Sort by (window, length). The sort is stable: equal lengths keep their random order.
     longest = tf.cast(tf.reduce_max(lengths), tf.int64) + 1
     windows = tf.range(tf.size(order, tf.int64)) // window
     keys = windows * longest + tf.cast(tf.gather(lengths, order), tf.int64)
@@ -287,7 +288,7 @@ def with_features(rows: tf.data.Dataset, tokenized: Any, targets: tuple) -> tf.d
     def batch(numbers):
         return batch_of(tokenized, targets, numbers)
 
-    # Deterministic, since the seed also determines the order of batches.
+    # The seed determines the order of batches.
     batches = rows.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))
 
@@ -319,7 +320,7 @@ def _rows_of(target, numbers, width):
 def sorted_batches(
     tokenized: Any, targets: tuple, batch_size: int, any_shape: bool = False
 ) -> tuple[tf.data.Dataset, np.ndarray]:
-    """Creates batches of all texts, shortest first, with little padding.
+    """Creates batches of all texts, sorted by length to reduce padding.
 
     Args:
         targets: tuple of arrays [texts, ...], may be empty.
@@ -344,7 +345,7 @@ def list_of_batches(
 
 
 def _row_numbers(tokenized, batch_size, any_shape):
-    """Returns the texts of each batch, a list of int64 arrays, and their concatenation."""
+    """Returns (text indices of each batch, a list of int64 arrays; their concatenation)."""
     lengths = tokenized.lengths.numpy()
     order = np.argsort(lengths, kind="stable")
     ends = np.arange(batch_size, len(order), batch_size)
@@ -354,8 +355,8 @@ def _row_numbers(tokenized, batch_size, any_shape):
 
 
 def _ends_by_padding(lengths, batch_size):
-    """Returns the ends of all batches but the last, for ascending lengths: where a batch is full,
-    or padding it to the next length would take longer than a new batch.
+    """Returns the ends of all batches but the last, for ascending lengths. A batch ends if it is
+    full, or if padding it to the next length takes longer than a new batch.
     """
     ends, start, total = [], 0, 0
     for end, length in enumerate(lengths.tolist()):

@@ -25,7 +25,7 @@ class UndefinedScoresError(InputError):
 def blocks(
     texts: Iterable, most_texts: int | None = None, most_characters: int | None = None
 ) -> Iterator[list]:
-    """Splits texts into blocks, in order; only one block is in memory."""
+    """Yields blocks of texts, in order; only one block is in memory."""
     most_texts = most_texts or MOST_TEXTS
     most_characters = most_characters or MOST_CHARACTERS
     block: list = []

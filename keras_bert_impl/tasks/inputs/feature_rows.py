@@ -52,7 +52,7 @@ class FeatureRows:
 
     @property
     def lengths(self) -> tf.Tensor:
-        """int32 `[rows]`, all equal, since rows of one width need not be sorted."""
+        """int32 `[rows]`, all 0: rows of equal width are not sorted."""
         return tf.zeros(len(self), tf.int32)
 
     def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -65,11 +65,12 @@ class FeatureRows:
 
 
 class CheckedExamples(NamedTuple):
-    """Checked examples in memory, in the form that `model.rows` takes.
+    """Checked examples in memory; arguments of `model.rows`.
 
     Attributes:
-        texts: list of the model's kind of texts, or `FeatureRows`.
-        labels, weights: from `label_codec`, and float32 `[texts]`; None if missing.
+        texts: list of texts in the form that the model uses, or `FeatureRows`.
+        labels: return value of `label_codec.encode`, or None.
+        weights: float32 `[texts]`, or None.
     """
 
     texts: list | FeatureRows
@@ -86,7 +87,7 @@ class CheckedExamples(NamedTuple):
         count = len(self.texts)
         kept = int(count * (1 - share))
         if not 0 < kept < count:
-            raise InputError(f"validation_split={share} of {count} texts makes one part empty.")
+            raise InputError(f"validation_split={share} of {count} texts leaves one set empty.")
         return self.part(None, kept), self.part(kept, None)
 
     def rows(self, model: Any) -> tuple[Any, tuple]:
@@ -112,7 +113,7 @@ def complete(
     names: tuple = FEATURES,
     config: EncoderConfig | None = None,
 ) -> dict[str, Any]:
-    """Adds defaults for missing features; for arrays or tensors, also in a graph."""
+    """Adds defaults for missing features; accepts arrays and tensors, also in a graph."""
     unknown = [name for name in features if name not in names]
     if unknown:
         raise InputError(
@@ -132,7 +133,7 @@ def complete(
         is_real = features["token_ids"] != pad_id
         if isinstance(is_real, np.ndarray):
             cast = np.ndarray.astype
-        else:  # all features of one kind, also TensorFlow's on JAX
+        else:  # on JAX, features may be TensorFlow tensors
             cast = tf.cast if tf.is_tensor(is_real) else keras.ops.cast
         features["padding_mask"] = cast(is_real, "int32")
     missing = [name for name in names if name not in features]
@@ -155,7 +156,7 @@ def are_symbolic_texts(model: Any, inputs: Any) -> bool:
         return False
     if is_input or model.has_several_rows or keras.backend.backend() != "tensorflow":
         raise InputError(
-            "the model cannot tokenize strings here: tokenize them first, features = "
+            "the model cannot tokenize strings in this graph: tokenize them first, features = "
             f"model.tokenizer(texts, length={model.max_length}), and call model(features)."
         )
     return True
@@ -189,7 +190,7 @@ def _as_array(name, feature):
 
 
 def _is_tensor(feature):
-    """Whether a feature is a tensor of TensorFlow, as in datasets, or of Keras's backend."""
+    """Whether a feature is a tensor of TensorFlow or of the Keras backend."""
     return tf.is_tensor(feature) or keras.ops.is_tensor(feature)
 
 
@@ -200,7 +201,7 @@ def _check_length(token_ids, limit):
 
 
 def _as_int32(feature):
-    # A cast would only keep the lower 32 bits: 2 ** 33 + 5 would become token 5.
+    # A cast alone would keep the lower 32 bits: 2 ** 33 + 5 would become token 5.
     if isinstance(feature, np.ndarray) and feature.dtype.kind in "iu":
         return np.clip(feature, -1, np.iinfo("int32").max).astype("int32")
     if not tf.is_tensor(feature) or feature.dtype != tf.int64:

@@ -1,5 +1,5 @@
-"""Converts the data that a user passes to `fit`, `evaluate` and `predict` to `CheckedExamples` in
-memory or to a dataset of features. All user data passes through here.
+"""Converts the arguments of `fit`, `evaluate` and `predict` to `CheckedExamples` in memory or to a
+dataset of features.
 """
 
 import itertools
@@ -23,13 +23,13 @@ DEFAULT_BATCH_SIZE = 32
 
 
 def checked_sizes(batch_size: int | None, steps: int | None = None) -> tuple[int, int | None]:
-    """Checks `batch_size` and `steps` of `evaluate` and `predict`; applies the default size."""
+    """Checks `batch_size` and `steps`; returns them with the default batch size."""
     batch_size = check("batch_size", batch_size, PositiveInt | None)
     return batch_size or DEFAULT_BATCH_SIZE, check("steps", steps, PositiveInt | None)
 
 
 def first_batches(x: Any, batch_size: int, steps: int | None) -> Any:
-    """Returns the items of a sequence in the first `steps` batches; None returns all."""
+    """Returns the items of the first `steps` batches; all if `steps` is None."""
     return x if x is None or steps is None else x[: steps * batch_size]
 
 
@@ -45,7 +45,7 @@ def read(
     shuffle: bool = False,
     has_begun: Callable[[], bool] = lambda: True,
 ) -> CheckedExamples | tf.data.Dataset:
-    """Reads data with labels; returns `CheckedExamples`, or a dataset of features for batches.
+    """Reads data with labels. Returns `CheckedExamples`; for batches, a dataset of features.
 
     Args:
         shuffle, has_begun: see `_features_of_batches`.
@@ -113,7 +113,7 @@ def _examples_of(model, x, y, sample_weight):
         labels = np.asarray(labels)
     if sample_weight is None:
         return CheckedExamples(texts, labels)
-    if labels is None and not model.draws_labels:  # `fit` would read the weights as labels
+    if labels is None and not model.draws_labels:  # else `fit` would use the weights as labels
         labels = np.zeros(len(texts), "float32")
     per_token = model.has_token_labels and are_features
     return CheckedExamples(texts, labels, check_weights(sample_weight, len(texts), per_token))
@@ -122,7 +122,7 @@ def _examples_of(model, x, y, sample_weight):
 def _validation_parts(model, data):
     """Unpacks validation data to (x, labels or None, weights or None)."""
     if isinstance(data, list) and not model.needs_labels:
-        data = (data,)  # a tuple of examples, which may also contain labels
+        data = (data,)  # (x,), without labels
     if isinstance(data, (list, tuple)) and (
         not 1 <= len(data) <= 3 or user_input.is_one_text(data[0])
     ):
@@ -245,7 +245,7 @@ def _is_loader(x):
 
 
 def check_batches_alone(x: Any, **beside: Any) -> None:
-    """Raises if labels or weights are passed together with batches, which contain them."""
+    """Raises if labels or weights are passed as arguments; batches contain them."""
     given = [name for name, value in beside.items() if value is not None]
     if given:
         raise InputError(
@@ -285,7 +285,7 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
 def _features_of_batches(model, x, shuffle, has_begun):
     """Creates a `tf.data.Dataset` of features, labels and weights from batches of texts.
 
-    `has_begun` returns whether the first epoch has started; before, the first batch is inspected.
+    `has_begun` returns whether the first epoch has started. The first batch is also read earlier.
     """
     epochs, seed = itertools.count(), model.compile_arguments().get("seed", 0)
     is_stream = user_input.is_stream(x)
@@ -327,7 +327,7 @@ def _features_of_batches(model, x, shuffle, has_begun):
 
 
 def _epoch(x, draw=None):
-    """Iterates over the batches of `x`; `draw` is a NumPy generator that shuffles them."""
+    """Iterates over the batches of `x`; `draw` is the NumPy random generator for shuffling."""
     if user_input.is_stream(x):
         yield from x
         return
@@ -344,7 +344,7 @@ def _epoch(x, draw=None):
 
 
 def _of_loader(batch):
-    """Converts a batch collated by PyTorch, lists of tuples of str, to tuples of lists."""
+    """Converts lists and tuples of str in a PyTorch batch to tuples of lists."""
     if not isinstance(batch, (list, tuple)):
         return batch
     if all(isinstance(part, (str, bytes)) for part in batch):

@@ -1,4 +1,4 @@
-"""Examples with several rows each: choices, texts to compare, windows of a long text.
+"""Examples with several rows: multiple choices, texts to compare, or windows of a long text.
 
 Shape legend: group = rows of an example, including padding rows; windows = rows of one text;
 length = sequence length.
@@ -32,14 +32,14 @@ from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack
 
 @dataclasses.dataclass(frozen=True)
 class GroupedTexts:
-    """Examples of one or more rows, which are kept together in a batch.
+    """Examples of one or more rows; the rows of an example are in the same batch.
 
     Attributes:
         rows: `TokenizedTexts` with the rows of all examples; or `GroupedTexts` if rows have
             windows.
         splits: int64 tensor [examples + 1]. Example i has rows `splits[i]` to `splits[i + 1]`, at
             least one.
-        sizes: group sizes that a batch may be padded to, ascending.
+        sizes: group sizes that batches are padded to, ascending.
     """
 
     rows: "TokenizedTexts | GroupedTexts"
@@ -53,12 +53,12 @@ class GroupedTexts:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Widths of the rows."""
+        """Sequence lengths that rows are padded to."""
         return self.rows.widths
 
     @property
     def pad_id(self) -> int:
-        """Pad id of the rows."""
+        """Token id of padding."""
         return self.rows.pad_id
 
     @property
@@ -95,7 +95,7 @@ def _lengths_of_groups(lengths, splits, *, longest):
 
 @in_one_graph
 def _rows_of_groups(splits, numbers):
-    """Returns the rows of the groups with these indices, and the number of rows of each group."""
+    """Returns (row indices of the groups `numbers`, number of rows of each group)."""
     begins, ends = tf.gather(splits, numbers), tf.gather(splits, numbers + 1)
     rows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
     return rows, ends - begins
@@ -104,7 +104,7 @@ def _rows_of_groups(splits, numbers):
 def grouped(
     rows: TokenizedTexts | GroupedTexts, counts: Any, sizes: Sequence[int] | None = None
 ) -> GroupedTexts:
-    """Groups rows to `GroupedTexts`.
+    """Groups rows into `GroupedTexts`.
 
     Args:
         counts: list or array of int [examples]. Number of rows of each example, at least one.
@@ -112,7 +112,7 @@ def grouped(
     if sizes is None:
         sizes = np.unique(counts).tolist()
         sizes = sizes[-1:] if len(rows.widths) == 1 else sizes
-    # On the CPU, since the input pipeline uses them, whatever the model's device.
+    # The input pipeline runs on the CPU.
     with tf.device("CPU:0"):
         return GroupedTexts(rows, tf.constant(splits_of(counts)), tuple(sizes))
 
@@ -139,7 +139,7 @@ def stack_groups(
         dict of int32 [batch, group, ..., length]. Missing rows of an example are padding:
         `padding_mask` is 0, and ids are `pad_id`.
     """
-    size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # 0 if there are no examples
+    size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # there may be 0 examples
     place = tf.range(tf.cast(size, tf.int64))[tf.newaxis]  # [1, group]
     is_row = place < counts[:, tf.newaxis]
     begins = tf.cumsum(counts, exclusive=True)[:, tf.newaxis]
@@ -154,7 +154,7 @@ def stack_groups(
 
 
 def padding_of(name: str, pad_id: int) -> int:
-    """Padding value of a feature, one of `FEATURES`."""
+    """Padding value of the feature `name`."""
     return pad_id if name == "token_ids" else 0
 
 
@@ -187,7 +187,7 @@ def pack_head_and_tail(
     head_tokens: int | None = None,
     long_part: str = "second",
 ) -> dict[str, tf.Tensor]:
-    """Packs texts into rows, without the middle of texts that are too long.
+    """Packs texts into rows; keeps the start and end of texts that are too long.
 
     Returns:
         dict of int32 [texts, length], like a `Tokenizer`; in eager mode or in any graph.
@@ -213,7 +213,7 @@ def pack_head_and_tail(
 
 
 def other_length(tokenizer: Tokenizer, length: int) -> int:
-    """Returns the maximum number of tokens of a pair's short text: half of the row."""
+    """Returns the maximum number of tokens of the shorter text of a pair: half of the row."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 
@@ -223,10 +223,10 @@ class DocumentWindows:
 
     Attributes:
         max_length: maximum tokens of a window.
-        max_windows: maximum number of windows per text; the rest of the text is left out.
+        max_windows: maximum number of windows per text; the rest of the text is ignored.
         long_part: see `pack_windows`.
         widths: see `tokenize_texts`.
-        counts: numbers of windows that batches may be padded to, ascending, up to `max_windows`.
+        counts: numbers of windows that batches are padded to, ascending, up to `max_windows`.
     """
 
     tokenizer: Tokenizer
@@ -292,11 +292,11 @@ class TokenizedWindows(TokenizedTexts):
         texts: int64 [rows]. Index of each window's text.
         tokens: int32 [positions]. Index of the token in its text; -1 for special tokens and for the
             first text of a pair.
-        has_most_context: bool [positions]. Whether the token has the most context here; only this
-            position is used for predictions.
-        text_splits: int64 [texts + 1]. The offsets of text i are those from `text_splits[i]` to
-            `text_splits[i + 1]`.
-        token_starts, token_ends: int32 [tokens of all texts], in characters of the text.
+        has_most_context: bool [positions]. Whether no other window has more context for the token.
+            Only this position is used for predictions.
+        text_splits: int64 [texts + 1]. The tokens of text i are at `text_splits[i]` to
+            `text_splits[i + 1]` of `token_starts`.
+        token_starts, token_ends: int32 [tokens of all texts]. Character offsets in the text.
     """
 
     texts: np.ndarray
@@ -307,13 +307,13 @@ class TokenizedWindows(TokenizedTexts):
     token_ends: np.ndarray
 
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (rows, columns), int64 [positions] each: the location in the padded rows."""
+        """Returns (rows, columns) of each position in the padded features, int64 [positions]."""
         splits = self.row_splits.numpy()
         rows = np.repeat(np.arange(self.num_texts), np.diff(splits))
         return rows, np.arange(splits[-1]) - splits[rows]
 
     def token_numbers(self) -> np.ndarray:
-        """int64 [positions]. Index of each position's token in all texts; or -1."""
+        """int64 [positions]. Index of the token at each position, counted over all texts, or -1."""
         rows, _ = self.columns()
         numbers = self.text_splits[self.texts[rows]] + self.tokens
         return np.where(self.tokens >= 0, numbers, -1)
@@ -342,7 +342,7 @@ def tokenize_windows(
 
 
 def _flat_windows(windows, first_text):
-    """Returns the `TokenizedWindows` fields of a chunk that starts at `first_text`."""
+    """Returns the fields of `TokenizedWindows` for a block of texts from index `first_text`."""
     tokens, has_most_context = _positions(windows)
     return {
         "texts": windows.texts.numpy() + first_text,

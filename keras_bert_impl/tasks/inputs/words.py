@@ -43,16 +43,16 @@ def single_token_words(tokenizer: Tokenizer) -> dict[int, str]:
     """Finds the words that contain a letter and are a single token of a vocabulary."""
     written = {}
     for number, token in enumerate(tokenizer.vocabulary):
-        word = token.lstrip("Ġ▁").removesuffix("</w>")  # markers of word starts and ends
+        word = token.lstrip("Ġ▁").removesuffix("</w>")  # markers of the start or end of a word
         if any(map(str.isalpha, word)) and find_words(word).ends[0] == len(word):
             written[number] = word
-    # Keep the token if tokenizing its text returns only this token.
+    # Keep a token only if tokenizing its text returns this one token.
     rows = tokenizer.tokenize([f" {word}" for word in written.values()]).to_list()
     return {n: word for (n, word), row in zip(written.items(), rows) if row == [n]}
 
 
 def common_words(tokenizer: Tokenizer) -> list[int]:
-    """Returns the ids of common words, which vocabularies list first, after single characters."""
+    """Returns the ids of common words, which are the first words of a vocabulary."""
     words = [n for n, word in single_token_words(tokenizer).items() if len(word) > 1]
     return words[:_COMMON_WORDS]
 
@@ -100,9 +100,9 @@ class TokenAlignment:
 
     Attributes:
         words: int64 [tokens]. Index of the token's word among all words, or -1.
-        firsts: int64 [words]. First token of the word, or a token shared with other words; -1 for
+        firsts: int64 [words]. First token of the word, or a token that several words share; -1 for
             none.
-        owns: bool [words]. Whether any token belongs to the word.
+        owns: bool [words]. Whether any entry of `words` is the word.
         word_splits: int64 [texts + 1]. The words of text i start at `word_splits[i]`.
     """
 
@@ -138,9 +138,9 @@ def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
 
     firsts = np.full(len(starts), -1, "int64")
     tokens = np.flatnonzero(within)[::-1]
-    firsts[words[tokens]] = tokens  # reversed, so the first token of a word is written last
+    firsts[words[tokens]] = tokens  # in reverse order, so the first token of a word is kept
     owns = firsts >= 0
-    # The first token that ends after a word's last character, if the token contains it.
+    # A word without an own token uses the token that contains its last character.
     holders = np.searchsorted(token_ends, ends - 1, side="right")
     found = ~owns & (ends > starts) & (holders < len(token_ends))
     found[found] = token_starts[holders[found]] < ends[found]

@@ -1,4 +1,4 @@
-"""Data augmentation for labeled texts: replaces words with likely substitutes."""
+"""Data augmentation for labeled texts: replaces words with model predictions."""
 
 import dataclasses
 import json
@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.language_modeling.masked_batches import masked_batche
 from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 from keras_bert_impl.tasks.scores.decisions import unit_length
 
-_CHUNK = 1024  # words compared with the vocabulary at once
+_CHUNK = 1024  # words to compare with the vocabulary at once
 
 
 def augment(
@@ -34,11 +34,11 @@ def augment(
     """Returns labeled texts, each followed by copies with some words replaced.
 
     A word that is a single token is masked and replaced by one of the model's `top_k` predictions.
-    A word of several subwords is replaced by one of the `top_k` words whose input embeddings have
-    the highest cosine similarity with the mean of the subword embeddings. (The source uses GloVe
-    embeddings instead.) A replacement is always a different single-token word with a letter. Words
-    without letters, such as numbers and punctuation, are kept. The two texts of a pair are
-    augmented separately.
+    A word of several subwords is replaced by one of the `top_k` nearest words: the cosine
+    similarity between their input embeddings and the mean of the subword embeddings is highest.
+    (The source uses GloVe embeddings.) A replacement is always a different single-token word with a
+    letter. Words without letters, such as numbers and punctuation, are kept. The texts of a pair
+    are augmented separately.
 
     Random choices depend only on the seed and the index of the text.
 
@@ -79,7 +79,7 @@ def augment(
     rows: list[int] = []
     for row, original in enumerate(examples.texts):
         draw = np.random.default_rng([seed, row])
-        found = {original: None}  # ordered and unique
+        found = {original: None}  # an ordered set
         parts = slice(row * width, (row + 1) * width)
         for _ in range(copies):
             copy = [_copy(*part, rate, draw) for part in zip(sentences[parts], candidates[parts])]
@@ -120,7 +120,7 @@ def _copy(words, candidates, rate, draw):
     """Returns the text of `Words` with some words replaced.
 
     Args:
-        candidates: string array [words, top_k]; empty strings for a word that is kept.
+        candidates: string array [words, top_k]; empty strings for words to keep.
     """
     is_drawn = draw.random(len(words.starts)) < rate
     which = draw.integers(candidates.shape[1], size=len(words.starts))
@@ -133,7 +133,7 @@ def _copy(words, candidates, rate, draw):
 
 
 def _candidates(model, sentences, top_k, batch_size):
-    """Returns each word's replacement candidates, a list (texts) of strings [words, top_k]."""
+    """Returns candidate replacements of each word, a list (texts) of strings [words, top_k]."""
     vocabulary = single_token_words(model.tokenizer)
     top_k = min(top_k, len(vocabulary) - 1)
     if top_k < 1:
@@ -167,10 +167,10 @@ def _have_letters(words):
 
 
 def _guesses(model, tokenized, masks, ids, top_k, batch_size):
-    """Returns the indices into `ids` of the predicted words, int [masks, top_k], most likely first.
+    """Returns the predicted words, int [masks, top_k], indices into `ids`, most likely first.
 
     Args:
-        masks: int64 [masks], positions to mask, one at a time.
+        masks: int64 [masks], positions to mask, each in a separate row.
         ids: int array [words], candidate tokens. The original token is never chosen.
     """
     rows, columns = (array[masks] for array in tokenized.columns())
@@ -191,12 +191,12 @@ def _guesses(model, tokenized, masks, ids, top_k, batch_size):
 
 
 def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
-    """Returns the indices into `ids` of the nearest embeddings, int [words, top_k], nearest first.
+    """Returns the nearest embeddings, int [words, top_k], indices into `ids`, nearest first.
 
     Args:
         token_ids: int array [tokens].
         words_of_tokens: int64 [tokens], word of each token.
-        words: int64 [words], sorted, words of several tokens.
+        words: int64 [words], ascending; words of several tokens.
     """
     table = np.asarray(model.encoder.embeddings.token_embeddings, "float32")
     targets = unit_length(table[ids])

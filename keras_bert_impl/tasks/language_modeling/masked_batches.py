@@ -13,7 +13,7 @@ EVALUATION = 1 << 62  # number of the first evaluation batch, larger than any tr
 
 
 class RowMasks:
-    """Masks text features in the graph; depends only on the seed and the batch number."""
+    """Masks features in a graph; the masks depend only on the seed and the batch number."""
 
     def __init__(self, tokenizer: Tokenizer, masking: Masking, max_length: int) -> None:
         self._tokenizer = tokenizer
@@ -41,7 +41,7 @@ class RowMasks:
         data = tf.data.Dataset.zip((numbers, dataset))
         data = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         count = dataset.cardinality()
-        if count >= 0:  # restores the cardinality that numbering removes
+        if count >= 0:  # `flat_map` makes it unknown
             data = data.apply(tf.data.experimental.assert_cardinality(count))
         return without_autotuner(data.prefetch(tf.data.AUTOTUNE))
 
@@ -67,7 +67,7 @@ class RowMasks:
             replacements=replacement_ids(self._tokenizer),
             slots=self._slots,
         )
-        # Number of slots for rows of this width: one per 1 / rate tokens, plus one.
+        # Number of slots for rows of this width: rate * width, plus one.
         slots = tf.cast(self._masking.rate * tf.cast(width, tf.float32), tf.int32) + 1
         slots = tf.minimum(slots, self._slots) if ids.shape[1] is None else self._slots
         labels = tf.where(masked.weights > 0, masked.ids, NO_LABEL)
@@ -87,8 +87,8 @@ def masked_batches(
         rows, places: int64 [masks], row number and token position of each mask.
 
     Returns:
-        `tf.data.Dataset` of (features of `MaskedLM` with one masked position per row, int32 [rows]
-        with the original ids), in the given order.
+        `tf.data.Dataset` of (features, ids), in the given order: features of `MaskedLM` with one
+        masked position per row, and the original ids, int32 [rows].
     """
     data = tf.data.Dataset.from_tensor_slices((rows, places)).batch(batch_size)
 

@@ -39,7 +39,7 @@ from keras_bert_impl.tasks.language_modeling.signature import FillingSignatures,
 from keras_bert_impl.tasks.scores.counting import token_weights
 from keras_bert_impl.tokenizers import Tokenizer
 
-_ROWS, _MASKS = 32, 64  # masks per batch, each with a score for every token of the vocabulary
+_ROWS, _MASKS = 32, 64  # maximum rows and masks per batch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,12 +77,12 @@ class MaskLabels(LabelCodec):
 class MaskedLM(TokenLabels, TaskModel):
     """An encoder with a masked language modeling head.
 
-    See `RawTextTrainer` for the inputs of `fit` and `evaluate`, which take no labels: tokens of
-    each text are masked and predicted. Masks differ in each epoch; `evaluate` uses fixed masks.
-    The loss is the mean over the masked tokens. To pre-train on a corpus see `pretrain`.
+    See `RawTextTrainer` for the inputs of `fit` and `evaluate`; texts have no labels. Tokens of
+    each text are masked and predicted. Masks differ in each epoch; `evaluate` uses fixed masks. The
+    loss is the mean over the masked tokens. For pre-training on a corpus, see `pretrain`.
 
-    The network returns float32 logits `[batch, predictions, vocabulary]`. It takes `FEATURES` and
-    `masked_positions`, int32 `[batch, predictions]`; `predict` also takes these features. Labels
+    The network returns float32 logits `[batch, predictions, vocabulary]`. Its inputs are `FEATURES`
+    and `masked_positions`, int32 `[batch, predictions]`; `predict` takes the same features. Labels
     for features are int32 `[batch, predictions]`, -100 for none. `fill` predicts the masks in
     texts.
 
@@ -206,13 +206,13 @@ class MaskedLM(TokenLabels, TaskModel):
     # === Files ===
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
-        # A newly initialized head would predict randomly, so the tensors are required.
+        # The tensors are required: a newly initialized head would predict random tokens.
         check_tied(source, tied_tensors(self.config))
         return [dataclasses.replace(name, optional=False) for name in self.head_names()]
 
     def file_config(self) -> dict[str, Any]:
         config = super().file_config()
-        # Models fine-tuned from this one usually have a different maximum length.
+        # Fine-tuned models usually have a different maximum length.
         del config[OWN_SETTINGS]["max_length"]
         return config
 
@@ -248,7 +248,7 @@ class MaskedLM(TokenLabels, TaskModel):
         tokenized = self.tokenized(texts)
         splits = tokenized.row_splits.numpy()
         places = np.flatnonzero(tokenized.token_ids.numpy() == self.tokenizer.mask_id)
-        # positions of the masks of each text, relative to its first token
+        # Positions of the masks in each text.
         ends = np.searchsorted(places, splits)
         per_text = [places[ends[i] : ends[i + 1]] - splits[i] for i in range(len(texts))]
         mask = self.tokenizer.id_to_token(self.tokenizer.mask_id)

@@ -1,4 +1,4 @@
-"""The masked language modeling task, which allows its models to be loaded by name."""
+"""The masked language modeling task; it is registered to load its models by name."""
 
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.language_modeling.model import MaskedLM

@@ -34,7 +34,7 @@ class ChoiceExamples(LabeledExamples):
         skipped: tuple of str: location of each skipped row, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
         unit: `"line"` or `"row"`, depending on what `lines` counts.
-        files: file of each example, if there are several.
+        files: file of each example, if there are several files.
     """
 
     texts: list
@@ -70,7 +70,7 @@ def score_choices(
         score_choices(examples, model.predict(examples.texts))["accuracy"]
     """
     if examples.labels is None:
-        raise InputError(f"{examples.source} has no labels to compare predictions with.")
+        raise InputError(f"{examples.source} has no labels, which are required for scores.")
     if len(probabilities) != len(examples):
         raise InputError(f"{len(examples)} examples, but predictions for {len(probabilities)}.")
     return {"accuracy": accuracy(examples.labels, likeliest(probabilities))}
@@ -83,9 +83,9 @@ def write_choice_predictions(
 
     Args:
         path: the `.tsv` file.
-        probabilities: list of float32 arrays `[endings]`, from `MultipleChoice.predict`. If an
-            example has fewer endings than another, its last cells are empty.
-        examples: the examples, which add their correct ending, line and prompt to each row.
+        probabilities: list of float32 arrays `[endings]`, from `MultipleChoice.predict`. Rows with
+            fewer endings than others have empty cells at the end.
+        examples: if given, their correct ending, line and prompt are added to each row.
     """
     most = max(map(len, probabilities), default=0)
 
@@ -108,18 +108,18 @@ def read_choices(
     """Reads prompts with endings.
 
     The suffix determines the format: `.csv` is SWAG and `.tsv` is CODAH. A `.jsonl` or `.json` file
-    contains an object per line or an array of objects. They are SIQA objects, or have the keys
-    `prompt`, `endings` (a list of two or more) and `answer` (the index of the correct ending, from
-    0). See `lines.raw_lines` for encodings, line ends and compression. Blank lines are skipped.
+    contains an object per line or an array of objects. The objects are in the SIQA format, or have
+    the keys `prompt`, `endings` (a list of two or more) and `answer` (the index of the correct
+    ending, from 0). See `lines.raw_lines` for encodings, line ends and compression. Blank lines are
+    skipped.
 
     - SWAG: the prompt is `sent1`, and `sent2` is prepended to each of `ending0`, `ending1`, ... In
       files without these two columns, the prompt is `startphrase`.
     - SIQA: the prompt is context and question. The answer is in `label` (1 to 3), in `correct` or
-      `label_letter` (A to C), or in a separate file, for example `dev-labels.lst` next to
-      `dev.jsonl`.
+      `label_letter` (A to C), or in a separate file, such as `dev-labels.lst` next to `dev.jsonl`.
 
     Args:
-        labels: str or `Path` of SIQA's label file, if it has a different name.
+        labels: str or `Path` of the SIQA label file, if it has a different name.
         skip_bad_rows: whether to skip invalid rows. A warning reports their number, and `skipped`
             lists them.
 
@@ -127,13 +127,13 @@ def read_choices(
         `ChoiceExamples`, unlabeled if the file has no answers.
 
     Raises:
-        InputError: the file has no rows or a different format. Also for an invalid row, with file
-            and line: a different number of columns, a text that is empty or longer than 100,000
-            characters, an answer that is out of range or missing in some rows only, a wrong
-            encoding, or a NUL byte.
+        InputError: the file has no rows or a different format, or a row is invalid: the number of
+            columns differs, a text is empty or longer than 100,000 characters, an answer is out of
+            range or missing in some rows only, the encoding is wrong, or there is a NUL byte. The
+            message contains file and line.
 
     Source: Zellers et al. 2018 (SWAG), Chen et al. 2019 (CODAH), Sap et al. 2019 (SIQA), and the
-        published files; for SIQA, both published versions.
+        published files (for SIQA, both versions).
 
     Example:
         examples = read_choices("codah/full_data.tsv")
@@ -207,7 +207,7 @@ def _check_text(where, name, text):
 
 
 def _number(where, value, first=0):
-    """Parses a cell with the number of the correct ending, where the first ending is `first`."""
+    """Parses the number of the correct ending; `first` is the number of the first ending."""
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value).strip(), re.ASCII):
         raise InputError(
             f"{where}: the answer must be the number of an ending. Received: {value!r:.40}"
@@ -226,7 +226,7 @@ def _swag_rows(path):
     has_sentences = {"sent1", "sent2"} <= set(header)
     if len(endings) < 2 or not (has_sentences or "startphrase" in header):
         raise InputError(
-            f"{path}: SWAG needs the columns sent1 and sent2, or startphrase, and ending0, "
+            f"{path}: SWAG requires the columns sent1 and sent2, or startphrase, and ending0, "
             f"ending1, ... Received: {listed(header)}"
         )
 
@@ -303,11 +303,13 @@ def _json_row(path, unit, labels, numbered_and_label):
     if len(row["endings"]) < 2:
         raise InputError(f"{where}: there must be at least two endings.")
     if label is not None:
-        raise InputError(f"{where}: only SIQA has a separate file of answers, {labels}.")
+        raise InputError(
+            f"{where}: only SIQA supports a separate file of answers. Received: {labels}"
+        )
     answer = row.get("answer")
     if answer is None and row.get("label") is not None:
         raise InputError(
-            f"{where}: the key of the correct ending, from 0, must be answer, not label."
+            f"{where}: store the index of the correct ending, from 0, as 'answer', not 'label'."
         )
     label = None if answer is None else _number(where, answer)
     return line, *_checked(where, row.get("prompt"), row["endings"], label)

@@ -266,7 +266,7 @@ class MultipleChoice(TaskModel):
 
     def as_example(self, text: Any) -> Any:
         if isinstance(text, tuple) and isinstance(text[1], str):
-            return text[0], [text[1]]  # one of the endings, which are encoded separately
+            return text[0], [text[1]]  # a pair is a prompt with one ending
         return super().as_example(text)
 
     def segments_of_rows(self, example: Any) -> list[tuple]:
@@ -282,8 +282,8 @@ class MultipleChoice(TaskModel):
             numbers = class_indices(labels)
             for position in np.flatnonzero(numbers >= counts):
                 raise InputError(
-                    f"example {position} has {counts[position]} endings, counted from 0, but its "
-                    f"label is {numbers[position]}."
+                    f"example {position} has {counts[position]} endings, but its label is "
+                    f"{numbers[position]}, counted from 0."
                 )
         pairs = [[(prompt, ending) for ending in endings] for prompt, endings in texts]
         tokenized = tokenize_groups(pairs, self.tokenized)
@@ -297,7 +297,7 @@ class MultipleChoice(TaskModel):
 
         @tf.autograph.experimental.do_not_convert
         def with_labels_of_group(x, y, *weights):
-            # One-hot rows are as wide as the largest number of endings in all batches.
+            # The width of one-hot rows is the largest number of endings in the dataset.
             y = tf.pad(y, [[0, 0], [0, self._group_of(x)]])[:, : self._group_of(x)]
             return x, y, *weights
 

@@ -1,7 +1,7 @@
-"""Answer search over the logits of all windows, eagerly or in a graph.
+"""Answer search over the logits of all windows, in eager mode or in a graph.
 
-Shape legend: rows = windows of all questions; length = sequence length, padding included; best =
-number of starts, and of ends, considered in a window; spans = candidate answers of all rows.
+Shape legend: rows = windows of all questions; length = sequence length, including padding; best =
+number of starts per window, and of ends; spans = candidate answers of all rows.
 """
 
 from typing import NamedTuple
@@ -20,12 +20,11 @@ def candidate_spans(
     num_best: int,
     max_answer_length: int,
 ) -> dict[str, tf.Tensor]:
-    """Combines the highest starts with the highest ends of each window.
+    """Combines the best start and end positions of each window.
 
     Args:
         logits: float32 [rows, 2, length].
-        tokens: int32 [rows, length]. Index of each position's token in its context; -1 at positions
-            where no answer can end.
+        tokens: int32 [rows, length]. Index of the token in its context; -1 where no answer may end.
         can_start: bool [rows, length]. Positions where an answer may start.
 
     Returns:
@@ -74,7 +73,7 @@ class Spans(NamedTuple):
         return self.start_logits + self.end_logits
 
     def at(self, numbers: tf.Tensor) -> "Spans":
-        """Returns the spans with these numbers."""
+        """Returns the spans at these indices."""
         return Spans(*(tf.gather(values, numbers) for values in self))
 
 
@@ -86,7 +85,7 @@ def ranked_spans(
     contexts: Texts,
     num_best: int,
 ) -> Spans:
-    """Ranks the spans of each context, without spans of equal texts.
+    """Ranks the spans of each context; keeps one span of each text.
 
     Args:
         texts_of_rows: int64 [rows], the context of each window.
@@ -126,7 +125,7 @@ def _stripped(spans, contexts):
 
 
 def _distinct(spans, contexts, count):
-    """Returns the first `count` spans of each context, without spans of equal texts."""
+    """Returns the first `count` spans of each context; keeps one span of each text."""
     keys = tf.strings.join(
         [tf.strings.as_string(spans.texts), contexts.strings(spans.starts, spans.ends)], " "
     )
@@ -140,7 +139,7 @@ def _distinct(spans, contexts, count):
 def lowest_nulls(
     candidates: dict[str, tf.Tensor], texts_of_rows: tf.Tensor, num_texts: int | tf.Tensor
 ) -> tf.Tensor:
-    """Returns the logits of `[CLS]` from the window of each text where their sum is lowest.
+    """Returns the `[CLS]` logits of each text, from the window with the lowest sum.
 
     Args:
         texts_of_rows: int64 [rows]. The text of each window.
@@ -164,11 +163,11 @@ def answer_table(
     num_best: int,
     nulls: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Returns the answers of each context, padded with 0 and "" to the same number.
+    """Returns the answers of each context, padded with 0 and "" to equal numbers.
 
     Args:
-        nulls: float64 [num_texts, 2], from `lowest_nulls`, if there may be no answer. Then "" is
-            always among the answers: in the order of scores, or last.
+        nulls: float64 [num_texts, 2], from `lowest_nulls`; None if every question has an answer. If
+            given, "" is one of the answers: at its rank, or last.
 
     Returns:
         dict of `num_answers`, int32 [num_texts], at least 1; and of tensors [num_texts, answers]:
@@ -202,7 +201,7 @@ def answer_table(
 
 
 def _with_null(table, counts, nulls, num_best):
-    """Inserts the null answer among the answers; see `answer_table`.
+    """Inserts the answer "" into the table; see `answer_table`.
 
     Returns:
         (dict of tensors [texts, num_best + 1], counts).

@@ -13,7 +13,7 @@ from keras_bert_impl.tasks.data import table_rows
 from keras_bert_impl.tasks.data.examples import LabeledExamples, join_names
 from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
 
-_LONGEST_TEXT = 4 << 20  # characters, the length of a long novel
+_LONGEST_TEXT = 4 << 20  # maximum characters
 _NO_ANSWERS: dict[str, list] = {"text": [], "answer_start": []}  # keys of a flat row
 
 
@@ -31,7 +31,7 @@ class QuestionExamples(LabeledExamples):
         source: file name.
         skipped: tuple of str: location and reason for each skipped question.
         read_with: how a file was read; see `LabeledExamples`.
-        files: file of each question, if there are several.
+        files: file of each question, if there are several files.
     """
 
     ids: list
@@ -87,13 +87,14 @@ def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExample
 
     Flat rows have the keys `question`, `context` and `answers`, which is `{"text": [...],
     "answer_start": [...]}` or a list of dicts. The keys `id`, `title` and `is_impossible` are
-    optional. Rows are JSON lines, a JSON array, the list `data` of an object, Parquet or Arrow. If
-    any question has no answers or has `is_impossible`, questions without answers are impossible.
+    optional. Rows are JSON lines, a JSON array, a JSON object with a list `data`, Parquet or Arrow.
+    If any question has no answers or the key `is_impossible`, the file is in the SQuAD 2.0 format:
+    questions without answers are impossible.
 
     Args:
         path: str or `Path`; see `lines.raw_lines` for encodings and compression.
-        skip_bad_rows: whether to skip invalid questions with a warning, instead of raising an
-            error.
+        skip_bad_rows: whether to skip invalid questions. A warning reports their number, and
+            `skipped` lists them.
 
     Returns:
         `QuestionExamples`, with white space around questions stripped. Answer starts count
@@ -101,8 +102,7 @@ def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExample
 
     Raises:
         InputError: the file has a different format; or a question has no text, context or answer, a
-            duplicate id, or an answer that is not at the given position. The message names the
-            place.
+            duplicate id, or an answer at a wrong position. The message names the place.
 
     Source: Rajpurkar et al. 2016 and 2018, and the published files.
 
@@ -145,7 +145,7 @@ def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExample
 
 
 def _may_have_no_answer(found):
-    """Returns whether a question is only possible in the SQuAD 2.0 format."""
+    """Whether a question is in the SQuAD 2.0 format."""
     *_, row = found
     if not isinstance(row, dict):
         return False
@@ -153,7 +153,7 @@ def _may_have_no_answer(found):
 
 
 def _questions(path):
-    """Yields unchecked (location, title, context, question)."""
+    """Yields (location, title, context, question), unchecked."""
     rows, unit = _flat_rows(path)
     if rows is not None:
         for number, read in rows:
@@ -189,7 +189,7 @@ def _flat_rows(path):
     try:
         first = next(read() for _, read in table_rows.json_lines(path))
     except (InputError, StopIteration):
-        return None, None  # an object that spans several lines
+        return None, None  # one object on several lines
     return (table_rows.json_lines(path), "line") if "question" in first else (None, None)
 
 
@@ -210,11 +210,11 @@ def _answers_of(question):
         parts = [answers.get(name) for name in ("text", "answer_start")]
         if not all(isinstance(part, list) for part in parts) or len(set(map(len, parts))) > 1:
             raise InputError(
-                "its answers must contain two lists of equal length, text and answer_start."
+                "answers must contain two lists of equal length, text and answer_start."
             )
         answers = [{"text": text, "answer_start": start} for text, start in zip(*parts)]
     if not isinstance(answers, list):
-        raise InputError("it has no 'answers' list.")
+        raise InputError("there is no 'answers' list.")
     return answers
 
 
@@ -229,7 +229,7 @@ def _list_in(value, key, path, place):
 def _row(question, context, is_v2, seen, place):
     """Returns checked (id, question, context, answers, is_impossible); adds the id to `seen`."""
     if not isinstance(question, dict):
-        raise InputError(f"it must be a JSON object. Received: {question!r:.60}")
+        raise InputError(f"a question must be a JSON object. Received: {question!r:.60}")
     name = question.get("id")
     name = str(name) if type(name) is int else _text(name, "id")
     if name in seen:
@@ -244,7 +244,9 @@ def _row(question, context, is_v2, seen, place):
         raise InputError(f"is_impossible must be true or false. Received: {is_impossible!r:.40}")
     if is_impossible != (not answers):
         raise InputError(
-            "it is impossible, but it has answers." if is_impossible else "it has no answers."
+            "is_impossible is true, but there are answers."
+            if is_impossible
+            else "there are no answers."
         )
     answers = [_answer(answer, context) for answer in answers]
     seen[name] = place
@@ -253,14 +255,14 @@ def _row(question, context, is_v2, seen, place):
 
 def _text(value, name):
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"its {name} must be a non-empty string. Received: {value!r:.40}")
+        raise InputError(f"the {name} must be a non-empty string. Received: {value!r:.40}")
     if len(value) > _LONGEST_TEXT:
-        raise InputError(f"its {name} has {len(value):,} characters; the file may be damaged.")
+        raise InputError(f"the {name} has {len(value):,} characters; the file may be damaged.")
     if not value.isascii():
         try:
             value.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise InputError(f"its {name} has an unpaired surrogate at {error.start}.") from error
+            raise InputError(f"the {name} has an unpaired surrogate at {error.start}.") from error
     return value
 
 
@@ -284,9 +286,9 @@ def check_answer(text: str, start: int, context: str) -> None:
     found = [context.rfind(text, 0, begin + len(text)), context.find(text, begin)]
     found = [place for place in found if place >= 0] if text else []
     nearest = min(found, key=lambda place: abs(place - start), default=None)
-    hint = "it does not occur" if nearest is None else f"the nearest one is at {nearest}"
+    hint = "the answer does not occur" if nearest is None else f"the answer is at {nearest}"
     there = context[start : start + len(text)] if start >= 0 else ""
     raise InputError(
-        f"the answer {text!r:.60} is not at character {start} of the context, "
-        f"which has {there!r:.60} there; {hint}."
+        f"the answer {text!r:.60} is not at character {start} of the context. Found: "
+        f"{there!r:.60}; {hint}."
     )

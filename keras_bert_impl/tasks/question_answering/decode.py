@@ -1,6 +1,6 @@
 """Decodes the logits of windows into answers, for `predict`.
 
-Shape legend: rows = windows of all questions; length = sequence length, padding included.
+Shape legend: rows = windows of all questions; length = sequence length, including padding.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.question_answering.answer_spans import (
 from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tokenizers.text_words import TextReader
 
-_QUESTIONS = 64  # windows per block, which take up to 85 KB each
+_QUESTIONS = 64  # questions per block, to limit memory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ def n_best_answers(
     max_answer_length: int = 30,
     with_null: bool = False,
 ) -> list[list[Answer]]:
-    """Finds the best answers to each question, over all windows of its context.
+    """Returns the best answers to each question, from all windows of its context.
 
     Args:
         logits: float32 array [rows, 2, length]: start and end logits.
@@ -131,8 +131,8 @@ def _check_logits(logits, windows):
 
 
 def _places(windows, columns, own, length):
-    """Returns `tokens` and `can_start` for `candidate_spans`; answers start where a token has
-    the most context.
+    """Returns `tokens` and `can_start` for `candidate_spans`. A token can only start an answer in
+    the window with the most context.
     """
     rows, columns = columns
     flat = slice(*np.searchsorted(rows, [own.start, own.stop]))
@@ -148,7 +148,7 @@ def _places(windows, columns, own, length):
 
 
 def null_odds(answers: list[Answer]) -> float:
-    """Returns the score of the null answer minus the best score of an answer with a text."""
+    """Returns the score of the answer "" minus the best score of the other answers."""
     null = next(answer for answer in answers if not answer.text)
     best = next((answer for answer in answers if answer.text), None)
     score = null.start_logit + null.end_logit
@@ -156,6 +156,6 @@ def null_odds(answers: list[Answer]) -> float:
 
 
 def best_answer(answers: list[Answer], null_threshold: float | None = None) -> Answer:
-    """Returns the best answer to one question; its text is "" for no answer."""
+    """Returns the best answer to one question; the text "" means no answer."""
     is_null = null_threshold is not None and null_odds(answers) > null_threshold
     return next((answer for answer in answers if bool(answer.text) != is_null), answers[0])

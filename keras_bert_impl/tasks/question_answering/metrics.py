@@ -1,6 +1,6 @@
 """The official scores of SQuAD 1.1 and 2.0.
 
-Sums run over questions in file order, since the order changes the last digits of the scores.
+Sums are computed in file order, which affects the last digits of the scores.
 """
 
 import collections
@@ -26,7 +26,7 @@ def normalize_answer(text: str) -> str:
 
 
 def squad_v1_scores(examples: QuestionExamples, predictions: dict[str, str]) -> dict[str, float]:
-    """Computes the SQuAD 1.1 scores in percent: the mean of each question's best score.
+    """Computes the SQuAD 1.1 scores in percent; a prediction is compared with the best true answer.
 
     Source: Rajpurkar et al. 2016, section 6.1, and the published `evaluate-v1.1.py`.
     """
@@ -47,7 +47,7 @@ def scores_of_questions(
 
 
 def _v1_scores_of_questions(examples, predictions):
-    """Returns (exact, F1), float64 [questions] each; 0 for a question without prediction."""
+    """Returns (exact, F1), float64 [questions] each; 0 for questions without a prediction."""
     exact, f1 = np.zeros((2, len(examples)))
     for number, (name, answers) in enumerate(zip(examples.ids, examples.answers)):
         if name in predictions:
@@ -90,7 +90,7 @@ def squad_v2_scores(
             totals, thresholds = _totals_by_threshold(examples, gains, null_odds)
             best = int(np.argmax(totals))
             scores[f"best_{name}"] = 100.0 * float(totals[best]) / len(examples)
-            # If it is best never to answer, the official script returns 0.
+            # If always predicting "" is best, the official script returns 0.
             scores[f"best_{name}_thresh"] = float(thresholds[best]) if best else 0.0
     return scores
 
@@ -101,7 +101,7 @@ def best_null_threshold(
     null_odds: dict[str, float],
     metric: str = "f1",
 ) -> float:
-    """Returns the null-odds threshold with the highest score; higher null odds mean no answer."""
+    """Returns the null-odds threshold with the highest score; above it, the prediction is ""."""
     _check_odds(examples, null_odds)
     exact, f1 = _v2_scores_of_questions(examples, predictions)
     if_null = np.array([not answers for answers in examples.answers])
@@ -130,7 +130,7 @@ def _v2_scores_of_questions(examples, predictions):
         wanted = [text for text in wanted if text] or [""]
         given = normalize_answer(predictions[name])
         exact.append(given in wanted)
-        # A text without words only matches another text without words.
+        # An empty text matches only an empty text.
         f1.append(
             max(
                 _f1(given.split(), text.split()) if text and given else float(given == text)
@@ -141,7 +141,7 @@ def _v2_scores_of_questions(examples, predictions):
 
 
 def _f1(prediction, answer):
-    """Returns the F1 of two lists of words, 0 if they have no word in common."""
+    """Returns the F1 of two lists of words."""
     shared = sum((collections.Counter(prediction) & collections.Counter(answer)).values())
     if not shared:
         return 0.0
@@ -150,7 +150,7 @@ def _f1(prediction, answer):
 
 
 def _total(values):
-    """Returns the sum as float, added one after the other."""
+    """Returns the sum as float; adds the values in order."""
     return float(np.cumsum(values, dtype="float64")[-1]) if len(values) else 0.0
 
 
@@ -165,7 +165,7 @@ def _check_ids(examples, given, what):
     missing = [name for name in examples.ids if name not in given]
     if missing:
         raise InputError(
-            f"{examples.source}: {len(missing)} questions have no {what}, the first is "
+            f"{examples.source}: {len(missing)} questions have no {what}. The first is "
             f"{missing[0]!r}."
         )
 
@@ -181,7 +181,7 @@ class ExactMatch(ScoreMetric):
         found = ops.cast(ops.argmax(y_pred, axis=-1), "int32")  # [rows, 2]
         score = self._score(ops.cast(y_true, "int32"), found)
         weights = None if sample_weight is None else ops.reshape(sample_weight, (-1, 1))
-        weights = ops.max(defined_weights(y_pred, weights), axis=-1)  # NaN if one of them is
+        weights = ops.max(defined_weights(y_pred, weights), axis=-1)  # NaN if an output is NaN
         self.add_count(self._scores, ops.sum(score * weights))
         self.add_count(self._rows, ops.sum(weights))
 

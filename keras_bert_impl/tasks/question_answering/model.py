@@ -32,8 +32,8 @@ from keras_bert_impl.tasks.question_answering.signature import (
 )
 from keras_bert_impl.tokenizers import Tokenizer
 
-_NO_LOGIT = -1e9  # gives probability 0; finite, so that rows of padding only are not NaN
-# Model -> its equivalent in functional models, with the same layers.
+_NO_LOGIT = -1e9  # probability 0; -inf would make rows of padding NaN
+# Model -> network with the same layers, for functional models.
 _NETWORKS: weakref.WeakKeyDictionary[Any, keras.Model] = weakref.WeakKeyDictionary()
 
 
@@ -49,8 +49,8 @@ class QuestionAnswerer(TaskModel):
     (question, context) tuples. Labels:
 
     - with texts, for each pair: an answer (text, start), where start is a character offset in the
-      context; a list of answers or `{"text": [...], "answer_start": [...]}`, of which the first is
-      used; or None or [] for no answer;
+      context; or a list of answers or `{"text": [...], "answer_start": [...]}`: the first answer is
+      used. None or [] means no answer;
     - with features, int `[rows, 2]`: the positions of the answer's first and last token.
 
     The loss of a window is the mean of the start and end cross-entropies. If the window does not
@@ -64,12 +64,12 @@ class QuestionAnswerer(TaskModel):
         encoder: `Encoder`; its pooler is not used.
         max_length: window length in tokens. Default 384, or the encoder's maximum if lower.
         doc_stride: tokens between the starts of consecutive windows. (In `transformers`, `stride`
-            is their overlap.)
+            is the overlap.)
         max_question_length: questions are truncated to this number of tokens.
         max_answer_length: maximum answer length in tokens.
         num_best: maximum number of answers that `predict` returns per question.
-        null_threshold: no answer is predicted if its score exceeds the best answer's score by more
-            than this value. None: there is always an answer, as in SQuAD 1.1.
+        null_threshold: "" is predicted if its score exceeds the score of the best answer by more
+            than this value. None: "" is never predicted, as in SQuAD 1.1.
         head_dropout: dropout rate before the linear layer. Default: 0.1 for DistilBERT, 0 for other
             architectures, as published.
 
@@ -161,14 +161,14 @@ class QuestionAnswerer(TaskModel):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns a dict of logits for features or (question, context) pairs."""
         logits = self.logits(inputs, *args, **kwargs)
-        if self.is_building:  # when Keras builds metrics, `_forward` passes a single tensor
+        if self.is_building:  # Keras builds metrics for a single tensor
             return logits
         return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
 
     def logits(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the logits as one tensor, float32 `[batch, 2, length]`."""
         if not self.is_building and isinstance(inputs, dict) and is_symbolic(inputs):
-            # A functional model calls its parts again, and this model would return a dict.
+            # A functional model would get a dict from this model, but needs a tensor.
             if self not in _NETWORKS:
                 _NETWORKS[self] = keras.Model(self.input, self.output, name=self.name)
             return _NETWORKS[self](completed_features(self, inputs), *args, **kwargs)
@@ -176,9 +176,7 @@ class QuestionAnswerer(TaskModel):
 
     def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
         if target is not None:
-            raise InputError(
-                "a QuestionAnswerer does not take a target: its best answer is attributed."
-            )
+            raise InputError("a QuestionAnswerer does not take a target: leave out target=...")
         is_context = [word >= 0 and row.words[word].segment == 1 for word in row.word_of]
         places = np.flatnonzero(is_context)
         if not len(places):
@@ -235,7 +233,7 @@ class QuestionAnswerer(TaskModel):
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         y_pred = _of_tokens(x, y_pred)
-        if sample_weight is not None:  # one weight for the start and one for the end
+        if sample_weight is not None:  # the same weight for start and end
             sample_weight = ops.repeat(ops.reshape(sample_weight, (-1, 1)), 2, axis=1)
         return super().loss_share(x, y, y_pred, sample_weight, totals)
 
@@ -295,14 +293,14 @@ class AnswerLabels(LabelCodec):
     def _answer(self, label, position):
         """Returns (text, start), or None for no answer."""
         if isinstance(label, dict) and isinstance(label.get("text"), list):
-            label = list(zip(label["text"], label.get("answer_start", [])))  # as in SQuAD's rows
+            label = list(zip(label["text"], label.get("answer_start", [])))  # flat SQuAD rows
         if isinstance(label, list):
             label = label[0] if label else None
         if label is None:
             if not self.takes_none:
                 raise InputError(
                     f"question {position} has no answer: create the model with null_threshold=0.0, "
-                    "so that it can predict no answer."
+                    "to allow questions without an answer."
                 )
             return None
         is_answer = isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], str)
@@ -315,7 +313,7 @@ class AnswerLabels(LabelCodec):
 
 
 def _of_tokens(x, logits):
-    """Masks the logits of padding, so that a row's loss does not depend on the batch's length."""
+    """Masks the logits of padding: the loss of a row must not depend on the padding."""
     is_token = ops.not_equal(x["padding_mask"], 0)[:, None, :]
     return ops.where(is_token, logits, _NO_LOGIT)
 
@@ -341,7 +339,7 @@ def _characters(pairs, labels):
 
 
 def answer_places(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarray:
-    """Returns the answer's first and last token in each window.
+    """Returns the first and last token of the answer in each window.
 
     Args:
         characters: int64 [questions, 2], start and end in the context; -1 for no answer.
@@ -363,6 +361,6 @@ def answer_places(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarr
     for side in range(2):
         is_wanted = tokens == spans[windows.texts[rows], side]
         places[rows[is_wanted], side] = columns[is_wanted]
-    # Context columns are never 0.
+    # Column 0 is `[CLS]`, never a token of the context.
     is_whole = (places > 0).all(axis=1) & (places[:, 0] <= places[:, 1])
     return np.where(is_whole[:, None], places, 0)

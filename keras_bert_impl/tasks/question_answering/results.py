@@ -18,8 +18,7 @@ def score_answers(
 
     Args:
         predictions: list of lists of `Answer`, from `QuestionAnswerer.predict(examples.pairs)`.
-        null_threshold: no answer is predicted if the null odds exceed it; None: there is always an
-            answer.
+        null_threshold: "" is predicted if the null odds exceed it; None: "" is never predicted.
 
     Returns:
         dict of scores in percent. SQuAD 1.1: `exact_match`, `f1`. SQuAD 2.0: see
@@ -36,7 +35,7 @@ def score_answers(
         return metrics.squad_v1_scores(examples, texts)
     scores = metrics.squad_v2_scores(examples, texts)
     if _have_null(predictions):
-        # The search for the best threshold uses the answers before `null_threshold` is applied.
+        # The best threshold is searched on answers without `null_threshold`.
         answers, odds = _texts(examples, predictions), _odds(examples, predictions)
         searched = metrics.squad_v2_scores(examples, answers, odds)
         scores |= {name: value for name, value in searched.items() if name.startswith("best_")}
@@ -46,10 +45,10 @@ def score_answers(
 def search_null_threshold(
     examples: QuestionExamples, predictions: list[list[Answer]], metric: str = "f1"
 ) -> float:
-    """Returns the threshold with the best score on labeled questions, usually the validation set.
+    """Returns the null threshold with the best score on labeled questions.
 
     Args:
-        examples: `QuestionExamples` of SQuAD 2.0.
+        examples: `QuestionExamples` of SQuAD 2.0, usually the validation set.
         predictions: see `score_answers`; must include "".
         metric: `"f1"` or `"exact"`.
 
@@ -73,11 +72,11 @@ def write_answer_files(
 ) -> None:
     """Writes `predictions.json`, `nbest_predictions.json`, `null_odds.json` and `predictions.tsv`.
 
-    The JSON files map each question id to the answer; to a list of answers with `probability`,
-    `start_logit` and `end_logit`; and, if "" is among the answers, to its score minus the best other
-    score. The official scripts read the first and the third file. The table has a row for each
-    question: the answer with its probability, its `exact_match` and `f1` (0 to 1), and the true
-    answers, id, question and context.
+    The JSON files map question ids to the best answer, to the list of answers with scores, and to
+    the null odds (the score of "" minus the best other score). The null odds are only written if ""
+    is among the answers to each question. The official scripts read the first and the third file.
+    The table has a row for each question: the answer with its probability, its `exact_match` and
+    `f1` (0 to 1), and the true answers, id, question and context.
 
     Args:
         examples, predictions, null_threshold: see `score_answers`.
@@ -101,7 +100,7 @@ def write_answer_files(
         files["null_odds.json"] = _odds(examples, predictions)
     with replace_directory(directory) as temporary:
         for name, content in files.items():
-            # ASCII, since the official scripts use the system's encoding.
+            # ASCII: the official scripts read files in the system's encoding.
             text = json.dumps(content, indent=4) + "\n"
             (temporary / name).write_text(text, encoding="ascii")
         _write_table(temporary / "predictions.tsv", examples, predictions, null_threshold)
@@ -138,5 +137,5 @@ def _check_null(predictions):
 
 
 def _have_null(predictions):
-    """Returns whether each question has "" among its answers."""
+    """Whether "" is among the answers to each question."""
     return all(any(not answer.text for answer in answers) for answers in predictions)

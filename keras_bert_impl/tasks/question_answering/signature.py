@@ -1,4 +1,4 @@
-"""Signatures of question answering: the network with the answer search of `answer_spans`."""
+"""Serving signatures of question answering, with the answer search of `answer_spans`."""
 
 from typing import Any
 
@@ -103,10 +103,10 @@ class AnswerSignatures(Signatures):
 
 
 def _outputs(table, nulls, null_threshold):
-    """Returns the outputs of the signature: the `answer_table` and the chosen answer.
+    """Returns the outputs of the signature: the `answer_table` and the best answer.
 
     Args:
-        nulls: float64 [batch, 2], from `lowest_nulls`; None if there is always an answer.
+        nulls: float64 [batch, 2], from `lowest_nulls`; None if every question has an answer.
     """
     totals = table["start_logits"] + table["end_logits"]
     is_answer = tf.sequence_mask(table["num_answers"], totals.shape[1])

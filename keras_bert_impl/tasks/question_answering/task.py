@@ -27,12 +27,12 @@ class QuestionAnswering(Task):
     model_classes = (QuestionAnswerer,)
     report = "keras_bert_impl.reports.sections.question_answering"
     example_class = QuestionExamples
-    # The second is used by FlauBERT.
+    # FlauBERT uses the second one.
     architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
     settings = setting_names(SETTINGS)
     read = staticmethod(read)
     decision_settings = ("null_threshold",)
-    highest_score = 100.0  # as in the published script
+    highest_score = 100.0  # as in the official script
     metrics = ("exact_match", "f1")
 
     def __init__(self, train: QuestionExamples, dev: QuestionExamples) -> None:
@@ -76,7 +76,7 @@ class QuestionAnswering(Task):
 
 
 def _score(model, examples, directory, search_threshold=False):
-    """Scores a model, after selecting its null threshold if requested."""
+    """Scores a model; first selects its null threshold if `search_threshold`."""
     try:
         predictions = model.predict(examples.pairs, verbose=0)
     except UndefinedScoresError:

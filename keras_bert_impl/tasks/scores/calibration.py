@@ -1,4 +1,4 @@
-"""Calibration of class probabilities by temperature, and the choice of decision thresholds."""
+"""Temperature calibration of class probabilities, and selection of decision thresholds."""
 
 import re
 from collections.abc import Callable
@@ -19,25 +19,26 @@ _RULES = (
     "f1 (or another beta, such as f2), recall=0.9, precision=0.9, or cost=FP,FN such as cost=1,10"
 )
 _TEMPERATURES = 1e-2, 1e2
-# Counts of true positives, of positives, and of predicted positives, `[thresholds]` -> what is
-# maximized; -inf where a threshold is not allowed.
+# Function of the numbers of true positives, positives and predicted positives at each threshold.
+# Returns the values to maximize, -inf for thresholds that are not allowed.
 _Rule = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
 
 
 class Goal(NamedTuple):
-    """A rule for thresholds and the label that it is for; see `TextClassifier.calibrate`."""
+    """A threshold rule and its label; see `TextClassifier.calibrate`."""
 
     threshold: str | None = None
     label: str | None = None
 
 
 class Calibration(NamedTuple):
-    """What `calibrate` found on held-out texts.
+    """Results of `TextClassifier.calibrate` on held-out texts.
 
     Attributes:
-        temperature: the logits were divided by it. Above 1: the model was overconfident.
+        temperature: divisor of the logits; above 1 if the model was overconfident.
         error_before, error: expected calibration error with a 95% interval.
-        chosen: label -> its threshold and the scores with it on these texts, which are optimistic.
+        chosen: dict of label -> threshold with its scores. The scores are optimistic, because the
+            threshold was selected on the same texts.
         num_texts: number of texts.
     """
 
@@ -49,11 +50,11 @@ class Calibration(NamedTuple):
 
     @property
     def thresholds(self) -> dict[str, float] | None:
-        """Label -> threshold; None without any."""
+        """Dict of label -> threshold, or None."""
         return {name: one.threshold for name, one in self.chosen.items()} or None
 
     def lines(self) -> list[str]:
-        """Returns the numbers in words, a line each."""
+        """Returns the results as lines of text."""
         before, after = (f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in self[1:3])
         return [
             f"temperature {self.temperature:.3f}, n = {self.num_texts:,}",
@@ -66,7 +67,7 @@ class Calibration(NamedTuple):
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the numbers for JSON."""
+        """Returns the results as a dict for JSON."""
         chosen = {name: one._asdict() for name, one in self.chosen.items()}
         errors = {name: getattr(self, name)._asdict() for name in ("error_before", "error")}
         return self._asdict() | errors | {"chosen": chosen}
@@ -78,8 +79,8 @@ def calibration_of(
     """Fits a temperature, then thresholds for the calibrated scores.
 
     Args:
-        scores: float32 `[texts, classes]`, of `predict`.
-        targets: class numbers `[texts]`, rows of one class, or 0 and 1 `[texts, classes]`.
+        scores: float32 `[texts, classes]`, from `predict`.
+        targets: class numbers `[texts]`, one-hot rows, or 0 and 1 `[texts, classes]`.
 
     Raises:
         InputError: see `TextClassifier.calibrate`.
@@ -90,7 +91,7 @@ def calibration_of(
         raise InputError("there are no texts with scores to calibrate on.")
     names = _labels_of(goal, labels, problem_type)
     rule = None if goal.threshold is None else rule_of(goal.threshold)
-    if problem_type == MULTI:  # each label is a choice between two logits
+    if problem_type == MULTI:  # two logits for each label: no and yes
         logits = np.stack([_log(1 - scores), _log(scores)], axis=-1)
         temperature = fit_temperature(logits.reshape(-1, 2), np.reshape(targets, -1).astype(int))
         hot, calibrated = np.asarray(targets), _softmax(logits / temperature)[..., 1]
@@ -112,7 +113,7 @@ def calibration_of(
 
 
 def _labels_of(goal, labels, problem_type):
-    """Returns the labels that get a threshold."""
+    """Returns the labels to select a threshold for."""
     if goal.label is not None:
         if goal.label not in labels:
             raise InputError(f"label {goal.label!r} is not one of {listed(labels)}.")
@@ -120,7 +121,7 @@ def _labels_of(goal, labels, problem_type):
     if goal.threshold is None or problem_type == MULTI:
         return labels
     if len(labels) > 2:
-        raise InputError(f"name the label that the threshold is for: one of {listed(labels)}.")
+        raise InputError(f"pass the label for the threshold: one of {listed(labels)}.")
     return labels[1:]
 
 
@@ -148,18 +149,18 @@ def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
     logits = np.asarray(logits, "float64")
     wanted = logits[np.arange(len(logits)), targets]
 
-    def slope(temperature):  # of the likelihood by 1 / temperature, with which it grows
+    def slope(temperature):  # of the loss by 1 / temperature
         return np.mean((_softmax(logits / temperature) * logits).sum(axis=1) - wanted)
 
     low, high = _TEMPERATURES
     if slope(low) <= 0:
         raise InputError(
-            "no temperature fits: no text is wrong, or nearly none. Calibrate on more held-out texts."
+            "no temperature fits: almost no text is misclassified. Use more held-out texts."
         )
     if slope(high) >= 0:
         raise InputError(
-            "no temperature fits: the scores are no better than chance. Check that the labels are "
-            "of these texts, and train the model first."
+            "no temperature fits: the scores are no better than chance. Check that the labels "
+            "belong to these texts, and train the model first."
         )
     for _ in range(60):  # bisection to the precision of float64
         middle = (low * high) ** 0.5
@@ -171,7 +172,7 @@ def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
 
 
 def rule_of(text: str) -> _Rule:
-    """Parses the rule by which a threshold is chosen; see `TextClassifier.calibrate`."""
+    """Parses a threshold rule; see `TextClassifier.calibrate`."""
     found = re.fullmatch(
         r"f(\d+\.?\d*)|(recall|precision)=(\d*\.?\d+)|cost=([\d.]+),([\d.]+)", text
     )
@@ -181,7 +182,7 @@ def rule_of(text: str) -> _Rule:
     try:
         numbers = [float(number) for number in (beta or bound, *costs) if number]
     except ValueError as error:
-        raise InputError(f"threshold {text!r} has a part that is not a number.") from error
+        raise InputError(f"threshold {text!r} contains an invalid number.") from error
     if kind and not 0 < numbers[0] <= 1:
         raise InputError(f"threshold {text!r}: {kind} must be above 0 and at most 1.")
     if beta:
@@ -201,10 +202,10 @@ def rule_of(text: str) -> _Rule:
 def choose_threshold(
     rule: _Rule, is_positive: np.ndarray, scores: np.ndarray, name: str
 ) -> ThresholdScores:
-    """Returns the threshold that a rule is best at, and the scores with it.
+    """Returns the best threshold by a rule, with its scores.
 
-    The threshold is halfway between two scores, so that rounding in another runtime changes no
-    decision; of equally good ones, the highest.
+    The threshold is halfway between two scores, so rounding in another runtime does not change
+    decisions. If several thresholds are best, the highest is returned.
 
     Args:
         is_positive: bool `[examples]`.
@@ -220,7 +221,7 @@ def choose_threshold(
     values = rule(hits, wanted, found)
     best = int(values.argmax())
     if values[best] == -np.inf:
-        raise InputError(f"no threshold of {name!r} reaches the wanted precision on these texts.")
+        raise InputError(f"no threshold of {name!r} reaches the required precision on these texts.")
     lower = ranked[ends[best] + 1] if ends[best] + 1 < len(ranked) else 0.0
     threshold = float(str(np.float32((ranked[ends[best]] + lower) / 2)))
     return ThresholdScores(threshold, *ratios(int(hits[best]), wanted, int(found[best])))
@@ -229,7 +230,7 @@ def choose_threshold(
 def bounds_of(
     thresholds: dict[str, float] | None, labels: list[str], problem_type: str
 ) -> np.ndarray:
-    """Checks thresholds by label; returns float32 `[classes]`, NaN for a label without one."""
+    """Converts thresholds to float32 `[classes]`; NaN for a label without a threshold."""
     bounds = np.full(len(labels), np.nan, "float32")
     if not thresholds:
         return bounds
@@ -237,7 +238,8 @@ def bounds_of(
         raise InputError("a regression model has no thresholds.")
     if problem_type == SINGLE and len(thresholds) > 1:
         raise InputError(
-            f"texts with one label each take the threshold of one label. Received: {thresholds!r}"
+            "single-label classification supports a threshold for one label. Received: "
+            f"{thresholds!r}"
         )
     for name, value in thresholds.items():
         if name not in labels:
@@ -250,6 +252,6 @@ def bounds_of(
 
 
 def thresholds_of(bounds: np.ndarray, labels: list[str]) -> dict[str, float] | None:
-    """Returns the thresholds of `bounds_of`; None without any."""
+    """Converts the return value of `bounds_of` to a dict; None without thresholds."""
     given = {n: float(str(b)) for n, b in zip(labels, bounds, strict=True) if not np.isnan(b)}
     return given or None

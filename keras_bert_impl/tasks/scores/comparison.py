@@ -1,4 +1,4 @@
-"""Compares a model's predictions with baselines, in numbers and in sentences."""
+"""Compares a model's predictions with baselines."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,9 +14,9 @@ from keras_bert_impl.tasks.scores.statistics import (
     paired_difference,
 )
 
-UNEVEN = 10  # ratio of the largest to the smallest class from which accuracy is misleading
+UNEVEN = 10  # ratio of class sizes above which accuracy is misleading
 BASELINES = ("majority", "tfidf", "most_frequent_tag")
-_DRAWN = 10_000_000  # number of examples in all resamples together
+_DRAWN = 10_000_000  # total number of examples in all resamples
 
 
 class Outcome(NamedTuple):
@@ -25,8 +25,8 @@ class Outcome(NamedTuple):
     Attributes:
         labels, predictions: arguments of the metrics, `[examples, ...]`, such as class numbers,
             numbers, or bool `[examples, labels]`.
-        metrics: dict of name -> function of labels and predictions, or scores; see `is_of_scores`.
-            Models are compared by the first one.
+        metrics: dict of name -> function of labels and predictions (or scores, see `is_of_scores`).
+            Models are compared by the first metric.
         scores: float `[examples, classes]`, for metrics of scores.
     """
 
@@ -50,7 +50,7 @@ class Comparison(NamedTuple):
     Attributes:
         outcome: predictions of the model.
         baselines: dict of name -> predictions of a baseline on the same examples.
-        remarks: sentences about the predictions that metrics do not show.
+        remarks: sentences about problems that the metrics do not show.
     """
 
     outcome: Outcome
@@ -66,7 +66,7 @@ class Comparison(NamedTuple):
         }
 
     def verdict(self) -> list[str]:
-        """Returns sentences that compare the model with the baselines, with other findings."""
+        """Returns `remarks` and a sentence that compares the model with the best baseline."""
         labels = self.outcome.labels
         metric, function = next(iter(self.outcome.metrics.items()))
         lines = list(self.remarks)
@@ -82,7 +82,7 @@ class Comparison(NamedTuple):
 
 
 def _compared(metric, value, name, of_baseline, difference: Difference, count):
-    """Returns the sentence about a model and its best baseline."""
+    """Returns the sentence that compares a model with its best baseline."""
     gain, low, high = (comparable(metric, bound) for bound in difference.interval)
     low, high = min(low, high), max(low, high)
     both = f"{metric} {value:.3f}, baseline {name} {of_baseline:.3f}"
@@ -98,12 +98,12 @@ def _compared(metric, value, name, of_baseline, difference: Difference, count):
 
 
 class Change(NamedTuple):
-    """A score of a new model and of an old one on the same examples.
+    """A score of a new and an old model on the same examples.
 
     Attributes:
         metric: name of the score.
         new, old: the scores.
-        gain: how much better the new model is, with a 95% interval; positive is better.
+        gain: improvement by the new model, with a 95% interval; positive is better.
         num_examples: number of examples.
     """
 
@@ -115,7 +115,7 @@ class Change(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.metric} {self.new:.4f}, before {self.old:.4f}: change for the better "
+            f"{self.metric} {self.new:.4f}, before {self.old:.4f}: improvement "
             f"{self.gain.value:+.4f}, 95% interval [{self.gain.low:+.4f}, {self.gain.high:+.4f}], "
             f"n = {self.num_examples:,}"
         )
@@ -126,7 +126,7 @@ class Change(NamedTuple):
 
 
 def change(new: Outcome, old: Outcome) -> Change:
-    """Compares two models on the same examples, by the first metric of the new one."""
+    """Compares two models on the same examples by the first metric of `new`."""
     metric, function = next(iter(new.metrics.items()))
     labels = new.labels
     columns = old.column(metric), new.column(metric)
@@ -138,15 +138,15 @@ def change(new: Outcome, old: Outcome) -> Change:
 
 
 def _samples(count):
-    """Returns the number of resamples of examples."""
+    """Returns the number of resamples for `count` examples."""
     return min(SAMPLES, max(100, _DRAWN // count))
 
 
 def is_uneven(counts: np.ndarray) -> bool:
-    """Returns whether the largest class has at least `UNEVEN` times the examples of the smallest.
+    """Whether the largest class has at least `UNEVEN` times as many examples as the smallest.
 
     Args:
-        counts: examples of each class; classes without examples are ignored.
+        counts: number of examples of each class; empty classes are ignored.
     """
     counts = counts[counts > 0]
     return len(counts) > 1 and bool(counts.max() >= UNEVEN * counts.min())
@@ -155,8 +155,7 @@ def is_uneven(counts: np.ndarray) -> bool:
 def never_predicted(
     names: list[str], labels: np.ndarray, predictions: np.ndarray
 ) -> tuple[str, ...]:
-    """Returns a sentence about the classes that occur but are never predicted; empty if there are
-    none.
+    """Returns a sentence about classes that are never predicted; () if there are none.
 
     Args:
         labels, predictions: class numbers `[examples]`; NaN for no prediction.

@@ -1,4 +1,4 @@
-"""Metrics with exact counts, even beyond 2^24; NaN if a prediction is NaN."""
+"""Metrics with exact counts, also beyond 2^24; NaN if a prediction is NaN."""
 
 import functools
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class CountingMetric(keras.metrics.Metric):
         total, rest = variables
         values = ops.cast(values, total.dtype) + rest
         after = total + values
-        left = values - (after - total)  # before `total` changes, which is read in each line
+        left = values - (after - total)  # compute this before `total` is assigned
         total.assign(after)
         rest.assign(left)
 
@@ -115,7 +115,7 @@ class ConfusionScore(ScoreMetric):
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         weights = sample_weight
-        if len(y_pred.shape) > 2:  # words
+        if len(y_pred.shape) > 2:  # word labels
             weights = token_weights(y_true, sample_weight)
         if len(y_true.shape) == len(y_pred.shape):
             y_true = ops.argmax(y_true, axis=-1)
@@ -124,7 +124,7 @@ class ConfusionScore(ScoreMetric):
         weights = None if weights is None else ops.reshape(weights, (-1,))
         cells = ops.cast(y_true, "int32") * self._num_classes
         cells += ops.cast(ops.argmax(y_pred, axis=-1), "int32")
-        # Not a matrix product, in which an accelerator would round the weights.
+        # A matrix product would round the weights on an accelerator.
         found = ops.segment_sum(defined_weights(y_pred, weights), cells, self._num_classes**2)
         self.add_count(self._matrix, ops.reshape(found, (self._num_classes, -1)))
 
@@ -137,7 +137,7 @@ class ConfusionScore(ScoreMetric):
         f1 = ops.divide_no_nan(2 * hits, labels + predictions)
         if self.name == "f1":
             return f1[self._positive]
-        occurs = ops.cast(ops.not_equal(labels + predictions, 0), f1.dtype)  # NaN does
+        occurs = ops.cast(ops.not_equal(labels + predictions, 0), f1.dtype)  # true for NaN
         return ops.divide_no_nan(ops.sum(f1), ops.sum(occurs))
 
 
@@ -152,7 +152,7 @@ def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callab
 def _matthews(matrix):
     """Returns the Matthews correlation of a confusion matrix, computed from positive terms."""
     hits, missed = ops.diagonal(matrix), ops.diagonal(_sum_of_others(ops.transpose(matrix)))
-    wrong = ops.diagonal(_sum_of_others(matrix))  # number of examples predicted as each class
+    wrong = ops.diagonal(_sum_of_others(matrix))  # false positives of each class
     of_others = ops.transpose(_sum_of_others(ops.transpose(matrix)))  # [label, not predicted]
     rest = ops.diagonal(_sum_of_others(of_others))
     covariance = ops.sum(hits * rest - missed * wrong)
@@ -164,7 +164,7 @@ def _matthews(matrix):
 
 
 def _sum_of_others(values):
-    """Returns, for each entry of the first dimension, the sum of the other entries."""
+    """Returns the sum of all other entries of the first dimension, for each entry."""
     none = ops.zeros_like(values[:1])
     before = ops.concatenate([none, ops.cumsum(values, axis=0)[:-1]])
     after = ops.concatenate([none, ops.cumsum(ops.flip(values, axis=0), axis=0)[:-1]])

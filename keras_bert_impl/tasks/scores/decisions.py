@@ -29,12 +29,12 @@ def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> N
 
 
 def ranked(scores: Any, bounds: np.ndarray, where: Callable[..., Any] = np.where) -> Any:
-    """Changes scores `[examples, classes]` so that the predicted class has the highest one.
+    """Returns scores `[examples, classes]` in which the predicted class has the highest score.
 
     Args:
-        bounds: float32 `[classes]`: a class whose score is at least its bound is predicted, with a
-            lower score it is not. NaN for a class without a bound.
-        where: `tf.where` for scores that are a tensor.
+        bounds: float32 `[classes]`, thresholds: a class is predicted if its score is at least its
+            threshold. NaN for a class without a threshold.
+        where: `tf.where` if scores are a tensor.
     """
     return where(np.isnan(bounds), scores, where(scores >= bounds, 2.0, -1.0))
 
@@ -46,10 +46,10 @@ def likeliest(
 
     Args:
         scores: float `[examples, classes]`, or a list of arrays `[classes]`.
-        bounds: see `ranked`; None for no class.
+        bounds: see `ranked`; None for no thresholds.
 
     Returns:
-        int64 `[examples]`; if a score is NaN, float64 with NaN for its example.
+        int64 `[examples]`; if any score is NaN, float64, NaN for these examples.
     """
     ranks = scores if bounds is None else ranked(np.asarray(scores), bounds)
     best = np.array([row.argmax() for row in ranks], "int64")
@@ -58,7 +58,7 @@ def likeliest(
 
 
 def at_least(scores: np.ndarray, bounds: np.ndarray | float = 0.5) -> np.ndarray:
-    """Returns 1 for scores of at least their bound, 0 for lower scores and NaN for NaN."""
+    """Returns 1 for scores of at least `bounds`, 0 for lower scores and NaN for NaN."""
     chosen = (scores >= bounds).astype("int64")
     undefined = np.isnan(scores)
     return np.where(undefined, np.nan, chosen) if undefined.any() else chosen

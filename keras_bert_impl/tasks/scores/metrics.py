@@ -38,7 +38,7 @@ def f1(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 @_nan_if_any_is
 def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Mean of the F1 scores of the classes; classes that never occur are left out."""
+    """Mean of the F1 scores of the classes; classes that never occur are ignored."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     classes = np.union1d(labels, predictions)
     return float(np.mean([f1(labels == c, predictions == c) for c in classes]))
@@ -64,7 +64,7 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
     deviations = []
     for values in (labels, predictions):
         values = np.asarray(values, "float64").ravel()
-        if not np.ptp(values):  # deviations from a rounded mean are not exactly 0
+        if not np.ptp(values):  # rounding of the mean would hide this
             return float("nan")
         from_mean = values - values.mean()
         deviations.append(from_mean / np.linalg.norm(from_mean))
@@ -93,7 +93,7 @@ def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 @_nan_if_any_is
 def subset_accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Fraction of the rows `[examples, labels]` whose entries are all equal."""
+    """Fraction of rows with all labels correct."""
     return float(np.mean((np.asarray(labels) == np.asarray(predictions)).all(axis=1)))
 
 
@@ -112,8 +112,8 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
     Args:
         labels: class numbers `[examples]`, or 0 and 1 `[examples, classes]`.
-        scores: `[examples, classes]`. For two classes with class numbers, the result is for class 1
-            alone. Classes that never occur are left out.
+        scores: `[examples, classes]`. For two classes with class numbers, only class 1 counts.
+            Classes that never occur are ignored.
     """
     is_class, ranking = np.asarray(labels), np.asarray(scores)
     classes = range(ranking.shape[1])
@@ -125,10 +125,10 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def _of_ranking(is_positive, scores):
-    """Returns the average precision of one class; examples of equal scores share a threshold."""
+    """Returns the average precision of one class; equal scores share a threshold."""
     order = np.argsort(-scores, kind="stable")
     hits, ranked = np.cumsum(is_positive[order]), scores[order]
-    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # of each score
+    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # last of equal scores
     return np.sum(np.diff(hits[last], prepend=0) * hits[last] / (last + 1)) / hits[-1]
 
 
@@ -137,7 +137,7 @@ METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     for function in (accuracy, f1, macro_f1, matthews, pearson, spearman, mean_squared_error)
 }
 
-# For 0 and 1 `[examples, labels]`. `accuracy` counts each label, as in Keras.
+# Metrics of 0 and 1 `[examples, labels]`.
 MULTI_LABEL_METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     "micro_f1": f1,
     "macro_f1": macro_f1_of_labels,
@@ -145,20 +145,20 @@ MULTI_LABEL_METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
 }
 
 
-OF_CLASS = "f1/"  # prefix of a class name
-RANKING = average_precision.__name__  # metric of scores, also with `/CLASS`
+OF_CLASS = "f1/"  # followed by a class name
+RANKING = average_precision.__name__  # metric of scores; may be followed by `/CLASS`
 
 
 def is_of_scores(name: str) -> bool:
-    """Returns whether a metric takes the scores of the classes instead of the predictions."""
+    """Whether a metric takes class scores instead of predictions."""
     return name == RANKING or name.startswith(f"{RANKING}/")
 
 
 def metric_named(
     name: str, classes: Sequence[str] = (), is_multi_label: bool = False
 ) -> Callable[..., float]:
-    """Returns the function for a name in `METRICS` or `MULTI_LABEL_METRICS`, for `f1/CLASS` with a
-    class name, or for `average_precision`, also with `/CLASS`.
+    """Returns the function for a name in `METRICS` or `MULTI_LABEL_METRICS`, for `f1/CLASS`, for
+    `average_precision` or for `average_precision/CLASS`.
     """
     if name == RANKING:
         return average_precision
@@ -182,7 +182,7 @@ def ranking_names(classes: Sequence[str]) -> list[str]:
 
 
 def comparable(name: str, value: float) -> float:
-    """Converts a metric's score so that higher is better."""
+    """Negates the score if lower is better."""
     return -value if name == "mean_squared_error" else value
 
 

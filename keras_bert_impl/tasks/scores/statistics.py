@@ -32,7 +32,7 @@ class Difference(NamedTuple):
 
 
 def wilson(is_right: Any) -> Interval:
-    """Computes a proportion and its Wilson score interval, which is defined at 0% and 100% too.
+    """Computes a proportion and its Wilson score interval.
 
     Args:
         is_right: bool `[examples]`.
@@ -71,7 +71,7 @@ def paired_difference(
     samples: int = SAMPLES,
     seed: int = _SEED,
 ) -> Difference:
-    """Computes the difference between two models' scores on the same resampled examples.
+    """Computes the difference between the scores of two models on the same resampled examples.
 
     Args:
         labels, first, second: arrays `[examples, ...]`: labels, and predictions of both models.
@@ -148,7 +148,7 @@ class Bin(NamedTuple):
 def calibration(
     confidences: np.ndarray, is_right: np.ndarray, count: int = 10
 ) -> tuple[list[Bin], float]:
-    """Returns the nonempty bins of equal width, and the expected calibration error.
+    """Returns (nonempty bins of equal width, expected calibration error).
 
     Args:
         confidences: float `[examples]`, in [0, 1].
@@ -169,8 +169,8 @@ def calibration(
 def calibration_error(confidences: np.ndarray, is_right: np.ndarray) -> Interval:
     """Computes the expected calibration error with its interval; see `calibration`.
 
-    The error of finite data is biased upward, and resampling adds the same bias again, so the
-    interval is mirrored at the value (the "basic" bootstrap).
+    The error is biased upward on finite data, and resampling adds this bias again. The "basic"
+    bootstrap corrects the bias: it mirrors the interval at the value.
     """
 
     def error(confidences, is_right):

@@ -12,7 +12,7 @@ READER_OPTIONS = TABLE_OPTIONS - {"pair", "id", "groups", "dates"} | {
     *("labels", "word_prefix", "sentence", "outside")
 }
 READS = (
-    "reads labels of words: columns (CoNLL), CoNLL-U, and tables or JSON of datasets, doccano, "
+    "reads words with labels: columns (CoNLL), CoNLL-U, and tables or JSON from datasets, doccano, "
     "Label Studio, Prodigy and others"
 )
 READER_NOTE = (
@@ -26,14 +26,14 @@ READER_NOTE = (
 
 @dataclasses.dataclass(frozen=True)
 class TaggingSettings(WindowSettings):
-    """Settings of tagging.
+    """Settings for tagging.
 
     Args:
-        label_all_tokens: For tagging: train all subwords of a word with its label.
+        label_all_tokens: For tagging: assign the label of a word to all its subwords in training.
         crf: For tagging: use a conditional random field over the words.
-        features: For tagging: which hidden states of a frozen encoder a BiLSTM uses, a layer number
-            or a name. The default `learning_rate` is then 1e-3; see `FeatureTagger`. None
-            fine-tunes the encoder.
+        features: For tagging: train a BiLSTM on these hidden states of the frozen encoder: a layer
+            number or a name, see `FeatureTagger`. The default `learning_rate` is then 1e-3.
+            Default: None, which fine-tunes the encoder.
 
     Raises:
         InputError: the settings cannot be combined.

@@ -12,10 +12,10 @@ from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 def word_tags(
     texts: list[list[str]], labels: list[list[str]], of_dev: list[list[str]]
 ) -> list[list[str]]:
-    """Labels each word with its most frequent label, and new words with the most frequent label.
+    """Labels each word with its most frequent label, or with the most frequent of all labels.
 
     Args:
-        texts, labels: words of each training sentence, and their labels.
+        texts, labels: words and labels of each training sentence.
         of_dev: words of each sentence to label.
     """
     counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
@@ -31,7 +31,7 @@ def word_tags(
 def compared(
     gold: list[list[str]], predicted: list[list[str]], simple: list[list[str]]
 ) -> Comparison:
-    """Compares a tagger with `word_tags` by entity F1, or word accuracy without entities."""
+    """Compares a tagger with `word_tags` by entity F1; without entities, by word accuracy."""
     names = {label for rows in (gold, predicted, simple) for row in rows for label in row}
     has_entities = read_labels(names) is not None
     count = _entities if has_entities else _words
@@ -51,13 +51,13 @@ def _no_entity(counts):
 
 
 def _entities(gold, predicted):
-    """Returns the numbers of correct, true and predicted entities, int [sentences, 3]."""
+    """Counts correct, true and predicted entities, int [sentences, 3]."""
     pairs = ((set(spans_of(a)), set(spans_of(b))) for a, b in zip(gold, predicted))
     return np.array([[len(a & b), len(a), len(b)] for a, b in pairs])
 
 
 def _words(gold, predicted):
-    """Returns the numbers of correct and all word labels, int [sentences, 2]."""
+    """Counts correct and all word labels, int [sentences, 2]."""
     return np.array([[sum(map(str.__eq__, a, b)), len(a)] for a, b in zip(gold, predicted)])
 
 

@@ -14,7 +14,7 @@ from keras_bert_impl.tasks.tagging.reading.forms import COLUMNS, CONLLU, form_of
 _CONLLU_COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # ids of multiword tokens and empty nodes
 _SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(\S+)\s*")
-# Comments precede the words of a sentence; "#" and "#tag" may also be words.
+# Matches comments, but not words such as "#" and "#tag".
 _COMMENT = re.compile(r"#\s*([\w.:-]+\s*=(\s|$)|(newdoc|newpar)\b)|##+ ")
 
 
@@ -27,13 +27,12 @@ def read_columns(
     skip_bad_rows: bool = False,
     outside: str | None = None,
 ) -> TaggedExamples:
-    """Reads a file with a word and its label on each line and blank lines between sentences.
+    """Reads a file with a word and its label on each line, and a blank line after each sentence.
 
     Columns are separated by tabs if the first row contains a tab, else by spaces. See
-    `lines.raw_lines` for encodings, line ends and compression. A line of only white space counts as
-    blank. Lines that start with `-DOCSTART-` are skipped. Comments before a sentence are skipped
-    too: lines that start with `#` and have a different number of columns or look like `# key =
-    value`.
+    `lines.raw_lines` for encodings, line ends and compression. A line of white space is blank.
+    Lines that start with `-DOCSTART-` are skipped. Comments before a sentence are also skipped:
+    lines that start with `#` and have a different number of columns or the form `# key = value`.
 
     Args:
         path: file to read.
@@ -47,9 +46,9 @@ def read_columns(
 
     Raises:
         InputError: the file has a different format, which `read_tags` may support; it has no
-            sentences; or words and labels are the same column. Also for an invalid row, with file
-            and line: a different number of columns, an empty cell, an unknown label, a wrong
-            encoding, a NUL byte, or a word of more than 10,000 characters.
+            sentences; words and labels are the same column; or a row is invalid: the number of
+            columns differs, a cell is empty, a label is unknown, the encoding is wrong, there is a
+            NUL byte, or a word has more than 10,000 characters. The message contains file and line.
 
     Example:
         read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
@@ -80,7 +79,7 @@ def read_columns(
 
 
 def _check_words(path, word, texts):
-    """Raises an `InputError` if a column contains numbers or one name instead of words."""
+    """Raises `InputError` if a column contains word numbers, or always the same name."""
     first = [text for text in texts[:20] if len(text) > 1]
     numbers = [[str(number) for number in range(len(text) + 1)] for text in first]
     if first and (
@@ -110,8 +109,8 @@ def read_conllu(
             only.
 
     Raises:
-        InputError: see `read_columns`; also for ids that are not consecutive word numbers and for a
-            duplicate `sent_id`.
+        InputError: see `read_columns`; or word ids are not consecutive, or a `sent_id` is
+            duplicate.
 
     Source: https://universaldependencies.org/format.html
 
@@ -147,7 +146,7 @@ def _is_between(line):
 
 
 def _layout(path):
-    """Returns (whether columns are separated by tabs, number of columns), from the first row."""
+    """Returns (whether tabs separate the columns, number of columns) of the first row."""
     first = None
     for _, line in raw_lines(path):
         if not _is_between(line):

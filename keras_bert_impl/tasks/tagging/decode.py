@@ -1,4 +1,4 @@
-"""Decodes token scores to labels and entities, for `predict` and exported graphs."""
+"""Decodes token scores into labels and entities, for `predict` and exported graphs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from keras_bert_impl.tokenizers.text_words import TextWords, WordTokens
 
 
 class Units(NamedTuple):
-    """Units of consecutive words that share a token and therefore a prediction.
+    """Units of words: a unit consists of consecutive words that share a token.
 
     Attributes:
         firsts: int32 [units], first word of each unit.
@@ -27,7 +27,7 @@ class Units(NamedTuple):
 
 @in_one_graph
 def find_units(tokens: tf.Tensor) -> Units:
-    """Returns the `Units` of words from the token of each word, int32 [words], -1 for none."""
+    """Returns the `Units` of words. `tokens`: token of each word, int32 [words]; -1 for none."""
     differs = tf.concat([[True], tokens[1:] != tokens[:-1]], axis=0)[: tf.size(tokens)]
     differs |= tokens < 0
     firsts = places_of(differs)
@@ -73,7 +73,7 @@ def over_sequences(
     num_texts: tf.Tensor,
     unknown: tf.Tensor,
 ) -> tf.Tensor:
-    """Applies a function to each text's sequence of units and maps the results to words.
+    """Applies a function to the sequence of units of each text; returns the results by word.
 
     Args:
         function: takes emissions, float32 [batch, length, num_labels], and a mask, float32
@@ -126,12 +126,12 @@ class LabelParts:
         self._types = [self.types.index(name) for name in names]
         self._is_out = [prefix == "O" for prefix in prefixes]
         self._begins = [prefix in "BS" for prefix in prefixes]
-        self._ends = [prefix in "OES" for prefix in prefixes]  # the next word starts a new entity
+        self._ends = [prefix in "OES" for prefix in prefixes]  # labels that end an entity
 
     def entities(
         self, words: TextWords, units: Units, labels: tf.Tensor, probabilities: tf.Tensor
     ) -> Entities:
-        """Returns the entities in word labels, by the rules of `spans.spans_of`.
+        """Returns the entities in word labels, as defined by `spans.spans_of`.
 
         Args:
             labels: int32 [words].
@@ -145,18 +145,18 @@ class LabelParts:
         types = tf.gather(self._types, labels)
 
         def after(values, first):
-            """Shifts int32 or bool [units] so that each unit gets the previous unit's value."""
+            """Returns the value of the previous unit for each unit, int32 or bool [units]."""
             return tf.concat([[first], values[:-1]], axis=0)[:count]
 
         begins = tf.gather(self._begins, labels) | after(tf.gather(self._ends, labels), True)
         begins |= (types != after(types, -1)) | (texts != after(texts, tf.constant(-1, tf.int64)))
         begins &= is_in
 
-        inside = places_of(is_in)  # number of the most recently started entity
+        inside = places_of(is_in)  # units of all entities
         numbers = tf.gather(tf.cumsum(tf.cast(begins, tf.int32)) - 1, inside)
         firsts = places_of(begins)  # [entities], first unit of each
         lasts = tf.math.segment_max(inside, numbers)
-        # A unit ends before the first word of the next unit.
+        # The last word of a unit is before the first word of the next unit.
         next_words = tf.concat([units.firsts[1:], [tf.size(words.starts)]], axis=0)
         return Entities(
             tf.gather(types, firsts),

@@ -39,12 +39,12 @@ def find_entities(
     """Returns the entities of each text, in order; see `decode.LabelParts`.
 
     Args:
-        numbers: int [words] of each text, the label of each word.
-        probabilities: float32 [words, num_labels] of each text.
+        numbers: list (texts) of int [words], label numbers.
+        probabilities: list (texts) of float32 [words, num_labels].
     """
     if not sentences:
         return []
-    # The texts are concatenated; each starts at its `bases`.
+    # `bases` are the starts of the texts after concatenation.
     bases = np.cumsum([0, *(len(words.text) + 1 for words in sentences)])
     counts = [len(words.starts) for words in sentences]
     shifts = np.repeat(bases[:-1], counts)

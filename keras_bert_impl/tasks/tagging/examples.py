@@ -40,14 +40,14 @@ class TaggedExamples(LabeledExamples):
 
     Args:
         texts: words of each sentence.
-        labels: labels of the words of each sentence; None if unlabeled.
+        labels: word labels of each sentence; None if unlabeled.
         label_names: all labels; None if unlabeled.
         source: file name.
         lines: line number of each word; None if not from a file.
         skipped: location of each skipped sentence, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
         unit: `"line"` or `"row"`, depending on what `lines` counts.
-        files: file of each sentence, if there are several.
+        files: file of each sentence, if there are several files.
     """
 
     texts: list[list[str]]
@@ -67,7 +67,7 @@ class TaggedExamples(LabeledExamples):
         return f"{self.file_of(position)}, {self.unit} {self.lines[position][word]}"
 
     def class_numbers(self, names: list[str]) -> list[np.ndarray]:
-        """Returns each sentence's labels as int32 indices into `names`.
+        """Returns the labels of each sentence as int32 indices into `names`.
 
         Raises:
             InputError: a label is not in `names`; the message contains its location.
@@ -129,7 +129,7 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
         score_tags(examples, tagger.tag(examples.texts))["f1"]
     """
     if examples.labels is None:
-        raise InputError(f"{examples.source} has no labels to score predictions against.")
+        raise InputError(f"{examples.source} has no labels, which are required for scores.")
     _check_lengths(examples, predictions)
     gold, predicted = (
         np.array([label for sentence in labels for label in sentence], object)
@@ -161,16 +161,15 @@ def write_tag_predictions(
     predictions: list[list[str]],
     scores: Sequence[Any] | None = None,
 ) -> None:
-    """Writes one line per word: the index of its sentence, the predicted label and its probability.
-
-    Then come the true label, the line of the file and the word. Cells are separated by tabs and
-    quoted where needed.
+    """Writes one line per word: the index of its sentence, the predicted label with its
+    probability, the true label, the line of the file and the word. Cells are separated by tabs, and
+    quoted if necessary.
 
     Args:
         path: file to write.
         examples: sentences.
         predictions: a label for each word.
-        scores: the probabilities of the labels of each sentence; None for none.
+        scores: probabilities of the predicted labels of each sentence; None writes no column.
 
     Raises:
         InputError: predictions differ in length.

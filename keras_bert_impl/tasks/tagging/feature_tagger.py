@@ -34,8 +34,7 @@ _BATCH = 64  # windows per batch of the encoder
 
 @dataclasses.dataclass(frozen=True)
 class WordFeatures(batching.FlatRows):
-    """Hidden states of the words of texts; each row is a text, and its length is the number of
-    words.
+    """Hidden states of words. Each row is a text; its length is the number of words.
 
     Attributes:
         states: float32 [words of all texts, layers, hidden].
@@ -55,7 +54,7 @@ class WordFeatures(batching.FlatRows):
         flat, place, lengths = self.places(rows)
         is_real = (place < lengths)[:, :, tf.newaxis, tf.newaxis]
         states = tf.where(is_real, tf.gather(self.states, flat), 0.0)
-        # A text without words gets a word of zeros, since recurrent layers on a GPU need one step.
+        # Recurrent layers on a GPU need one step, so a text without words gets one word of zeros.
         mask = tf.cast(place < tf.maximum(lengths, 1), tf.int32)
         static = batching.static_size(self.widths)
         return {
@@ -68,15 +67,15 @@ class WordFeatures(batching.FlatRows):
 class FeatureTagger(WordTagger):
     """Two-layer BiLSTM with a linear layer on the hidden states of a frozen encoder.
 
-    `fit`, `evaluate` and `predict` take texts as lists of words, or as str that
-    `words.find_words` splits, and for each text a list with one label per word: names, or numbers,
-    of which negative ones mean no label.
+    `fit`, `evaluate` and `predict` take texts as lists of words, or as str, which
+    `words.find_words` splits. The labels of a text are a list with one label per word: names, or
+    numbers, negative for unlabeled words.
 
-    A word is represented by the states of its first subword, from the window where the subword has
-    the most context. The encoder computes the states once, before the first epoch. They are kept in
-    memory: 4 bytes * words * layers * hidden, or 2.5 GB for CoNLL-2003's 204,000 training words
-    with four layers of 768. Each epoch only trains the BiLSTM, which reads all words of a text,
-    even across windows.
+    A word has the hidden states of its first subword, from the window in which the subword has the
+    most context. The encoder computes the states once, before the first epoch. The states are kept
+    in memory: 4 bytes * words * layers * hidden, or 2.5 GB for the 204,000 training words of
+    CoNLL-2003 with four layers of 768. Each epoch trains only the BiLSTM. Its sequence is the whole
+    text, even if the text has several windows.
 
     A saved directory contains the encoder, which `transformers` can load, and the tagger.
 
@@ -105,7 +104,7 @@ class FeatureTagger(WordTagger):
     settings = ("doc_stride", "features", "lstm_dim", "crf")
     signature_class = FeatureTaggerSignatures
     default_learning_rate = 1e-3
-    block_characters = 1 << 16  # 12,000 words, whose states take 150 MB for four layers of 768
+    block_characters = 1 << 16  # 12,000 words: 150 MB of states for four layers of 768
 
     def __init__(
         self,
@@ -131,7 +130,7 @@ class FeatureTagger(WordTagger):
         dropout = check("head_dropout", dropout, Rate)
         layers = layer_numbers(features, config.num_layers)
         dtype: Any = encoder.dtype_policy
-        # The LSTM's initializer does not support 16-bit types.
+        # The initializer of the LSTM does not support 16-bit types.
         if dtype.variable_dtype != "float32":
             dtype = keras.DTypePolicy(f"mixed_{dtype.compute_dtype}")
         policy: dict[str, Any] = {"dtype": dtype}
@@ -188,7 +187,7 @@ class FeatureTagger(WordTagger):
         if labels is not None:
             self.check_lengths(texts, labels)
         states, splits = self._word_states(texts)
-        longest = int(np.diff(splits).max(initial=1))  # in words
+        longest = int(np.diff(splits).max(initial=1))  # number of words
         with tf.device("CPU:0"):
             states, splits = tf.constant(states), tf.constant(splits)
         rows = WordFeatures(splits, tuple(self.widths(longest)), states)
@@ -201,7 +200,7 @@ class FeatureTagger(WordTagger):
         return rows, ragged_targets(labels, numbers, weights, splits, self.num_classes)
 
     def _word_states(self, texts):
-        """Computes the states of each word's first subword, where it has the most context.
+        """Computes the states of the first subword of each word, where it has the most context.
 
         Returns:
             (states, row_splits): float32 array [words of all texts, layers, hidden], 0 for words
@@ -211,13 +210,13 @@ class FeatureTagger(WordTagger):
         alignment = align_tokens(texts, windows)
         rows, columns = windows.columns()
         chosen = np.flatnonzero(windows.has_most_context & (windows.tokens >= 0))
-        places = np.zeros(len(alignment.words), "int64")  # of each token of all texts
+        places = np.zeros(len(alignment.words), "int64")  # position of each token
         places[windows.text_splits[windows.texts[rows[chosen]]] + windows.tokens[chosen]] = chosen
         known = np.flatnonzero(alignment.firsts >= 0)
         places = places[alignment.firsts[known]]  # [known words]
 
         data, order = sorted_batches(windows, (), _BATCH)
-        number_of = np.argsort(order)[rows[places]]  # number of its row, in batch order
+        number_of = np.argsort(order)[rows[places]]  # index of the row in the batches
         by_batch = np.argsort(number_of, kind="stable")
         ends = np.searchsorted(number_of[by_batch], np.arange(0, len(order) + _BATCH, _BATCH))
         states = np.zeros((len(alignment.firsts), *self.input["states"].shape[2:]), "float32")
@@ -258,7 +257,7 @@ class FeatureTagger(WordTagger):
             raise InputError(
                 "FeatureTagger.predict does not support callbacks: leave out callbacks=..."
             )
-        # Batches are not concatenated, since their lengths differ and are unbounded.
+        # Batches are not concatenated: their lengths differ and are unbounded.
         parts: list[np.ndarray] = []
         for (features,) in data:
             arrays = {name: feature.numpy() for name, feature in features.items()}
@@ -271,7 +270,7 @@ class FeatureTagger(WordTagger):
     def joined(
         self, outputs: np.ndarray, texts: list[Words], tokenized: WordFeatures
     ) -> list[WordScores]:
-        # Copied, since a view would keep the padded batch in memory.
+        # A view would keep the padded batch in memory.
         return [
             WordScores(scores[: len(words.starts)].copy(), np.arange(len(words.starts)))
             for scores, words in zip(outputs, texts)

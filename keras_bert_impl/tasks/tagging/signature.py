@@ -129,8 +129,8 @@ class TaggerSignatures(Signatures):
         """Computes the scores of words.
 
         Returns:
-            (float32 [words, num_labels]: probabilities, or logits with a CRF; int32 [words]: token
-            that each prediction is taken from, -1 for none).
+            (float32 [words, num_labels], probabilities, or logits with a CRF; int32 [words], the
+            token of each prediction, -1 for none).
         """
         needed = tf.ones_like(windows.token_starts.values, tf.bool)
         scores = self.token_outputs(windows, needed)["scores"]  # [tokens, num_labels]
@@ -138,11 +138,10 @@ class TaggerSignatures(Signatures):
         return scores_of_words(scores, tokens, aggregation, unknown), tokens.firsts
 
     def token_outputs(self, windows: Windows, needed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the network's outputs for tokens, each from the window with the most context
-        around it.
+        """Returns the network's outputs for tokens, from the window with the most context.
 
         Args:
-            needed: bool [tokens], whether to return a token.
+            needed: bool [tokens], the tokens to return.
 
         Returns:
             Tensors [needed tokens, ...], in token order.
@@ -150,7 +149,7 @@ class TaggerSignatures(Signatures):
         numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
         numbers += tf.cast(windows.tokens(), tf.int64)  # [windows, length]
         chosen = windows.has_most_context()
-        needed = tf.concat([needed, [False]], axis=0)  # the texts may have no tokens
+        needed = tf.concat([needed, [False]], axis=0)  # there may be no tokens
         chosen &= tf.gather(needed, tf.where(chosen, numbers, 0))
         rows = {**windows.features, "chosen": chosen}
         outputs, order = self.in_order_of_length(self.of_tokens, rows)
@@ -167,7 +166,7 @@ class TaggerSignatures(Signatures):
     # === Ids ===
 
     def features(self) -> tuple[str, ...]:
-        # The CRF needs the first token of each word, which cannot be found from ids.
+        # The CRF needs the first token of each word, which the ids do not contain.
         return (*FEATURES, "word_mask") if self.model.crf else FEATURES
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -200,7 +199,7 @@ class TaggerSignatures(Signatures):
 
 
 class FeatureTaggerSignatures(TaggerSignatures):
-    """Signatures of `FeatureTagger`, whose network takes words instead of tokens."""
+    """Signatures of `FeatureTagger`; the inputs of its network are words instead of tokens."""
 
     def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
@@ -251,7 +250,7 @@ def _rows(states):
     """
     counts = states.row_lengths()
     longest = tf.maximum(states.bounding_shape(axis=1), 1)
-    # A text without words gets a word of zeros, since recurrent layers on a GPU need one step.
+    # Recurrent layers on a GPU need one step, so a text without words gets one word of zeros.
     mask = tf.sequence_mask(tf.maximum(counts, 1), longest, tf.int32)
     dense = states.to_tensor(shape=tf.stack([-1, longest, *states.shape[2:]]))
     dense = tf.ensure_shape(dense, [None, None, *states.shape[2:]])

@@ -11,7 +11,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import OneOf, check
 
 OUTSIDE = ("O", "o")
-# Labels of subwords and special tokens in published files and models; never part of an entity.
+# Labels of subwords and special tokens in published files; never part of an entity.
 _NO_WORDS = ("X", "[CLS]", "[SEP]", "[PAD]", "<PAD>", "<pad>")
 # Spellings of "O" in other tools and tables, in lower case.
 _NONE = ("", "0", "_", "-", "none", "null", "nan", "nil", "n/a", "out", "outside", "other")
@@ -86,22 +86,22 @@ def _read(labels, of_scheme):
 
 
 def _is_scheme(letters, style, has_types):
-    """Returns whether the letters fit one scheme."""
+    """Whether the letters belong to one scheme."""
     if not any(letters <= set(of_scheme) for of_scheme in LETTERS.values()):
         return False
-    # Types may start or end like one of the rarer prefix notations.
+    # For rare notations, require B, I or M: other letters may be part of a type.
     is_usual = style is _STYLES[0] and (has_types or letters <= set("BIESLU"))
     return is_usual or bool(letters & set("BIM"))
 
 
 def _begins_or_goes_on(label):
-    """Returns whether a label has a B or I prefix, which is unlikely for a bare type."""
+    """Whether a label has a B or I prefix, which types rarely have."""
     found = (style.fullmatch(label) for style in _STYLES)
     return any(match and match["letter"] in "BIbi" for match in found)
 
 
 def misfits(labels: Iterable[str]) -> list[str]:
-    """Returns the labels that do not follow the notation of the other entity labels, sorted."""
+    """Returns the labels, sorted, that are not in the notation of the other entity labels."""
     labels = set(labels)
     if read_labels(labels) is not None or not labels & set(OUTSIDE):
         return []
@@ -111,12 +111,12 @@ def misfits(labels: Iterable[str]) -> list[str]:
 
 
 def means_none(label: str) -> bool:
-    """Returns whether a label is a common spelling of `"O"`."""
+    """Whether a label is a common spelling of `"O"`."""
     return label.lower() in _NONE
 
 
 def outside_candidates(labels: Iterable[str]) -> list[str]:
-    """Returns the labels that may mark words outside of entities, sorted."""
+    """Returns the labels, sorted, that may mark words outside of entities."""
     labels = set(labels)
     if labels & set(OUTSIDE):
         return []
@@ -128,7 +128,7 @@ def outside_candidates(labels: Iterable[str]) -> list[str]:
 
 
 def outside_number(labels: list[str]) -> int:
-    """Returns the number of the label for words outside of entities; 0 if there is none."""
+    """Returns the index of the label for words outside of entities; 0 if there is none."""
     return next((number for number, label in enumerate(labels) if label in OUTSIDE), 0)
 
 
@@ -141,7 +141,7 @@ class Span(NamedTuple):
 
     Attributes:
         type: such as `"PER"`; `"_"` if labels are bare prefixes.
-        start, end: index of the first word, and of the word after the last one.
+        start, end: index of the first word; index of the last word plus 1.
     """
 
     type: str
@@ -168,7 +168,7 @@ def spans_of(
     scheme: str | None = None,
     parts: dict[str, tuple[str, str]] | None = None,
 ) -> list[Span]:
-    """Returns the entities in a sentence's labels, in order.
+    """Returns the entities in the labels of a sentence, in order.
 
     Source: the rules of `conlleval`; with a scheme, the strict mode of `seqeval`.
     """
@@ -195,8 +195,8 @@ def invalid_spans(
     """Finds the entities that do not follow the label scheme, such as an `I` without its `B`.
 
     Returns:
-        (scheme, (sentence, word) of each such entity). Of IOB1 and IOB2, which have the same labels,
-        the scheme is the one that fewer entities violate.
+        (scheme, list of (sentence, word) of the invalid entities). IOB1 and IOB2 have the same
+        labels; the scheme with fewer invalid entities is returned.
     """
     scheme = detect_scheme(labels)
     if scheme is None:
@@ -236,7 +236,7 @@ def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[
 
 
 def convert_labels(labels: list[str], scheme: str) -> list[str]:
-    """Converts a sentence's labels to a scheme; keeps entities in invalid sequences."""
+    """Converts the labels of a sentence to a scheme; also keeps entities in invalid sequences."""
     return labels_of(spans_of(labels), len(labels), scheme)
 
 
@@ -251,7 +251,7 @@ def entity_scores(
         Counter(),
         Counter(),
         Counter(),
-    ]  # type -> numbers of correct, predicted and true entities
+    ]  # by type: correct, predicted and true entities
     every = {*labels, *(x for rows in (gold, predicted) for row in rows for x in row)}
     found = read_labels(every, scheme)
     parts = None if found is None else found.parts
@@ -298,18 +298,18 @@ def _parts_of(labels, scheme, parts):
 
 
 def _begins(before, word):
-    """Returns whether a word starts an entity, from the (prefix, type) of two words in a row."""
+    """Whether `word` starts an entity after `before`; both are (prefix, type)."""
     if word[0] in "OBS":
         return word[0] != "O"
     return before[0] in "OES" or before[1] != word[1]
 
 
 def _strict_iob1(span, parts):
-    """In IOB1, a B is only allowed directly after an entity of the same type."""
+    """Applies the IOB1 rule: B is only allowed directly after an entity of the same type."""
     if parts[span.start][0] == "I":
         return span
     if not span.start or parts[span.start - 1][1] != span.type:
-        rest = span._replace(start=span.start + 1)  # it starts at the next I
+        rest = span._replace(start=span.start + 1)  # the B is not part of it
         return rest if rest.start < rest.end else None
     after = parts[span.end] if span.end < len(parts) else ("O", "")
     is_cut = span.end == span.start + 1 and after[0] == "B" and after[1] != span.type

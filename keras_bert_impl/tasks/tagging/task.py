@@ -77,7 +77,7 @@ class Tagging(Task):
     @classmethod
     def recognize(cls, source: ModelSource) -> type | None:
         if "lstm_dim" in source.config.mapping(OWN_SETTINGS):
-            return FeatureTagger  # saved before model classes were recorded
+            return FeatureTagger  # older files do not contain the model class
         return super().recognize(source)
 
     @staticmethod

@@ -38,26 +38,27 @@ class TokenClassifier(WordTagger):
 
     `fit`, `evaluate` and `predict` take either
 
-    - texts as lists of words, or as str that `words.find_words` splits, and for each text a list
-      with one label per word: names, or numbers, of which negative ones mean no label; or
-    - features, as a dict or in a `tf.data.Dataset`, with labels int32 `[batch, length]`, one per
-      token, negative for none.
+    - texts as lists of words, or as str, which `words.find_words` splits. The labels of a text are
+      a list with one label per word: names, or numbers, negative for unlabeled words; or
+    - features, as a dict or in a `tf.data.Dataset`, with labels int32 `[batch, length]`, negative
+      for unlabeled tokens.
 
     Labels are trained and predicted at the first subword of each word. Texts longer than
-    `max_length` are split into overlapping windows; each word is trained and predicted only in the
-    window where it has the most context, so it counts once. The loss is the mean over the labeled
-    tokens of the global batch. A word without subwords, for example of control characters only, is
-    predicted as `"O"`, or as the first label if there is no `"O"`.
+    `max_length` are split into overlapping windows. Each word is trained and predicted only in the
+    window where it has the most context. The loss is the mean over the labeled tokens of the global
+    batch. The prediction for a word without subwords, such as a control character, is `"O"`, or the
+    first label if there is no `"O"`.
 
     The network returns logits, float32 `[batch, length, num_classes]`. For features, `predict`
     returns probabilities `[rows, max_length, num_classes]`, padded with 0.
 
-    `crf` adds a conditional random field over the first subwords of the words; the loss is then the
-    negative log likelihood of the labels, per word. In training, a sequence consists of the words
-    assigned to one window, so transitions across windows are not learned. In prediction, it
-    consists of all words of a text. Checkpoints store its scores as `crf.transitions`, `crf.start`
-    and `crf.end`, which `transformers` ignores. For features, `predict` then returns the logits.
-    CRF weights are initialized to 0 and have a separate learning rate, `TuningSettings.crf_rate`.
+    `crf` adds a conditional random field over the first subwords of the words. The loss is then the
+    negative log-likelihood of the labels, per word. In training, a sequence consists of the words
+    of one window, so transitions between windows are not learned. In prediction, a sequence
+    consists of all words of a text. Checkpoints contain the transition scores as `crf.transitions`,
+    `crf.start` and `crf.end`, which `transformers` ignores. For features, `predict` then returns
+    the logits. CRF weights are initialized to 0 and have a separate learning rate,
+    `TuningSettings.crf_rate`.
 
     Args:
         encoder, tokenizer, max_length: see `TaskModel`; `max_length` is the window length.
@@ -66,7 +67,7 @@ class TokenClassifier(WordTagger):
         head_dropout: dropout rate before the linear layer. Default: the encoder's.
         doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
         label_all_tokens: whether to train all subwords of a word with its label. Default: False.
-        aggregation: how the scores of a word's subwords are combined: `"first"` (the default),
+        aggregation: how the scores of the subwords of a word are combined: `"first"` (the default),
             the scores of the first subword; `"mean"`, the mean of the probabilities; `"max"`, the
             scores of the subword with the highest probability.
         crf: whether to add a conditional random field. Default: False.
@@ -154,7 +155,7 @@ class TokenClassifier(WordTagger):
 
     def scores(self, outputs: Any) -> Any:
         scores = outputs if self.crf else ops.softmax(outputs)
-        # Padded to max_length so that batches of different lengths can be concatenated.
+        # Padded to max_length: batches of different lengths are concatenated.
         length = outputs.shape[1] or ops.shape(outputs)[1]
         return ops.pad(scores, [[0, 0], [0, self.max_length - length], [0, 0]])
 
@@ -162,7 +163,7 @@ class TokenClassifier(WordTagger):
         word, label = target if isinstance(target, tuple) else (target, None)
         firsts = [int(np.argmax(row.word_of == number)) for number in range(len(row.words))]
         scores = ops.convert_to_numpy(ops.softmax(outputs[0]))[firsts]  # [words, labels]
-        if word is None:  # the entity word with the highest probability
+        if word is None:  # use the most likely entity word
             marked = scores.copy()
             marked[:, self.unknown_label] = -1
             place = int(marked.max(axis=1).argmax())
@@ -170,7 +171,7 @@ class TokenClassifier(WordTagger):
             place = row.numbers.index(word)
         else:
             raise InputError(
-                "target must be the index of a word that the model sees, from 0, or (index, "
+                "target must be the index of a word within max_length, from 0, or (index, "
                 f"label). Received: target={target!r:.60}"
             )
         number = label_number(self.labels, label)

@@ -28,7 +28,7 @@ class WordScores(NamedTuple):
 
     Attributes:
         scores: float32 [words, num_labels].
-        tokens: int64 [words], the token whose prediction each word uses; -1 for none. Words that
+        tokens: int64 [words], the token of each prediction; -1 for none. Words that
             share a token have the same prediction.
     """
 
@@ -43,7 +43,7 @@ def token_targets(
     tokenized: TokenizedWindows,
     all_tokens: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the training targets of tokens; each word is trained in exactly one window.
+    """Returns the training targets of tokens; each word has a target in exactly one window.
 
     Args:
         labels: int [words] of each text, negative for words without a label.
@@ -72,7 +72,7 @@ def ragged_targets(
     splits: Any,
     num_classes: int,
 ) -> tuple:
-    """Returns the targets of rows as class indices or one-hot rows, like `labels`.
+    """Returns (targets, weights) of rows; targets are class indices or one-hot rows, like `labels`.
 
     Args:
         numbers, weights: int32 and float32 [tokens]; the weight of tokens without a label is 0.
@@ -91,7 +91,7 @@ def word_scores(
     aggregation: str,
     unknown: int,
 ) -> list[WordScores]:
-    """Returns the scores of all words; each token's are from the window where it has the most
+    """Returns the scores of all words. The scores of a token are from the window with the most
     context.
 
     Args:
@@ -115,7 +115,7 @@ def over_sequences(
     answers: list[WordScores],
     unknown: np.ndarray | int,
 ) -> list[np.ndarray]:
-    """Applies a function to each text's sequence of words; see `decode.over_sequences`.
+    """Applies a function to the word sequence of each text; see `decode.over_sequences`.
 
     Args:
         unknown: [...], result for words without a token.
@@ -143,7 +143,7 @@ def over_sequences(
 
 
 def in_few_shapes(function: Callable) -> Callable:
-    """Wraps a function for `over_sequences` to pad arguments, so that few shapes are compiled."""
+    """Wraps a function for `over_sequences`: pads the arguments to compile few shapes."""
 
     def padded(emissions, mask):
         sizes = mask.shape
@@ -160,7 +160,7 @@ def units_of(answers: list[WordScores]) -> decode.Units:
     base = 0
     for answer in answers:
         tokens.append(np.where(answer.tokens >= 0, answer.tokens + base, -1))
-        base = max(base, 1 + tokens[-1].max(initial=-1))  # units do not cross texts
+        base = max(base, 1 + tokens[-1].max(initial=-1))  # tokens of different texts differ
     return decode.find_units(_int32(np.concatenate(tokens)))
 
 
@@ -179,7 +179,7 @@ class EntityF1(ScoreMetric):
         types = sorted({span.type for span in alone if span})
         self._is_outside = np.array([span is None for span in alone])
         self._types = np.array([types.index(span.type) if span else -1 for span in alone])
-        # Whether a word starts an entity depends on the labels of it and the previous word.
+        # [previous label, label] -> whether the word starts an entity
         self._begins = np.array(
             [[_begins_second(before, label, parts) for label in labels] for before in labels]
         )
@@ -213,13 +213,13 @@ class EntityF1(ScoreMetric):
             self.add_count(variable, ops.sum(ops.cast(spans, "float32")) + undefined)
 
     def _spans(self, labels, is_word):
-        """Returns the entities in the words of each row."""
+        """Returns the entities of each row."""
         inside = is_word & ops.logical_not(ops.take(self._is_outside, labels, axis=0))
-        before = ops.concatenate([labels[:, :1], labels[:, :-1]], axis=1)  # label of previous word
+        before = ops.concatenate([labels[:, :1], labels[:, :-1]], axis=1)  # previous label
         pairs = ops.take(self._begins.ravel(), before * len(self._begins) + labels, axis=0)
         is_first = ops.arange(ops.shape(labels)[1])[None] == 0
         begins = inside & (pairs | is_first)
-        # An entity ends before the next word that is outside or starts another entity.
+        # An entity ends before a word that is outside of it or starts another entity.
         stops = begins | ops.logical_not(inside)
         return _Spans(begins, stops, ops.take(self._types, labels, axis=0))
 
@@ -242,7 +242,7 @@ def _begins_second(before, label, parts):
 
 
 class _Spans(NamedTuple):
-    """Starts of entities, ends of the entities before them, and types, `[rows, length]`."""
+    """Starts of entities, words after the end of entities, and types, `[rows, length]`."""
 
     begins: Any
     stops: Any
@@ -250,13 +250,13 @@ class _Spans(NamedTuple):
 
 
 def _end_together(first, second):
-    """Returns whether the next stop after each word is the same in both, or missing in both.
+    """Whether the next stop after each word is the same in both arguments, or missing in both.
 
     Args:
         first, second: bool `[rows, length]`.
     """
     either = first | second
-    count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # number of stops up to each word
+    count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # stops up to each word
     length = ops.shape(either)[1]
     places = ops.take_along_axis(_true_ones_first(either), ops.minimum(count, length - 1), axis=1)
     is_alone = ops.take_along_axis(first != second, places, axis=1)
@@ -264,7 +264,7 @@ def _end_together(first, second):
 
 
 def _true_ones_first(is_true):
-    """Returns the columns sorted so that True values come first, int32 `[rows, length]`."""
+    """Returns the order of columns with True values first, int32 `[rows, length]`."""
     length = ops.shape(is_true)[1]
     places = ops.arange(length)[None]
     return ops.argsort(ops.where(is_true, places, places + length), axis=1)

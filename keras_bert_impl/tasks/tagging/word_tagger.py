@@ -59,8 +59,8 @@ _CRF_TENSORS = [
 class WordTagger(TokenLabels, TaskModel):
     """Base class of models that predict a label for each word.
 
-    A subclass builds the network with logits `[batch, length, num_classes]` as outputs, converts
-    words to rows, and converts the outputs to `WordScores`.
+    Subclasses build the network, with logits `[batch, length, num_classes]` as outputs. They
+    convert words to rows, and outputs to `WordScores`.
 
     Args:
         encoder, tokenizer, inputs, outputs, **kwargs: see `TaskModel`.
@@ -107,11 +107,11 @@ class WordTagger(TokenLabels, TaskModel):
 
     @staticmethod
     def _warn_of_labels(labels):
-        """Logs a warning if one label prevents the others from being read as entity labels."""
+        """Logs a warning if only some of the labels are entity labels."""
         if others := outside_candidates(labels) or misfits(labels):
             _LOG.warning(
                 "the labels are not entity labels because of %s: use 'O' for words outside of "
-                "entities and 'B-TYPE', 'I-TYPE' for words of entities.",
+                "entities, and 'B-TYPE' and 'I-TYPE' for entities.",
                 listed(others),
             )
 
@@ -134,7 +134,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @property
     def has_entities(self) -> bool:
-        """Whether the labels mark entities; see `entity_labels.read_labels`."""
+        """Whether the labels mark entities; see `spans.read_labels`."""
         return read_labels(self.labels) is not None
 
     # === Predictions ===
@@ -251,7 +251,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @property
     def unknown_label(self) -> int:
-        """The label number that words without subwords get."""
+        """The label number of words without subwords."""
         return outside_number(self.labels)
 
     @functools.cached_property
@@ -263,7 +263,7 @@ class WordTagger(TokenLabels, TaskModel):
         return self._in_graph(lambda *sequences: self.crf_layer(*sequences))
 
     def _in_graph(self, function):
-        """Compiles a function of emissions and masks; arguments are padded to a few shapes."""
+        """Compiles a function of emissions and masks for any shape, or for a few shapes."""
         shapes = [None, None, self.num_classes], [None, None]
         run = compiled(function, self.crf_layer, [tf.TensorSpec(shape) for shape in shapes])
         return run if keras.backend.backend() == "tensorflow" else in_few_shapes(run)
@@ -301,13 +301,11 @@ class WordTagger(TokenLabels, TaskModel):
         """Configures training; see `TokenLabels.compile`.
 
         Args:
-            loss: as in Keras, per token. Default: cross-entropy. Must be None with `crf`, whose
-                default metric, accuracy, is computed from the logits.
+            loss: as in Keras, per token. Default: cross-entropy. Must be None with `crf`. The
+                default metric of a CRF, accuracy, is computed from the logits.
         """
         if self.crf and loss is not None:
-            raise InputError(
-                "crf has its own loss, the negative log-likelihood: loss must be None."
-            )
+            raise InputError("the loss of a CRF is the negative log-likelihood: loss must be None.")
         super().compile(optimizer, loss, *args, **kwargs)
 
     def named_metrics(self) -> dict[str, Callable]:
@@ -322,7 +320,7 @@ class WordTagger(TokenLabels, TaskModel):
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
         if self.crf and self.compile_arguments()["weighted_metrics"] != ["accuracy"]:
-            # As logits whose softmax is the probabilities of `predict`.
+            # Logits of the marginal probabilities that `predict` returns.
             is_labeled = token_weights(y, sample_weight) > 0
             y_pred = ops.log(ops.maximum(self.crf_layer(y_pred, is_labeled), 1e-30))
         return super().compute_metrics(x, y, y_pred, sample_weight)

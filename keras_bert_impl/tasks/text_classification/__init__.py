@@ -11,7 +11,7 @@ READER_OPTIONS = TABLE_OPTIONS | {"labels", "label_separator", "single_label", "
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationSettings(VectorSettings):
-    """Settings of text classification.
+    """Settings for text classification.
 
     Args:
         class_weight: Loss weight of each class: `"balanced"`, or a dict of label name to weight.

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
 
-MOST_TEXTS = 20_000  # maximum number of training texts for TF-IDF, spread over the training set
+MOST_TEXTS = 20_000  # maximum number of training texts for TF-IDF, evenly spaced
 MOST_FEATURES = 50_000
 
 
@@ -46,7 +46,7 @@ def baselines(
         model = tfidf_model(texts, problem_type)
         chosen = np.linspace(0, len(texts) - 1, min(len(texts), MOST_TEXTS)).astype(int)
         if problem_type == MULTI or len(set(targets[chosen].tolist())) > 1:
-            with contextlib.suppress(ValueError):  # all words have fewer than two letters
+            with contextlib.suppress(ValueError):  # raised if all words have one letter
                 model.fit([_joined(texts[row]) for row in chosen], targets[chosen])
                 inputs, scores = list(map(_joined, of_dev)), no_scores.copy()
                 if problem_type != REGRESSION:

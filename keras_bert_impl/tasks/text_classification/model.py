@@ -62,12 +62,12 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TextClassifier(TaskModel):
-    """Text classifier: a pre-trained encoder with the architecture's published classification head.
+    """Text classifier: a pre-trained encoder with the published head of its architecture.
 
-    For BERT and ALBERT the head is a linear layer on the pooled output.
+    For BERT and ALBERT, the head is a linear layer on the pooled output.
 
-    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. The form of the labels
-    depends on `problem_type`:
+    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Labels depend on
+    `problem_type`:
 
     - `"single_label_classification"`: a class number or a label name for each text;
     - `"multi_label_classification"`: a row of 0 and 1 `[num_classes]`, or a list of label names,
@@ -78,9 +78,10 @@ class TextClassifier(TaskModel):
     return scores of the same shape: softmax probabilities, sigmoid probabilities for multi-label
     classification, or the values for regression.
 
-    `long_texts` sets how texts longer than `max_length` are handled; see `LongTexts`. With windows,
-    the head classifies the vector pooled over them. With a linear head, mean pooling is the same as
-    the mean of the logits. For a pair, only the second text is split into windows.
+    `long_texts` sets how texts longer than `max_length` are handled; see `LongTexts`. If texts are
+    split into windows, the head classifies the pooled vector of the windows. For a linear head,
+    mean pooling equals the mean of the logits. For a pair, only the second text is split into
+    windows.
 
     Args:
         encoder: `Encoder`; BERT and ALBERT require a pooler.
@@ -89,13 +90,15 @@ class TextClassifier(TaskModel):
         problem_type: see above. Default: regression if `num_classes=1`, else single label.
         head_dropout: dropout rate before the linear layer. Default: the encoder's.
         max_length: sequence length in tokens. Default 128.
-        pooling: `"cls"`, `"mean"`, `"max"` or `"attention"`: classify the hidden state of the first
-            token, or the mean, elementwise maximum or learned weighted mean of all hidden states,
-            without the pooler. Default: the architecture's published pooling.
+        pooling: the head classifies the hidden state of the first token (`"cls"`), or the mean
+            (`"mean"`), elementwise maximum (`"max"`) or learned weighted mean (`"attention"`) of
+            all hidden states. The pooler is not used. Default: the architecture's published
+            pooling.
         long_texts: `LongTexts`, or its `way`. Default: truncate.
-        thresholds: label -> probability from which it is predicted; for single-label classification
-            of one label, the others are then predicted by the highest score. Default: the highest
-            score; for multi-label classification 0.5. `calibrate` chooses them.
+        thresholds: dict of label -> minimum probability. For multi-label classification, the
+            default is 0.5 for each label. For single-label classification, one label may have a
+            threshold; otherwise, the label with the highest score is predicted. `calibrate` selects
+            thresholds.
 
     Source: Devlin et al., "BERT", section 4.1.
 
@@ -193,7 +196,7 @@ class TextClassifier(TaskModel):
 
     @property
     def thresholds(self) -> dict[str, float] | None:
-        """Probability from which a label is predicted; None for the defaults."""
+        """Minimum probability for predicting a label, by label; None for the defaults."""
         return thresholds_of(self._bounds, self.labels)
 
     @thresholds.setter
@@ -208,10 +211,10 @@ class TextClassifier(TaskModel):
         return None if np.isnan(self._bounds).all() else self._bounds
 
     def decide(self, scores: np.ndarray) -> np.ndarray:
-        """Returns the predictions of scores `[texts, num_classes]`; NaN for NaN.
+        """Converts scores `[texts, num_classes]` to predictions; NaN for NaN.
 
-        For single-label classification class numbers `[texts]`, for multi-label classification 0 and
-        1 `[texts, num_classes]`.
+        Returns:
+            Class numbers `[texts]`; for multi-label classification, 0 and 1 `[texts, num_classes]`.
         """
         if self.problem_type == SINGLE:
             return likeliest(scores, self.bounds)
@@ -220,22 +223,25 @@ class TextClassifier(TaskModel):
     def calibrate(
         self, x: Any, y: Any, threshold: str | None = None, label: str | None = None
     ) -> Calibration:
-        """Makes probabilities agree with frequencies, and chooses a threshold, on held-out texts.
+        """Calibrates probabilities on held-out texts, and optionally selects thresholds.
 
-        The logits are divided by a temperature, which the last layer's weights then contain: every
-        file and export of the model has it. It changes no prediction of a model without thresholds.
+        The logits are divided by a temperature, which scales the weights of the last layer. Saved
+        and exported models are therefore calibrated too. Without thresholds, this does not change
+        predictions.
 
         Args:
             x, y: texts that the model was not trained on, and their labels; see `fit`.
-            threshold: rule, chosen for the best score on these texts: `"f1"`, or another beta such
-                as `"f2"`; `"recall=0.9"`, the highest precision with at least this recall;
-                `"precision=0.9"`, the highest recall with at least this precision; or `"cost=1,10"`,
-                the lowest cost of false positives and false negatives. Default: none.
-            label: label with the threshold. Default: for two classes the second, for multi-label
-                classification each.
+            threshold: rule for selecting the threshold: `"f1"`, or another beta such as `"f2"`, for
+                the highest score; `"recall=0.9"` for the highest precision with at least this
+                recall; `"precision=0.9"` for the highest recall with at least this precision; or
+                `"cost=1,10"` for the lowest cost of false positives and false negatives. Default:
+                no threshold.
+            label: label to select a threshold for. Default: the second of two classes; each label
+                in multi-label classification.
 
         Raises:
-            InputError: regression; no temperature or threshold fits; or the rule is unknown.
+            InputError: the model is for regression, no temperature or threshold fits, or the rule
+                is unknown.
 
         Source: Guo et al. 2017, "On Calibration of Modern Neural Networks" (arXiv:1706.04599).
 
@@ -262,7 +268,7 @@ class TextClassifier(TaskModel):
     ) -> str | list:
         """Returns the predicted label name of each text.
 
-        For multi-label classification: a list of the names; see `thresholds`.
+        For multi-label classification, returns a list of names for each text; see `thresholds`.
 
         Args:
             texts: see `predict`; or a single text or (first, second) pair, for a single result.
@@ -346,7 +352,7 @@ class TextClassifier(TaskModel):
     @classmethod
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         saved = super().saved_settings(source, given)
-        if "labels" in given or "num_classes" in given:  # to be trained for them
+        if "labels" in given or "num_classes" in given:  # thresholds of other classes
             saved.pop("thresholds", None)
         return saved
 

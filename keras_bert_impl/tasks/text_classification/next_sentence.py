@@ -34,12 +34,12 @@ _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
 
 
 class FollowsLabels(LabelCodec):
-    """Labels of pairs: 1 if the second text follows, else 0; the network's classes are reversed."""
+    """Labels of pairs: 1 if the second text follows, else 0. The network has the reverse order."""
 
     has_classes = True
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
-        # Weights are in the order of the user's labels; the network's first output is label 1.
+        # Weights are in the order of the user's labels; the first output of the network is label 1.
         given = None if labels is None else 1 - labels
         factors = class_weights(class_weight, ["0", "1"], given)
         return [factors[1], factors[0]]
@@ -61,8 +61,8 @@ class FollowsLabels(LabelCodec):
 class NextSentencePredictor(TaskModel):
     """Predicts the probability that the second text of a pair follows the first.
 
-    BERT's next-sentence head distinguishes such pairs from texts of two documents; ALBERT's
-    sentence-order head distinguishes them from the same texts in reverse order.
+    BERT's next-sentence head was trained with texts from other documents as negatives; ALBERT's
+    sentence-order head was trained with swapped texts as negatives.
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are
     (first, second) tuples; labels are 1 or True if the second follows the first, else 0.
@@ -87,7 +87,7 @@ class NextSentencePredictor(TaskModel):
     network = NextSentenceNetwork
     pipeline_tag = "text-classification"
     example_call = ".predict([('One text.', 'Another.')])"
-    outputs_are = Outputs(num_classes=2, is_reversed=True)  # the first logit stands for "follows"
+    outputs_are = Outputs(num_classes=2, is_reversed=True)  # the first logit is "follows"
 
     def __init__(
         self,
@@ -140,6 +140,6 @@ class NextSentencePredictor(TaskModel):
         return True
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
-        # A newly initialized head would predict randomly, so the tensors are required.
+        # The tensors are required: a newly initialized head would make random predictions.
         names = head_tensors(self.config, self.head)
         return [dataclasses.replace(name, optional=False) for name in names]

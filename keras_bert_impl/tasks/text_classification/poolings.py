@@ -16,7 +16,7 @@ POOLINGS: dict[str, "Pooling"] = {}
 
 
 class Pooling:
-    """A way to compute the vector of a text from the hidden states of all tokens.
+    """Computes the vector of a text from the hidden states of all tokens.
 
     Args:
         name: value of `pooling`.
@@ -38,14 +38,14 @@ def pooling_named(name: str) -> Pooling:
     """Returns the pooling with this name."""
     if not isinstance(name, str) or name not in POOLINGS:
         raise InputError(
-            f"pooling must be one of {', '.join(POOLINGS)}, or None for the published one. "
+            f"pooling must be one of {', '.join(POOLINGS)}, or None for the published pooling. "
             f"Received: pooling={name!r:.60}"
         )
     return POOLINGS[name]
 
 
 def _like_windows(way: str, tensors: list[TensorName] | None = None) -> Pooling:
-    """Pools each token like a one-token window of a long document."""
+    """Registers a pooling that applies `PoolWindows` to tokens."""
 
     def pool(encoder: Encoder, states: Any, padding_mask: Any) -> Any:
         policy = encoder.dtype_policy

@@ -66,7 +66,7 @@ class TextClassification(Task):
                 raise InputError(f"{train.source}: no text has a label.")
             if all(len(labels) == 1 for labels in train.labels):
                 _LOG.warning(
-                    "%s: every text has a list with exactly one label, so a multi-label model is "
+                    "%s: every text has a list with exactly one label; a multi-label model is "
                     "trained. For one class per text, pass --single-label (single_label=True).",
                     train.source,
                 )
@@ -95,7 +95,7 @@ class TextClassification(Task):
                 f"Received: {', '.join(sorted(kind.__name__ for kind in kinds))}"
             )
         if kinds == {str}:
-            labels = [label.strip() for label in labels]  # as in files
+            labels = [label.strip() for label in labels]  # as when reading files
         elif not all(isinstance(label, str) for row in labels for label in row):
             raise InputError(
                 f"{source}: a list of labels must contain names. Received: {labels[0]!r:.60}. For "
@@ -150,7 +150,7 @@ class TextClassification(Task):
 
     def compare(self, train: Examples, dev: Examples, directory: Path) -> Comparison:
         headings, rows = read_predictions_table(directory / "predictions.tsv")
-        first = headings[:1] == ["label"]  # numbers have no such column
+        first = headings[:1] == ["label"]  # regression has no label column
         scores = np.array([row[first:] for row in rows], "float32")
         kind, targets = self._problem_type, _targets(train, self._problem_type, self._names)
         simple = baselines(train.texts, targets, dev.texts, kind, scores.shape[1])
@@ -165,7 +165,7 @@ class TextClassification(Task):
         kind, names = model.problem_type, like.labels
         if kind != like.problem_type or set(model.labels) != set(names):
             raise InputError(
-                f"the models have other labels: {kind} with {listed(model.labels)}, and "
+                f"the models have different labels: {kind} with {listed(model.labels)}, and "
                 f"{like.problem_type} with {listed(names)}."
             )
         targets = _targets_for(like, examples)
@@ -206,10 +206,10 @@ class TextClassification(Task):
 
 
 def _targets_for(model: TextClassifier, examples: Examples) -> np.ndarray:
-    """Returns the labels of examples in the form of the model's outputs; see `_targets`.
+    """Converts the labels of examples for a model; see `_targets`.
 
     Raises:
-        InputError: the labels are of another kind, or unknown to the model.
+        InputError: the problem type differs, or a label is unknown to the model.
     """
     received = _problem_type(examples)
     if received == MULTI and model.problem_type == SINGLE:
@@ -219,21 +219,21 @@ def _targets_for(model: TextClassifier, examples: Examples) -> np.ndarray:
     if received != model.problem_type or (received == REGRESSION and len(model.labels) > 1):
         raise InputError(
             f"{examples.source} has labels for {received}, but the model is for "
-            f"{model.problem_type} with {len(model.labels)} output(s). Read numbers with "
-            "--regression (numeric=True), several labels with --label-separator."
+            f"{model.problem_type} with {len(model.labels)} output(s). To read numbers, "
+            "pass --regression (numeric=True); to read several labels, --label-separator."
         )
     return _targets(examples, received, model.labels)
 
 
 def _has_numbers(examples):
-    """Returns whether the labels are class numbers without names."""
+    """Whether the labels are class numbers without names."""
     if examples.label_names or not examples.labels:
         return False
     return all(isinstance(label, (int, np.integer)) for label in examples.labels)
 
 
 def _named(examples):
-    numbers = [int(label) for label in examples.labels]  # bool: 0 or 1
+    numbers = [int(label) for label in examples.labels]  # converts bool
     names = [str(number) for number in sorted(set(numbers))]
     return dataclasses.replace(examples, labels=list(map(str, numbers)), label_names=names)
 
@@ -257,14 +257,14 @@ def _functions(examples, problem_type, names):
 
 
 def _predicted(scores, problem_type):
-    """Converts scores `[texts, classes]` to predictions in the form of `_targets`."""
+    """Converts scores `[texts, classes]` to predictions; same format as `_targets`."""
     if problem_type == REGRESSION:
         return scores[:, 0]
     return at_least(scores) if problem_type == MULTI else likeliest(scores)
 
 
 def _targets(examples, problem_type, names):
-    """Converts labels to the form that `fit` and the metrics take."""
+    """Converts labels to arrays for `fit` and the metrics."""
     if problem_type == REGRESSION:
         return np.array(examples.labels, "float32")
     return examples.multi_hot(names) if problem_type == MULTI else examples.class_numbers(names)
@@ -290,7 +290,7 @@ def write_predictions(
 
     Args:
         scores: float32 `[texts, num_classes]`, from `predict`.
-        examples: the texts, for the columns of `LabeledExamples.described`.
+        examples: if given, adds the columns of `LabeledExamples.described`.
     """
     if classifier.problem_type == REGRESSION:
         write_predictions_table(path, classifier.labels, map(cells, scores), examples)

@@ -24,13 +24,13 @@ def zero_shot(
     predicts whether the text entails the hypothesis.
 
     Args:
-        classifier: `TextClassifier` of pairs. A label name must start with `"entail"`, in upper or
-            lower case. To score labels independently, another must start with `"contradict"`,
-            unless there are only two classes.
+        classifier: `TextClassifier` of pairs. One label name must start with `"entail"` (case is
+            ignored). To score labels independently, another label name must start with
+            `"contradict"`, unless there are only two classes.
         hypothesis_template: hypothesis with `{}` in place of the label.
         multi_label: False: probabilities are a softmax of the entailment logits over the labels.
             True: each label is scored independently, with a softmax over entailment and
-            contradiction, as a single label always is.
+            contradiction. A single label is always scored independently.
         batch_size: text-label pairs per batch.
 
     Returns:
@@ -38,7 +38,7 @@ def zero_shot(
 
     Raises:
         InputError: `candidate_labels` is not a list of strings, the template does not contain `{}`,
-            or the classifier does not have the label names.
+            or the classifier does not have these label names.
 
     Source: Yin et al. 2019, "Benchmarking Zero-shot Text Classification", section 5.
 
@@ -103,7 +103,7 @@ def _logits(classifier, pairs, batch_size):
         return np.zeros([0, classifier.num_classes], "float32")
     tokenized, _ = classifier.rows(classifier.as_texts(pairs))
 
-    # `TextClassifier.predict` returns probabilities, from which logits cannot be computed.
+    # Logits cannot be computed from the probabilities that `TextClassifier.predict` returns.
     def logits(data):
         return np.concatenate([outputs_of_batch(classifier, features) for (features,) in data])
 

@@ -205,7 +205,9 @@ def test_a_string_input_is_rejected_with_the_line_to_write():
         classifier()(symbol)
     with pytest.raises(InputError, match=r"dataset.map\(lambda texts: tokenizer\(texts, length"):
         tokenizer()(symbol)
-    with pytest.raises(Exception, match="InputError: the model cannot tokenize strings here"):
+    with pytest.raises(
+        Exception, match="InputError: the model cannot tokenize strings in this graph"
+    ):
         tf.function(tagger())(tf.constant(TEXTS[:3]))
 
 

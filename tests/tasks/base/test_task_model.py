@@ -180,7 +180,7 @@ def test_steps_per_epoch_continues_where_the_last_epoch_ended():
         ({"x": [], "y": []}, "no texts"),
         ({"x": TEXTS, "y": LABELS[:3]}, "40 texts, but 3 labels"),
         ({"x": TEXTS, "y": LABELS, "sample_weight": [1.0]}, "sample_weight has shape"),
-        ({"x": TEXTS, "y": LABELS, "validation_split": 0.99}, "makes one part empty"),
+        ({"x": TEXTS, "y": LABELS, "validation_split": 0.99}, "leaves one set empty"),
         ({"x": tf.data.Dataset.from_tensor_slices((TEXTS, LABELS))}, "batches of texts"),
         ({"x": tf.data.Dataset.from_tensor_slices(TEXTS).batch(4)}, "no labels"),
         (

@@ -115,7 +115,7 @@ def test_labeled_words(tmp_path, capsys):
     assert found["in_both"] == 1 and found["words"]["max"] == 3
     assert main(["check", str(path), "--task", "tagging", "--dev", str(dev)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    place = f"1 entities do not follow it, the first in {path}, line 5"
+    place = f"1 invalid entities, the first in {path}, line 5"
     assert f"label scheme: IOB2, {place}" in lines and len(lines) <= 10
 
 
@@ -136,7 +136,7 @@ def test_questions(tmp_path, capsys):
         "the answer ... is not at character ... of the context, which has ... there; it does not "
         "occur.": 12,
         "the question at data[...].paragraphs[...].qas[...] has the same id.": 1,
-        "its question must be a non-empty string. Received: ...": 1,
+        "the question must be a non-empty string. Received: ...": 1,
     }
     assert found["questions"] == {"with an answer": 1, "without": 1} and found["contexts"] == 1
     assert (found["repeated"], found["repeated_with_other_label"]) == (1, 1)
@@ -216,8 +216,8 @@ def test_html(text, has_html):
 def test_advice_for_a_run():
     data = Examples(["a", "A ", "<p>b</p>", "c"], ["x", "y", "X", "y"])
     labels, repeated, html = checks.advice(data)
-    assert labels == "classes differ in case or spaces only: 'x' 1, 'X' 1. Write each in one way."
-    assert repeated.startswith("1 texts repeat") and html.startswith("1 texts have HTML")
+    assert labels == "classes differ in case or spaces only: 'x' 1, 'X' 1. Use one spelling."
+    assert repeated.startswith("1 duplicate texts") and html.startswith("1 texts have HTML")
     assert checks.advice(Examples(["a", "b"], ["x", "y"])) == []
 
 

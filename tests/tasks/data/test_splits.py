@@ -85,7 +85,7 @@ def test_splits_every_kind_of_examples(data):
 
 
 def test_rejects_a_split_with_an_empty_part():
-    with pytest.raises(InputError, match="all.csv: a share of 0.1 of 3 examples makes one part"):
+    with pytest.raises(InputError, match="all.csv: a share of 0.1 of 3 examples leaves one set"):
         hold_out(examples(["a", "b", "c"]), 0.1)
 
 
@@ -144,7 +144,7 @@ def test_groups_that_share_a_text_are_one_unit():
 
 def test_one_group_for_everything_cannot_be_split():
     data = dataclasses.replace(examples(["a", "b"] * 5), groups=["g"] * 10)
-    with pytest.raises(InputError, match="makes one part empty. Equal texts, groups"):
+    with pytest.raises(InputError, match="leaves one set empty. Equal texts, groups"):
         hold_out(data, 0.5)
 
 

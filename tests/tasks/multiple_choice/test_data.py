@@ -155,7 +155,7 @@ BAD = [
     (
         "a.jsonl",
         lines({"prompt": "a", "endings": ["x", "y"], "label": 1}),
-        "must be answer, not label",
+        "as 'answer', not 'label'",
     ),
     (
         "a.jsonl",
@@ -205,8 +205,8 @@ def test_rejects_a_bad_line_of_a_label_file(tmp_path):
     "name, content, message",
     [
         ("a.txt", "a\n", "must end in .csv, .tsv, .jsonl, .ndjson or .json"),
-        ("a.csv", "sent1,label,ending0,ending1\n", "SWAG needs the columns sent1 and sent2"),
-        ("a.csv", "", "SWAG needs the columns"),
+        ("a.csv", "sent1,label,ending0,ending1\n", "SWAG requires the columns sent1 and sent2"),
+        ("a.csv", "", "SWAG requires the columns"),
         ("a.tsv", "\n\n", "has no usable rows"),
         ("a.tsv", None, "a.tsv cannot be read: No such file"),
     ],
@@ -224,7 +224,7 @@ def test_rejects_a_label_file_for_other_formats(tmp_path):
     with pytest.raises(InputError, match="a.tsv contains its answers"):
         read_choices(write(tmp_path / "a.tsv", CODAH_ROW), labels)
     path = write(tmp_path / "a.jsonl", GOOD_LINES["a.jsonl"])
-    with pytest.raises(InputError, match="line 1: only SIQA has a separate file of answers"):
+    with pytest.raises(InputError, match="line 1: only SIQA supports a separate file of answers"):
         read_choices(path, labels)
 
 

@@ -41,32 +41,28 @@ def test_ignores_byte_order_mark_and_line_ends(tmp_path):
 
 
 BAD = {
-    "answer 'Zürich' is not at character 16 of the context, which has 'ürich ' there; the nearest one is at 15": question(
+    "answer 'Zürich' is not at character 16 of the context. Found: 'ürich '; the answer is at 15": question(
         "bad", [("Zürich", 16)]
     ),
-    "answer 'Bob' is not at character 38 of the context, which has 'ob": question(
+    "answer 'Bob' is not at character 38 of the context. Found: 'ob": question(
         "bad", [("Bob", 38)]
     ),
-    "at character -1 of the context, which has '' there; the nearest one is at 0": question(
-        "bad", [("Ann", -1)]
-    ),
-    "at character 99 of the context, which has '' there; the nearest one is at 0": question(
-        "bad", [("Ann", 99)]
-    ),
-    "there; it does not occur": question("bad", [("Eve", 3)]),
-    "its question has 5,000,000 characters; the file may be damaged": question(
+    "at character -1 of the context. Found: ''; the answer is at 0": question("bad", [("Ann", -1)]),
+    "at character 99 of the context. Found: ''; the answer is at 0": question("bad", [("Ann", 99)]),
+    "the answer does not occur": question("bad", [("Eve", 3)]),
+    "the question has 5,000,000 characters; the file may be damaged": question(
         "bad", question="x" * 5_000_000
     ),
-    "its answer must be a non-empty string. Received: ''": question("bad", [("", 3)]),
+    "the answer must be a non-empty string. Received: ''": question("bad", [("", 3)]),
     "answer_start must be an integer. Received: '15'": question("bad", [("Zürich", "15")]),
     "answer_start must be an integer. Received: True": question("bad", [("n", True)]),
     "an answer must be a JSON object": question("bad") | {"answers": ["Zürich"]},
-    "it has no 'answers' list": {"id": "bad", "question": "Who?"},
-    "it has no answers": question("bad", []),
-    "its question must be a non-empty string": question("bad", question=" \n"),
-    "its question has an unpaired surrogate at 3": question("bad", question="Who\ud83d?"),
+    "there is no 'answers' list": {"id": "bad", "question": "Who?"},
+    "there are no answers": question("bad", []),
+    "the question must be a non-empty string": question("bad", question=" \n"),
+    "the question has an unpaired surrogate at 3": question("bad", question="Who\ud83d?"),
     "the question at data[0].paragraphs[0].qas[0] has the same id": question("q0"),
-    "its id must be a non-empty string": question(None),
+    "the id must be a non-empty string": question(None),
     "is_impossible must be true or false. Received: 'no'": question("bad")
     | {"is_impossible": "no"},
 }
@@ -92,7 +88,7 @@ def test_bad_question_is_reported_or_skipped(tmp_path, message, caplog):
 
 def test_rejects_an_impossible_question_with_answers(tmp_path):
     path = write(tmp_path / "a.json", document(question(is_impossible=True)))
-    with pytest.raises(InputError, match="it is impossible, but it has answers"):
+    with pytest.raises(InputError, match="is_impossible is true, but there are answers"):
         read_squad(path)
 
 
@@ -103,7 +99,7 @@ def test_reads_both_versions_in_one_file(tmp_path):
     content = document(question("a"), question("b", is_impossible="no"))
     with pytest.raises(InputError, match="is_impossible must be true or false. Received: 'no'"):
         read_squad(write(tmp_path / "dev.json", content))
-    with pytest.raises(InputError, match="it has no answers"):
+    with pytest.raises(InputError, match="there are no answers"):
         read_squad(write(tmp_path / "dev.json", document(question("a"), question("c", []))))
 
 
@@ -142,8 +138,8 @@ def test_reads_flat_rows(tmp_path, form):
             flat([]) | {"answers": {"text": ["Ann"], "answer_start": []}},
             "two lists of equal length",
         ),
-        (flat([]) | {"answers": "Ann"}, "it has no 'answers' list"),
-        (flat([], context=None), "its context must be a non-empty string"),
+        (flat([]) | {"answers": "Ann"}, "there is no 'answers' list"),
+        (flat([], context=None), "the context must be a non-empty string"),
         ([1], "line 2: expected a JSON object"),
     ],
 )
@@ -156,7 +152,7 @@ def test_rejects_bad_flat_rows(tmp_path, row, message):
 
 @pytest.mark.parametrize("context", ["", " ", None, 3])
 def test_rejects_a_context_without_text(tmp_path, context):
-    with pytest.raises(InputError, match="its context must be a non-empty string"):
+    with pytest.raises(InputError, match="the context must be a non-empty string"):
         read_squad(write(tmp_path / "a.json", document(question(), context=context)))
 
 

@@ -239,7 +239,7 @@ def test_the_threshold_decides_whether_there_is_an_answer(model):
     "pair, label, message",
     [
         (("what", "a film"), ("film", 1), "question 1: the answer 'film' is not at character 1"),
-        (("what", "a film"), ("plot", 0), "question 1: .* it does not occur"),
+        (("what", "a film"), ("plot", 0), "question 1: .* the answer does not occur"),
         (("what", "a film"), "film", "the label of question 1 must be a"),
         (("what", "a film"), ["film", 2], "the label of question 1 must be a"),
         ("a film", ("film", 2), r"text 1 must be a \(question, context\) tuple"),

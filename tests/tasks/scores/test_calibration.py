@@ -65,7 +65,7 @@ def test_several_labels_share_a_temperature():
     assert list(found.thresholds) == ["a", "b"]
 
 
-@pytest.mark.parametrize(("sign", "reason"), [(1, "no text is wrong"), (-1, "than chance")])
+@pytest.mark.parametrize(("sign", "reason"), [(1, "no text is misclassified"), (-1, "than chance")])
 def test_no_temperature_fits_separable_or_reversed_scores(sign, reason):
     labels = np.array([0, 1, 2] * 5)
     with pytest.raises(InputError, match=reason):
@@ -104,7 +104,7 @@ def test_thresholds_by_a_bound_are_those_of_the_curve_of_scikit_learn():
     assert found.recall >= 0.8 and found.precision == precision[:-1][recall[:-1] >= 0.8].max()
     found = choose_threshold(rule_of("precision=0.6"), is_positive, scores, "spam")
     assert found.precision >= 0.6 and found.recall == recall[:-1][precision[:-1] >= 0.6].max()
-    with pytest.raises(InputError, match="no threshold of 'spam' reaches the wanted precision"):
+    with pytest.raises(InputError, match="no threshold of 'spam' reaches the required precision"):
         choose_threshold(
             rule_of("precision=1"), ~np.eye(3, dtype=bool)[0], np.arange(3)[::-1], "spam"
         )
@@ -129,7 +129,7 @@ def test_unknown_rules_are_named(rule):
 def test_label_of_the_threshold():
     logits, labels = overconfident(1.5, count=300)
     scores = scipy.special.softmax(logits, axis=1)
-    with pytest.raises(InputError, match="name the label that the threshold is for"):
+    with pytest.raises(InputError, match="pass the label for the threshold"):
         calibration_of(scores, labels, NAMES, SINGLE, Goal("f1"))
     with pytest.raises(InputError, match="label 'eggs' is not one of"):
         calibration_of(scores, labels, NAMES, SINGLE, Goal("f1", "eggs"))

@@ -107,7 +107,7 @@ def test_converts_labels_to_indices():
 @pytest.mark.parametrize(
     "examples, guess, message",
     [
-        (TaggedExamples(WORDS), GUESS, "no labels to score"),
+        (TaggedExamples(WORDS), GUESS, "no labels, which are required"),
         (TaggedExamples(WORDS, GOLD), GUESS[:1], "2 sentences, but predictions for 1"),
         (TaggedExamples(WORDS, GOLD), [["O"], ["O"]], "sentence 0, word 0: 4 words, but 1"),
         (TaggedExamples([[]], [[]]), [[]], "has no words"),

@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 def row_of(where: str, number: int, word: str, label: str | None) -> Row:
-    """Checks a word and returns it as a `Row`; the label is stripped of white space."""
+    """Checks a word and returns it as a `Row`; strips white space from the label."""
     if not word:
         raise InputError(f"{where}: the word is empty.")
     if SURROGATE.search(word) or label is not None and SURROGATE.search(label):
@@ -52,7 +52,7 @@ def tagged_examples(
     unit: str = "line",
     read_with: dict[str, Any] | None = None,
 ) -> TaggedExamples:
-    """Reads sentences and checks their labels."""
+    """Reads sentences with `read` and checks their labels."""
     common = {"labels": labels, "outside": outside, "skip_bad_rows": skip_bad_rows}
     skipped: list[str] | None = [] if skip_bad_rows else None
     found = [rows for rows in usable(read, sentences, skipped) if rows]
@@ -85,7 +85,7 @@ def tagged_examples(
 
 
 def _stand_ins(source, counts, outside):
-    """Returns the labels to read as "O": `outside`, or the spellings of other tools."""
+    """Returns the labels to replace by "O": `outside`, or common spellings of "O"."""
     if outside is not None:
         return {outside.strip()} - {"O"}
     candidates = outside_candidates(counts)
@@ -97,7 +97,7 @@ def _stand_ins(source, counts, outside):
         )
         return set(candidates)
     if not candidates and not counts.keys() & set(OUTSIDE):
-        candidates = list(filter(means_none, counts))  # labels are types such as "PER"
+        candidates = list(filter(means_none, counts))  # labels without prefixes, such as "PER"
     candidates = [label for label in candidates if 2 * counts[label] > counts.total()]
     if candidates and len(counts) > 1:
         _LOG.warning(

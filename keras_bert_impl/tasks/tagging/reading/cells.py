@@ -31,7 +31,7 @@ def as_list(value: Any) -> Any:
         return value
     if _WITHOUT_COMMAS.match(value):
         raise InputError(
-            f"{value!r:.60} is a list without commas, as NumPy prints it. Write the table as JSON "
+            f"{value!r:.60} is a list without commas, printed by NumPy. Write the table as JSON "
             "lines or Parquet."
         )
     try:
@@ -41,12 +41,12 @@ def as_list(value: Any) -> Any:
     try:
         found = ast.literal_eval(value.strip()) if len(value) <= _LONGEST_LIST else value
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return value  # text in brackets, not a list
+        return value  # a text in brackets
     return found
 
 
 def word_of(value: Any) -> str:
-    """Converts a str, a number, or a token in a dict to a word."""
+    """Converts a str, a number, or a dict with a token to a word."""
     if isinstance(value, dict):
         value = value.get(find_name(value, ("text", "orth", "word", "token", "form", "value")))
     if is_missing(value) or isinstance(value, (dict, list)):
@@ -62,7 +62,7 @@ def name_of(value: Any) -> str:
 
 
 def split_text(words: Any) -> list[str]:
-    """Returns the words of a list, or of a text split at white space."""
+    """Returns a list of words; splits a text at white space."""
     if isinstance(words, list):
         return [word_of(word) for word in words]
     if not isinstance(words, str):
@@ -71,7 +71,7 @@ def split_text(words: Any) -> list[str]:
 
 
 def are_entities(words: Any, tags: Any) -> bool:
-    """Returns whether labels are entities with offsets instead of a label for each word."""
+    """Whether labels are entities with offsets, not word labels."""
     if isinstance(tags, dict) or is_missing(tags):
         return True
     if not isinstance(tags, list):
@@ -88,19 +88,19 @@ def labels_of_text(
     if text is None:
         return split_text(words), _labels_by_word(len(words), found, alignment, where)
     if not isinstance(text, str):
-        raise InputError(f"entities with offsets need a text. Received: {text!r:.60}")
+        raise InputError(f"entities with offsets require a text. Received: {text!r:.60}")
     places = _places(text, words) if isinstance(words, list) else find_words(text)
     parts = [text[start:end] for start, end in zip(places.starts, places.ends)]
     return parts, labels_of_entities(places, found, alignment, where)
 
 
 def _places(text, tokens):
-    """Returns the `Words` at the tokens' offsets; without offsets, the words of the text."""
+    """Returns the `Words` at the offsets of the tokens; without offsets, the words of the text."""
     if not all(isinstance(token, dict) and {"start", "end"} <= set(token) for token in tokens):
         return find_words(text)
     places = [place for token in tokens for place in (token["start"], token["end"])]
     if not all(isinstance(place, int) for place in places) or places != sorted(places):
-        raise InputError("the offsets of the tokens are not in order.")
+        raise InputError("the offsets of the tokens are not ascending.")
     if places and not 0 <= places[0] <= places[-1] <= len(text):
         raise InputError("the offsets of the tokens are not within the text.")
     return Words(text, *np.array(places, "int64").reshape(-1, 2).T)

@@ -11,7 +11,7 @@ from keras_bert_impl.tasks.data.tables import JSON
 from keras_bert_impl.tasks.tagging.reading.names import is_header
 
 COLUMNS, CONLLU, TABLE, JSON_ROWS, ARROW_ROWS = "columns", "conllu", "table", "json", "arrow"
-_SAMPLE = 40  # lines
+_SAMPLE = 40  # lines to read
 _HTML = re.compile(rb"\s*<(!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
 _WORDS_OR_COLUMNS = "Expected a word and its label on each line, a table, or JSON; see docs/named-entity-recognition.md."
 _DOCBIN = (
@@ -71,13 +71,13 @@ def _check_is_labeled_words(path, suffix, first):
 
 
 def _is_json(first):
-    """Returns whether a line starts a JSON object or array, and not the word `{`."""
+    """Whether a line starts a JSON object or array; false for the word `{`."""
     text = first.strip()
     return bool(re.match(rb'\{(\s*"|\s*$)|\[\s*([\[{"]|$)', text))
 
 
 def _numbers_words(rows):
-    """Returns whether rows are CoNLL-U: ten columns, the first with word numbers."""
+    """Whether rows are CoNLL-U: ten columns, word numbers in the first."""
     cells = [row.split("\t") for row in rows if not row.startswith("#")][:5]
     numbers = [row[0] for row in cells if row[0].isdecimal()]
     return (
@@ -88,7 +88,7 @@ def _numbers_words(rows):
 
 
 def _check_has_no_commas(path, rows):
-    """Raises an `InputError` if rows without tabs look like a comma-separated table."""
+    """Raises `InputError` if rows without tabs look like a comma-separated table."""
     for mark in (",", ";"):
         counts = {row.count(mark) for row in rows}
         if len(rows) > 1 and "\t" not in rows[0] and len(counts) == 1 and counts != {0}:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from keras_bert_impl.io.errors import InputError, listed
 
-# In order of preference.
+# Names in order of preference.
 WORDS = ("tokens", "words", "token", "word", "tokenizedtext", "form", "char", "character")
 TEXTS = ("text", "sentence", "content", "document", "body", "raw", "utterance")
 TAGS = (
@@ -23,13 +23,13 @@ def plain(name: str) -> str:
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Returns whether a row is a header with a column of words and a column of labels."""
+    """Whether a row is a header with a column of words and a column of labels."""
     names = {plain(cell) for cell in cells}
     return len(names) == len(cells) > 1 and bool(names & {*WORDS}) and bool(names & {*TAGS})
 
 
 def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:
-    """Returns the name that `known` lists first, or None."""
+    """Returns the name that comes first in `known`, or None."""
     by_plain = {plain(name): name for name in reversed(list(names))}
     return next((by_plain[each] for each in known if each in by_plain), None)
 
@@ -37,15 +37,15 @@ def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:
 def chosen_name(
     names: Sequence[str], asked: str | None, known: Sequence[str], what: str, option: str
 ) -> str:
-    """Returns the column given by the user, or else a column with a known name."""
+    """Returns the column `asked`, or a column with a known name; raises if there is none."""
     if asked is not None and re.fullmatch("-[0-9]{1,3}", asked) and len(names) >= -int(asked):
-        asked = names[int(asked)]  # the table has no header
+        asked = names[int(asked)]  # negative column number
     if asked is not None and asked not in names and "." not in asked:
         raise InputError(f"no column named {asked!r}. Found: {listed(names)}")
     name = find_name(names, known) if asked is None else asked
     if name is None:
         raise InputError(
             f"no column of {what} was recognized among {listed(names)}. Name the column with "
-            f"{option}=... (--{option} COLUMN), or without a header by its number, from 0."
+            f"{option}=... (--{option} COLUMN), or with its number, from 0, if there is no header."
         )
     return name

@@ -15,16 +15,16 @@ from keras_bert_impl.tasks.data.table_rows import csv_cells, csv_header, csv_rec
 from keras_bert_impl.tasks.tagging.reading.forms import ARROW_ROWS, TABLE
 from keras_bert_impl.tasks.tagging.reading.names import TEXTS, WORDS, find_name
 
-_LARGEST_OBJECT = 256 << 20  # bytes of a file that is one JSON object
+_LARGEST_OBJECT = 256 << 20  # maximum bytes of a JSON object
 
 
 class Rows(NamedTuple):
     """Rows of a table.
 
     Attributes:
-        rows: (number, function) pairs; the function returns {column: value}, a list, or None for a
-            blank line; it may raise `InputError`.
-        unit: `"line"` or `"row"`, depending on what the numbers count. They start at 1.
+        rows: (number, function) pairs. The function returns {column: value}, a list, or None for a
+            blank line, or raises `InputError`.
+        unit: unit of the numbers, which start at 1: `"line"` or `"row"`.
         classes: {column: class names} for columns of class numbers.
     """
 
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
 
 
 def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bool) -> Rows:
-    """Opens a file in one of the forms of `form_of`."""
+    """Opens a file; `form` is the return value of `form_of`."""
     if form == ARROW_ROWS:
         metadata = table_rows.arrow_schema(path).metadata or {}
         information = parse_json(metadata.get(b"huggingface", b"{}"), path)
@@ -132,7 +132,7 @@ def _as_dict(header, read):
 
 
 def _json_rows(path):
-    """Returns the rows of JSON lines, or of the list inside one JSON object."""
+    """Returns the rows of JSON lines, or of a list in one JSON object."""
     lines = (
         (number, functools.partial(_parsed_line, line))
         for number, line in raw_lines(path)
@@ -149,13 +149,13 @@ def _json_rows(path):
 
 
 def _has_lists_in_lines(path):
-    """Returns whether the first line is a list by itself, such as ["text", {"entities": []}]."""
+    """Whether the first line is a JSON list, such as ["text", {"entities": []}]."""
     first = next((line for _, line in raw_lines(path) if line.strip()), b"")
     return bool(re.fullmatch(rb'\s*\[\s*".*\]\s*', first, re.DOTALL))
 
 
 def _whole_object(path):
-    """Returns the object if a file consists of a single JSON object; else None."""
+    """Returns the JSON object if the file contains only one; else None."""
     filled = (line for _, line in raw_lines(path) if line.strip())
     first, second = next(filled, b""), next(filled, None)
     if second is not None and re.fullmatch(rb"\s*\{.*\}\s*", first, re.DOTALL):
@@ -163,13 +163,13 @@ def _whole_object(path):
     with open_bytes(path) as file:
         content = file.read(_LARGEST_OBJECT + 1)
     if len(content) > _LARGEST_OBJECT:
-        raise InputError(f"{path} is one JSON object of more than 256 MiB; write a row per line.")
+        raise InputError(f"{path} is one JSON object of more than 256 MiB. Write one row per line.")
     value = parse_json(content, path)
     return value if isinstance(value, dict) else None
 
 
 def _rows_of_columns(table):
-    """Converts a dict of columns to rows, also in the format of pandas; None for other dicts."""
+    """Converts a dict of columns (lists, or dicts as in pandas) to rows; else returns None."""
     columns = [list(one.values()) if isinstance(one, dict) else one for one in table.values()]
     are_long = all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns)
     if not columns or not are_long or not find_name(table, (*WORDS, *TEXTS)):
@@ -182,11 +182,11 @@ def _rows_of_columns(table):
 
 
 def _inner_rows(value):
-    """Returns the list of rows in an object such as {"annotations": [...]}; None without a list."""
+    """Returns the rows in an object such as {"annotations": [...]}; None if it contains no list."""
     if find_name(value, (*WORDS, *TEXTS)) or "data" in value and isinstance(value["data"], dict):
         return None
     names, rows = value.get("columns"), value.get("data")
-    if isinstance(names, list) and isinstance(rows, list):  # as pandas writes with orient="split"
+    if isinstance(names, list) and isinstance(rows, list):  # pandas, orient="split"
         return [dict(zip(map(str, names), row)) if isinstance(row, list) else row for row in rows]
     lists = [*_lists(value)]
     with_words = (rows for rows in lists if _is_known(next(filter(None, rows))))
@@ -218,7 +218,7 @@ def _parsed(text):
 
 
 def as_numbered(rows: Iterable[tuple[int, Callable[[], Any]]]) -> Iterator[tuple[int, Any]]:
-    """Yields (number, row); an invalid row is returned as an `InputError`."""
+    """Yields (number, row); for an invalid row, (number, `InputError`)."""
     for number, read in rows:
         try:
             yield number, read()

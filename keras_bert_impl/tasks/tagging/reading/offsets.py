@@ -34,7 +34,7 @@ _MENTIONS = ("text", "value", "word", "mention", "surface")
 
 
 class Marked(NamedTuple):
-    """An entity in a tool's format: type, character offsets, and its text if given."""
+    """An entity with its type, character offsets and (optional) text, as in the file."""
 
     type: str
     start: int
@@ -44,7 +44,7 @@ class Marked(NamedTuple):
 
 @dataclasses.dataclass
 class Alignment:
-    """Counts of a file's entities, and of those that could not be aligned with words."""
+    """Counts of entities in a file, and lists of entities that do not match words."""
 
     source: str
     total: int = 0
@@ -54,10 +54,10 @@ class Alignment:
     repeated: int = 0
 
     def report(self) -> None:
-        """Logs a warning for each reason for which entities were changed or dropped."""
+        """Logs a warning for each kind of changed or dropped entities."""
         for found, what in (
             (self.extended, "do not begin and end with a word; they were extended to whole words"),
-            (self.overlapping, "overlap a longer entity; they were left out"),
+            (self.overlapping, "overlap a longer entity; they were dropped"),
         ):
             if found:
                 examples = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
@@ -66,7 +66,7 @@ class Alignment:
                     *(self.source, len(found), self.total, what, examples),
                 )
         for count, what in (
-            (self.unannotated, "without an accepted annotation were left out"),
+            (self.unannotated, "without an accepted annotation were skipped"),
             (self.repeated, "were annotated more than once; the first annotation is used"),
         ):
             if count:
@@ -96,22 +96,22 @@ def labels_of_entities(
 
 
 def _with_offsets_in(text, entity):
-    """Converts an entity's offsets to code points and strips white space."""
+    """Converts the offsets of an entity to code points and strips white space."""
     kind, start, end, mention = entity
     if mention and text[start:end].split() != mention.split():
         start, end = _offsets_of(text, mention, start, end)
     if not 0 <= start < end <= len(text):
-        raise InputError(f"entity {kind!r:.40} from {start} to {end} is not in the text.")
+        raise InputError(f"entity {kind!r:.40} from {start} to {end} is outside of the text.")
     part = text[start:end]
     if not part.strip():
-        raise InputError(f"entity {kind!r:.40} from {start} to {end} has no letters.")
+        raise InputError(f"entity {kind!r:.40} from {start} to {end} contains only white space.")
     start += len(part) - len(part.lstrip())
     return Marked(kind, start, end - (len(part) - len(part.rstrip())))
 
 
 def _offsets_of(text, mention, start, end):
     """Corrects offsets from tools that use inclusive ends or UTF-16 code units."""
-    if text[start : end + 1] == mention:  # the end is inclusive
+    if text[start : end + 1] == mention:  # inclusive end
         return start, end + 1
     if 0 <= start < end <= 2 * len(text):
         first, last = np.searchsorted(_utf16_places(text), (start, end)).tolist()
@@ -125,20 +125,20 @@ def _offsets_of(text, mention, start, end):
 
 @functools.lru_cache(maxsize=1)
 def _utf16_places(text):
-    """Returns the UTF-16 offset of each character, as in JavaScript: int64 [characters + 1]."""
+    """Returns the UTF-16 offset of each character, int64 [characters + 1], as in JavaScript."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "uint32")
     return np.append(0, np.cumsum(1 + (codes > 0xFFFF)))
 
 
-# === Formats of tools ===
+# === Formats of annotation tools ===
 
 
 def entities_of(value: Any) -> list[Marked]:
     """Returns the entities in a cell.
 
     Args:
-        value: list of [start, end, type] or of dicts such as {"start": 0, "end": 5, "label": "X"};
-            or a dict of type to a list of [start, end] or to {text: [[start, last], ...]}.
+        value: list of [start, end, type], or of dicts such as {"start": 0, "end": 5, "label": "X"};
+            or a dict {type: [[start, end], ...]} or {type: {text: [[start, last], ...]}}.
     """
     if isinstance(value, dict):
         if isinstance(value.get("entities"), list):
@@ -171,7 +171,7 @@ def _entities(one):
             kinds = kinds if isinstance(kinds, list) else [kinds]
             if all(isinstance(kind, (str, int)) for kind in kinds):
                 return [Marked(str(kind).strip(), int(start), int(end), mention) for kind in kinds]
-        raise InputError(f"an entity needs a start, an end and a label. Received: {listed(one)}")
+        raise InputError(f"an entity requires a start, an end and a label. Received: {listed(one)}")
     raise InputError(f"an entity must be [start, end, label] or a dict. Received: {one!r:.60}")
 
 

@@ -39,14 +39,13 @@ def read_tags(
 
     The format is detected from the file suffix and the first lines:
 
-    - a word and its label on each line, see `read_columns`; CoNLL-U, see `read_conllu`;
-    - CSV, TSV, JSON, Parquet or Arrow with a word in each row and a column of sentence numbers,
-      which may be empty except in the first row of each sentence;
-    - the same with lists of words and of labels in each row, as in `datasets`;
-    - the same with a text and the character offsets of its entities: doccano, Label Studio,
-      Prodigy, spaCy. Entities are aligned with words: entities that start or end inside a word are
-      extended, and entities that overlap a longer entity are dropped. A warning reports both
-      numbers.
+    - lines with a word and its label, see `read_columns`; CoNLL-U, see `read_conllu`;
+    - tables (CSV, TSV, JSON, Parquet or Arrow) with a word in each row and a column of sentence
+      numbers, which may be filled only in the first row of each sentence;
+    - tables with lists of words and labels in each row, as in `datasets`;
+    - tables with a text and the character offsets of its entities in each row: doccano, Label
+      Studio, Prodigy, spaCy. Entities that start or end inside a word are extended to whole words;
+      entities that overlap a longer entity are dropped. A warning reports both numbers.
 
     Args:
         source: path of a file, which may be compressed; a `datasets.Dataset`, a `DataFrame` or a
@@ -55,18 +54,18 @@ def read_tags(
             Default: a column with a common name, such as `tokens` or `Word`; column 0 without a
             header.
         label: column of the labels or entities. Default: a column with a common name, such as
-            `ner_tags`, `Tag` or `entities`; the last without a header; `upos` in CoNLL-U.
+            `ner_tags`, `Tag` or `entities`; the last column without a header; `upos` in CoNLL-U.
         sentence: column whose value changes with each sentence. Default: a column with a common
             name, such as `Sentence #`.
         labels: allowed labels; None allows any. If the file contains label ids, pass the names in
             the order of the ids.
-        outside: label of words outside of entities, if it is not `"O"`. Default: if the other
+        outside: label of words outside of entities, if not `"O"`. Default: if the other
             labels are like `"B-PER"`, common spellings such as `"0"`, `"_"` and an empty cell are
             recognized with a warning.
         word_prefix: see `read_columns`.
         delimiter: character between cells; cells may be quoted.
-        header: whether the first line of a table names its columns, unless `text` or `label` is a
-            number.
+        header: whether the first line of a table contains column names; ignored if `text` or
+            `label` is a number.
         skip_bad_rows: whether to skip sentences with an invalid row; see `read_columns`.
 
     Raises:
@@ -87,7 +86,7 @@ def read_tags(
         form = TABLE
     if form in (COLUMNS, CONLLU):
         if sentence:
-            raise InputError(f"{source} has blank lines between sentences: leave out sentence.")
+            raise InputError(f"{source} has blank lines between sentences: leave out sentence=...")
         if form == CONLLU and not has_numbers:
             return read_conllu(source, label or "upos", labels, skip_bad_rows)
         word, number = _column_numbers(source, text or "0", label or "-1")
@@ -103,7 +102,7 @@ def read_tags(
 
 
 def read_words(path: str) -> list[list[str]] | None:
-    """Reads sentences to predict as lists of words; None for files such as plain text."""
+    """Reads sentences as lists of words, without labels; None for plain text files."""
     suffix = suffix_of(path)
     if suffix == ".conllu":
         return read_conllu(path, label=None).texts
@@ -143,7 +142,7 @@ def _read_rows(reader, labels, outside, skip_bad_rows, read_with):
         read_with,
     )
     reader.alignment.report()
-    if reader.class_names and labels is None:  # in the order of the class numbers
+    if reader.class_names and labels is None:  # keep the order of the class numbers
         return dataclasses.replace(examples, label_names=list(reader.class_names))
     return examples
 
@@ -153,7 +152,7 @@ def _is_number(text):
 
 
 def _names_in_header(path, *columns):
-    """Returns whether the first line of a file contains the column names that the user gave."""
+    """Whether the first line of a file contains the given column names."""
     first = next((line for _, line in raw_lines(path) if line.strip()), b"")
     cells = first.decode("utf-8", "replace").split("\t" if b"\t" in first else None)
     names = {name for name in columns if name is not None and not _is_number(name)}

@@ -1,4 +1,4 @@
-"""Converts tables with a word, a sentence or an annotated text in each row to sentences."""
+"""Reads sentences from tables with a word, a sentence or an annotated text in each row."""
 
 import dataclasses
 import re
@@ -101,7 +101,7 @@ class RowReader:
     # === A word in each row ===
 
     def _is_word(self, row):
-        """Returns whether a row contains one word with its label, not a sentence."""
+        """Whether a row contains one word with its label, not a sentence."""
         if self.sentence is not None:
             return True
         text = row.get(self.text or find_name(row, WORDS))
@@ -128,7 +128,7 @@ class RowReader:
                         f"{self.source}: no column named {column!r}. Found: {listed(row)}"
                     )
                 value = name_of(row[column]).strip() if column else ""
-                # The column is filled in all rows of a sentence, or only in the first one.
+                # The sentence column is filled in all rows of a sentence or only in the first one.
                 if sentence and value and (value != current or not before):
                     has_ends = True
                     yield sentence
@@ -138,8 +138,8 @@ class RowReader:
         if sentence:
             if not has_ends and len(sentence) > 1 and not column:
                 raise InputError(
-                    f"{self.source} does not mark the ends of sentences. Name the column of "
-                    "sentence numbers with sentence=... (--sentence COLUMN), or put a blank line "
+                    f"{self.source} does not mark the ends of sentences. Pass the column of "
+                    "sentence numbers as sentence=... (--sentence COLUMN), or add a blank line "
                     "between sentences."
                 )
             yield sentence
@@ -182,12 +182,12 @@ class RowReader:
         if len(words) != len(tags):
             raise InputError(
                 f"{len(words)} words in {text!r}, but {len(tags)} labels in {label!r}. For labels "
-                "of whole texts, leave out the task tagging."
+                "of whole texts, use text classification, without --task tagging."
             )
         return words, self._names(label, tags)
 
     def _names(self, column, tags):
-        """Returns the labels of words as names; class numbers are converted."""
+        """Converts word labels to names."""
         names = self.table.classes.get(column) or self.labels
         if names is not None:
             tags = [_number_of(tag) if tag not in names else tag for tag in tags]
@@ -195,18 +195,20 @@ class RowReader:
             return [name_of(tag) for tag in tags]
         if names is None:
             raise InputError(
-                f"the labels in {column!r} are numbers. Pass the names of their classes in this "
-                "order: labels=['O', 'B-PER', ...] (--labels O,B-PER,...)."
+                f"the labels in {column!r} are numbers. Pass the class names in the order "
+                "of their numbers: labels=['O', 'B-PER', ...] (--labels O,B-PER,...)."
             )
         self.class_names = names
         for tag in tags:
             if not isinstance(tag, _NUMBERS) or tag != int(tag) or not 0 <= tag < len(names):
-                raise InputError(f"label {tag!r:.40} is not the number of one of {listed(names)}.")
+                raise InputError(
+                    f"label {tag!r:.40} is not a class number from 0 to {len(names) - 1}."
+                )
         return [names[int(tag)] for tag in tags]
 
 
 def _number_of(tag):
-    """Converts a class number in a str, as in CSV files, to int; keeps other labels."""
+    """Converts a class number in a str, as in CSV files, to int; returns other labels unchanged."""
     return int(tag) if isinstance(tag, str) and re.fullmatch("[0-9]{1,9}", tag.strip()) else tag
 
 
@@ -216,6 +218,6 @@ def _with_first(first, rows):
 
 
 def _lists_first(row):
-    """Returns the columns of a row, starting with known names and lists of labels."""
+    """Returns the columns with lists if one of their names is in `TAGS`; else all columns."""
     fitting = [name for name, value in row.items() if not isinstance(as_list(value), (str, int))]
     return fitting if find_name(fitting, TAGS) else list(row)

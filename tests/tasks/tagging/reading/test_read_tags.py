@@ -102,12 +102,10 @@ def test_reads_tables_in_memory():
     assert read_tags(Dataset(rows)).label_names == NAMES
     assert read_tags(rows, labels=NAMES).labels == TAGS
     with pytest.raises(
-        InputError, match="row 1: the labels in 'ner_tags' are numbers. Pass the na"
+        InputError, match="row 1: the labels in 'ner_tags' are numbers. Pass the class names"
     ):
         read_tags(rows)
-    with pytest.raises(
-        InputError, match=r"row 1: label 3 is not the number of one of 'O', 'B-PER'"
-    ):
+    with pytest.raises(InputError, match=r"row 1: label 3 is not a class number from 0 to 2"):
         read_tags(rows, labels=["O", "B-PER", "I-PER"])
     assert read_tags({"tokens": TOKENS, "ner_tags": TAGS}).labels == TAGS
     assert read_tags(pyarrow.table({"tokens": TOKENS, "ner_tags": TAGS})).labels == TAGS
@@ -152,9 +150,9 @@ def test_columns_may_be_named(tmp_path):
     [
         ('{"tokens": ["a", "b"], "tags": ["O"]}', "2 words in 'tokens', but 1 labels in 'tags'"),
         ('{"tokens": ["a", null], "tags": ["O", "O"]}', "a word must be a string. Received: None"),
-        ('{"tokens": ["a"], "tags": [["O"]]}', r"entities with offsets need a text|must be \[start"),
-        ('{"text": "Oslo", "label": [[0, 9, "LOC"]]}', "entity 'LOC' from 0 to 9 is not in the te"),
-        ('{"text": "Oslo", "label": [{"start": 0}]}', "an entity needs a start, an end and a label"),
+        ('{"tokens": ["a"], "tags": [["O"]]}', r"entities with offsets require a text|must be \[start"),
+        ('{"text": "Oslo", "label": [[0, 9, "LOC"]]}', "entity 'LOC' from 0 to 9 is outside of the text"),
+        ('{"text": "Oslo", "label": [{"start": 0}]}', "an entity requires a start, an end and a label"),
         ('{"text": "A B", "spans": [{"start": 0, "end": 1, "label": "X", "text": "C"}]}',
          "characters 0 to 1 are 'A', not 'C'; the offsets belong to another text"),
     ],
@@ -234,7 +232,7 @@ def test_misaligned_and_overlapping_entities_are_counted(tmp_path, caplog):
     first, second = caplog.messages
     assert "1 of 5 entities do not begin and end with a word" in first
     assert "'German' (line 1)" in first
-    assert "1 of 5 entities overlap a longer entity; they were left out: 'York' (line 2)" in second
+    assert "1 of 5 entities overlap a longer entity; they were dropped: 'York' (line 2)" in second
 
 
 def test_texts_that_were_not_accepted_are_counted(caplog):
@@ -281,8 +279,8 @@ WRONG = {
     "doc.tsv": ("#FORMAT=WebAnno TSV 3.3\n", "as CoNLL 2002 or CoNLL-U"),
     "sheet.csv": (b"PK\x03\x04\x14\x00", "a zip archive.*save a sheet of Excel as .csv"),
     "germeval.tsv": ("1\tLondon\tB-geo\tO\n2\tsat\tO\tO\n", "column 0 does not contain words.*--text 1"),
-    "texts.jsonl": ('{"text": "a good film", "label": "pos"}\n', "3 words.*leave out the task"),
-    "numpy.csv": ("tokens,tags\n\"['a' 'b']\",\"['O' 'O']\"\n", "a list without commas, as NumPy"),
+    "texts.jsonl": ('{"text": "a good film", "label": "pos"}\n', "3 words.*use text classification"),
+    "numpy.csv": ("tokens,tags\n\"['a' 'b']\",\"['O' 'O']\"\n", "a list without commas, printed by NumPy"),
     "empty.jsonl": ("\n", "is not JSON|has no rows"),
 }  # fmt: skip
 
