@@ -133,7 +133,7 @@ def test_questions(tmp_path, capsys):
     assert main(["check", str(path), "--task", "squad", "--dev", str(dev), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["skipped"] == {
-        "the answer ... is not at character ... of the context, which has ... there; it does not "
+        "the answer ... is not at character ... of the context. Found: ...; the answer does not "
         "occur.": 12,
         "the question at data[...].paragraphs[...].qas[...] has the same id.": 1,
         "the question must be a non-empty string. Received: ...": 1,
