@@ -3,9 +3,11 @@
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Callable
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import open_model, read_encoder_config
@@ -15,9 +17,9 @@ from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.models.heads import check_sees_both_sides
-from keras_bert_impl.pretraining.corpus.cutting import as_paths
+from keras_bert_impl.pretraining.corpus.cutting import as_paths, numbered
 from keras_bert_impl.pretraining.corpus.preparation import Progress, prepare, shown_progress
-from keras_bert_impl.pretraining.corpus.readers import read_documents
+from keras_bert_impl.pretraining.corpus.readers import Document, read_documents
 from keras_bert_impl.pretraining.examples.records import MANIFEST, read_manifest
 from keras_bert_impl.pretraining.run import made_of, pretrain
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
@@ -45,6 +47,10 @@ def adapt(
     and `data.json`. An interrupted call resumes; finished steps are not repeated. The model's
     tokenizer and pooler are kept. If the model has no masked LM head, a new one is initialized,
     with a warning.
+
+    Of a large corpus, only as many documents are prepared as the steps can read, evenly spaced. With
+    at least 20 documents, some are held out: `run/scores.json` has the loss on them after
+    adaptation, and before it as `before/loss`.
 
     Args:
         model: Model directory or name; see `interop.open_model`.
@@ -98,15 +104,24 @@ def adapt(
     records = directory / "records"
     with as_paths(text) as (paths, format, _):
         name = str(text) if format == "auto" else "texts in memory"
-        _check_same_text(directory, read_documents(paths, format), name, length, resume)
+        corpus = _read(read_documents(paths, format))
+        _check_same_text(directory, corpus.sha256, name, length, resume)
         if not (records / MANIFEST).exists():
             tokenizer = Tokenizer.from_pretrained(source.path)
+            used = _needed(corpus, settings, length)
+            if used.documents < corpus.documents and verbose != 0:
+                print(
+                    f"preparing {used.documents:,} of {corpus.documents:,} documents, enough for "
+                    f"{settings.adapt_steps:,} steps of {settings.adapt_batch_size} rows",
+                    file=sys.stderr,
+                )
             with contextlib.ExitStack() as stack:
                 if progress is None and verbose != 0:
                     progress = stack.enter_context(shown_progress())
+                texts = _texts(read_documents(paths, format), used.share)
                 prepare(
-                    paths, records, tokenizer, length, "mlm",
-                    input_format=format, seed=seed, progress=progress,
+                    texts, records, tokenizer, length, "mlm",
+                    held_out=used.held_out, seed=seed, progress=progress,
                 )  # fmt: skip
     adapted = directory / "run" / "model"
     if adapted.is_dir():
@@ -127,13 +142,69 @@ def adapt(
     return adapted
 
 
-def _check_same_text(directory, documents, name, length, resume):
+# === The documents that are needed ===
+
+_CHARACTERS = 6  # per token, more than in most texts
+_HELD_OUT_ROWS = 512
+_FEWEST_DOCUMENTS = 20  # of which some are held out
+
+
+class _Corpus(NamedTuple):
+    """Checksum of a text, and the number and characters of its distinct documents."""
+
+    sha256: str
+    documents: int
+    characters: int
+
+
+class _Needed(NamedTuple):
+    """Fraction and number of the documents to prepare, and the fraction of these to hold out."""
+
+    share: float
+    documents: int
+    held_out: float
+
+
+def _read(documents: Iterable[Document]) -> _Corpus:
+    digest, count, characters = hashlib.sha256(), 0, 0
+
+    def hashed():
+        for document in documents:
+            digest.update("\n".join([*document.paragraphs, ""]).encode("utf-8", "surrogatepass"))
+            digest.update(b"\0")
+            yield document
+
+    for document in _distinct(hashed()):
+        count, characters = count + 1, characters + document.characters
+    return _Corpus(digest.hexdigest(), count, characters)
+
+
+def _needed(corpus: _Corpus, settings: AdaptationSettings, length: int) -> _Needed:
+    rows = settings.adapt_steps * settings.adapt_batch_size + _HELD_OUT_ROWS
+    available = max(corpus.characters / (length * _CHARACTERS), 1.0)  # rows, at least
+    share = min(1.0, rows / available)
+    count = math.ceil(corpus.documents * share)
+    if count < _FEWEST_DOCUMENTS:
+        return _Needed(share, count, 0.0)
+    held_out = min(0.1, _HELD_OUT_ROWS / (available * share))
+    return _Needed(share, count, max(held_out, 2 / count))  # at least one document
+
+
+def _texts(documents: Iterable[Document], share: float) -> Iterator[str]:
+    """Yields the texts of evenly spaced documents."""
+    for number, document in enumerate(_distinct(documents)):
+        if math.floor(number * share) > math.floor((number - 1) * share):
+            yield "\n".join(document.paragraphs)
+
+
+def _distinct(documents):
+    counts = {"documents": 0, "duplicate_documents": 0}
+    return (document for _, document in numbered(documents, counts))
+
+
+def _check_same_text(directory, sha256, name, length, resume):
     """Stores the text's checksum and the sequence length, or compares them with the stored ones."""
-    digest = hashlib.sha256()
-    for document in documents:
-        digest.update("\n".join([*document.paragraphs, ""]).encode("utf-8", "surrogatepass"))
-        digest.update(b"\0")
-    now = {"text": name, "sha256": digest.hexdigest(), "length": length}
+    now = {"text": name, "sha256": sha256, "length": length}
     path = directory / "data.json"
     if (directory / "records").exists():  # without records, later calls may use a different text
         if not path.exists():

@@ -18,7 +18,7 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import expanded
-from keras_bert_impl.io.reading import read_bytes
+from keras_bert_impl.io.reading import read_bytes, read_json
 from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, masking
 from keras_bert_impl.pretraining.examples.records import (
     check_tokenizer,
@@ -48,6 +48,7 @@ from keras_bert_impl.training.strategy import get_strategy, is_chief
 from keras_bert_impl.training.workers import reports_lost_workers
 
 _LOG = logging.getLogger(__name__)
+_BEFORE = "before"  # scores of the model that a run continues from
 
 
 @reports_lost_workers
@@ -64,7 +65,8 @@ def pretrain(
     """Pre-trains a model on records and writes a run directory.
 
     The directory contains `model/` for `from_pretrained` and `transformers`, `recipe.yaml`,
-    `metrics.jsonl`, `tensorboard/`, `scores.json` (on held-out rows) and `checkpoints/`. An
+    `metrics.jsonl`, `tensorboard/`, `scores.json` (on held-out rows; of a model directory also
+    before training, as `before/...`) and `checkpoints/`. An
     interrupted run resumes from its newest checkpoint with the same batches, masks and dropout as
     an uninterrupted run. On SIGTERM, the run completes the current report interval, saves a
     checkpoint and raises `SystemExit(143)`.
@@ -130,12 +132,13 @@ def pretrain(
         print("\n".join(summary(pretrainer, stages, manifests, devices)), file=sys.stderr)
     training = _Training(pretrainer, settings, stages, manifests, data, schedule, run)
     training.go([*callbacks], verbose)
-    held_out, num_batches = data.held_out(stages[-1])
-    if held_out is not None:
-        with clear_read_errors(stages[-1].records):
-            scores = pretrainer.evaluate(held_out, steps=num_batches, return_dict=True, verbose=0)
-        if is_chief():
-            run.write_scores({name: float(value) for name, value in scores.items()})
+    scores = training.held_out_scores()
+    if scores and is_chief():
+        before = read_json(run.data).get(_BEFORE, {})
+        if before and verbose != 0:
+            change = f"{before['loss']:.4f} before, {scores['loss']:.4f} after"
+            print(f"loss on held-out rows: {change}", file=sys.stderr)
+        run.write_scores(scores | {f"{_BEFORE}/{name}": before[name] for name in before})
     if is_chief():
         pretrainer.save_pretrained(run.model, tokenizer)
     return pretrainer
@@ -204,6 +207,11 @@ class _Training:
     def go(self, callbacks: list[keras.callbacks.Callback], verbose: str | int) -> None:
         """Trains to the end; afterwards the model has the weights to evaluate and save."""
         finished = self._checkpoint.restore()  # report intervals
+        model = self._settings.model
+        if not finished and isinstance(model, str) and Path(model).is_dir():
+            scores = self.held_out_scores()
+            if scores and is_chief():
+                self._run.note({_BEFORE: scores})
         shown = TrainingProgress(
             self._stages[-1].end,
             self._step_of,
@@ -213,6 +221,17 @@ class _Training:
         with shown:
             self._train(finished, [*callbacks, shown])
         use_averages(self._pretrainer)
+
+    def held_out_scores(self) -> dict[str, float]:
+        """Scores the model on the held-out rows; empty if there are none."""
+        held_out, num_batches = self._data.held_out(self._stages[-1])
+        if held_out is None:
+            return {}
+        with clear_read_errors(self._stages[-1].records):
+            scores = self._pretrainer.evaluate(
+                held_out, steps=num_batches, return_dict=True, verbose=0
+            )
+        return {name: float(value) for name, value in scores.items()}
 
     def _train(self, finished, callbacks):
         if not finished and self._settings.on_spike == "skip":

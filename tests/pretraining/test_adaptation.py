@@ -13,6 +13,9 @@ from keras_bert_impl.interop import open_model, read_encoder_config
 from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining import adapt, adaptation, read_manifest
+from keras_bert_impl.pretraining.corpus.cutting import split_of
+from keras_bert_impl.pretraining.corpus.readers import Document
+from keras_bert_impl.pretraining.settings import AdaptationSettings
 from keras_bert_impl.tasks import TextEmbedder
 from keras_bert_impl.tokenizers import Tokenizer
 from tests.tasks.helpers import WORDS, encoder, finetune_command, run_script, tokenizer
@@ -70,11 +73,58 @@ def test_what_the_command_shows(folder, tmp_path, capsys):
     command = ["adapt", "--model", folder / "base", folder / "corpus.txt", "--out", tmp_path / "a"]
     assert main([*map(str, command), *settings]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "newly init" not in line]
-    records, training, parameters, report, written = lines
-    assert records.startswith(f"{tmp_path}/a/records: ") and records.endswith("0 rows held out")
+    records, training, parameters, report, change, written = lines
+    assert records.startswith(f"{tmp_path}/a/records: ") and records.endswith(" rows held out")
     assert training == "training: 2 steps of 4 rows, on 1 CPU, float32"
     assert parameters.startswith("parameters: ") and report.startswith("report 1 of 1: loss ")
+    scores = json.loads((tmp_path / "a" / "run" / "scores.json").read_text())
+    before, after = scores["before/loss"], scores["loss"]
+    assert change == f"loss on held-out rows: {before:.4f} before, {after:.4f} after"
     assert written == f"wrote the model to {tmp_path}/a/run/model"
+    assert f">{before:.4f}<" in (tmp_path / "a" / "run" / "report.html").read_text()
+
+
+def test_the_loss_before_is_of_the_model_on_the_same_masks(folder, tmp_path):
+    """A learning rate that rounds to nothing leaves the loss as it was."""
+    still = SETTINGS | {"adapt_learning_rate": 1e-30}
+    adapt(folder / "base", folder / "corpus.txt", tmp_path / "a", verbose=0, **still)
+    scores = json.loads((tmp_path / "a" / "run" / "scores.json").read_text())
+    assert {name for name in scores if name.startswith("before/")} == {
+        f"before/{name}" for name in ("loss", "masked_lm_loss", "masked_lm_accuracy")
+    }
+    for name in ("loss", "masked_lm_loss", "masked_lm_accuracy"):
+        assert scores[f"before/{name}"] == scores[name]
+
+
+def test_only_the_documents_that_the_steps_need_are_prepared(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(adaptation, "_HELD_OUT_ROWS", 4)
+    texts = [f"{text} {number}" for number, text in enumerate(["good film and bad film"] * 990)]
+    adapt(folder / "base", texts + texts[:10], tmp_path / "a", verbose=2, **SETTINGS)
+    # 2 * 4 + 4 rows of 16 tokens of 6 characters, of documents of 25.9 characters
+    assert "preparing 45 of 990 documents, enough for 2 steps of 4 rows" in capsys.readouterr().err
+    manifest = read_manifest(tmp_path / "a" / "records")
+    assert manifest["documents"] == 45
+    rows = [manifest["splits"][split]["rows"] for split in ("train", "held_out")]
+    assert rows[0] >= 8 and rows[1] >= 1
+    documents = [Document("here", [text], False) for text in texts]
+    chosen = [text.split()[-1] for text in adaptation._texts(documents, 44.5 / 990)]
+    gaps = np.diff([*map(int, chosen), 990])
+    assert chosen[0] == "0" and set(gaps[:-1]) == {22, 23}  # 990 / 44.5 = 22.2
+
+
+def test_too_few_documents_have_none_held_out(folder, tmp_path):
+    texts = ["good film", "bad film"] * 30  # two documents, since the others are duplicates
+    adapt(folder / "base", texts, tmp_path / "a", verbose=0, **SETTINGS)
+    assert read_manifest(tmp_path / "a" / "records")["splits"]["held_out"]["rows"] == 0
+    assert not (tmp_path / "a" / "run" / "scores.json").exists()
+
+
+@pytest.mark.parametrize("count", [20, 49, 98, 103, 500])
+def test_at_least_one_document_is_held_out(count):
+    settings = AdaptationSettings(adapt_steps=10**6)
+    used = adaptation._needed(adaptation._Corpus("", count, 600_000 * count), settings, 128)
+    assert used.documents == count and used.held_out <= 0.1
+    assert any(split_of(number, used.held_out, seed=1) == "held_out" for number in range(count))
 
 
 def test_finished_work_is_not_repeated(folder):

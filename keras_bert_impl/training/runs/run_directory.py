@@ -42,7 +42,7 @@ class RunDirectory:
         self.tensorboard = self.path / "tensorboard"
         self.scores = self.path / "scores.json"
         self._recipe = self.path / "recipe.yaml"
-        self._data = self.path / "data.json"
+        self.data = self.path / "data.json"
         if is_chief():
             # Held while this object exists. Stored with the checkpoints, not with the results.
             self._lock = claim(self.checkpoints / ".lock")
@@ -60,7 +60,7 @@ class RunDirectory:
 
     def note(self, notes: dict[str, Any]) -> None:
         """Adds entries to `data.json`, which later runs of the directory do not compare."""
-        write_json(self._data, read_json(self._data) | notes)
+        write_json(self.data, read_json(self.data) | notes)
 
     def _begin(self, text, resume, may_change, made_of):
         notes = {}
@@ -73,11 +73,11 @@ class RunDirectory:
             self._check_same_settings(yaml.safe_load(text), may_change)
             if made_of is not None:
                 self._check_same_data(made_of)
-                notes = read_json(self._data)
+                notes = read_json(self.data)
         files = {self._recipe: text}
         if made_of is not None:
             notes = notes | {"changed_settings": self._changed} | made_of
-            files[self._data] = json.dumps(notes, indent=2, ensure_ascii=False) + "\n"
+            files[self.data] = json.dumps(notes, indent=2, ensure_ascii=False) + "\n"
         for path, content in files.items():  # a later start rewrites both
             with replace_file(path) as temporary:
                 temporary.write_text(content, encoding="utf-8")
@@ -114,8 +114,8 @@ class RunDirectory:
             )
 
     def _check_same_data(self, now):
-        self._check_known(self._data, "data")
-        before = read_json(self._data)
+        self._check_known(self.data, "data")
+        before = read_json(self.data)
         for name, content in now.items():
             was = before.get(name)
             was = was if isinstance(was, dict) else {}
