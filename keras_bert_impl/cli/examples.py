@@ -85,7 +85,7 @@ def _add_split(group):
     group.add_argument(
         "--groups",
         metavar="COLUMN",
-        help="column, such as the customer, of which --dev-split splits no value",
+        help="column, such as the customer, of which --dev-split splits no value; title for squad",
     )
     group.add_argument(
         "--dates",

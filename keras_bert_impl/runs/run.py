@@ -33,7 +33,6 @@ from keras_bert_impl.runs.settings import MAY_CHANGE, FinetuneSettings, with_set
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.data.held_rows import write_held_out
 from keras_bert_impl.tasks.data.source import given_options
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of, task_of_examples
@@ -125,7 +124,7 @@ def tune(
         options = None if read_with is None else given_options(read_with)
         run.note({"summary": dataclasses.asdict(summary), "read_with": options})
         run.note({"compared_by": {"metric": metric}})
-        write_held_out(dev, run.path)
+        task.write_held_out(dev, run.path)
         skipped = dict.fromkeys((*train.skipped, *dev.skipped))
         if skipped:
             with replace_file(run.path / "skipped.txt") as temporary:

@@ -143,6 +143,15 @@ class Task:
         return None
 
     @staticmethod
+    def write_held_out(examples: Any, directory: Path) -> list[Path]:
+        """Writes the examples that `hold_out` took from files as `dev`, in a format of `read`.
+
+        Returns:
+            The files; empty if the task does not write any, or for examples of another origin.
+        """
+        return []
+
+    @staticmethod
     def outcome(model: Any, examples: Any, like: Any) -> Outcome:
         """Predicts labeled examples; classes are in the order of the model `like`."""
         raise InputError("only models of labeled texts can be compared with another model.")

@@ -1,8 +1,8 @@
-"""Copies of the held-out rows of a table, in the format of its file."""
+"""Copies of the held-out rows of files, in their format."""
 
 import dataclasses
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
@@ -16,24 +16,25 @@ from keras_bert_impl.tasks.data.tables import table_format
 
 _OPTIONS = {field.name for field in dataclasses.fields(ExampleSource)}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+Copy = Callable[[ExampleSource, list, Path, bool], None]
 
 
-def write_held_out(examples: LabeledExamples, directory: Path) -> list[Path]:
+def write_held_out(examples: LabeledExamples, directory: Path, copy: Copy) -> list[Path]:
     """Writes the rows held out by `hold_out` to a file `dev` with the suffix of the source.
 
+    Args:
+        copy: function that copies rows of a file, such as `copy_rows`.
+
     Returns:
-        The file; for several sources, one file each, such as `dev.1.csv`. Empty if a source is not
-        a table or is in the Arrow format.
+        The file; for several sources, one file each, such as `dev.1.csv`. Empty if the examples
+        were not held out of files.
     """
     how = examples.read_with or {}
     lines = getattr(examples, "lines", None)
-    is_table = "label_separator" in how  # an option of `read_table` only
-    if not (is_table and how.get("dev_split") and lines):
+    if not (how.get("dev_split") and lines) or how.get("tfds"):
         return []
     options = {name: how[name] for name in how.keys() & _OPTIONS}
     sources = {one.file("dev"): one for one in ExampleSource(**options, splits=()).each("dev")}
-    if any(suffix_of(file) in table_rows.ARROW for file in sources):
-        return []
     written, width = [], len(str(len(sources)))
     for number, (file, source) in enumerate(sources.items(), 1):
         rows, name = lines, "dev"
@@ -41,19 +42,41 @@ def write_held_out(examples: LabeledExamples, directory: Path) -> list[Path]:
             rows = [line for one, line in zip(examples.files, lines) if one == file]
             name = f"dev.{number:0{width}}"
         if rows:
-            written.append(directory / f"{name}{suffix_of(file)}")
-            _write_rows(source, rows, written[-1], bool(how.get("encoding")))
+            written.append(directory / f"{name}{suffix_of(file) or '.txt'}")
+            with encoded_as(source.encoding), replace_file(written[-1]) as temporary:
+                copy(source, rows, temporary, bool(how.get("encoding")))
     return written
 
 
-def _write_rows(source, rows, path, has_mark):
-    """Copies rows of a file; `has_mark` adds a byte order mark to text."""
-    kind = table_format(source.dev, source.delimiter)
-    with encoded_as(source.encoding), replace_file(path) as temporary:
-        if kind == "arrow":
-            _copy_parquet(source.dev, rows, temporary)
-        else:
-            temporary.write_bytes(b"".join(_text_of_rows(source, kind, rows, has_mark)))
+def copy_rows(source: ExampleSource, rows: list[int], path: Path, has_mark: bool) -> None:
+    """Copies rows of a table.
+
+    Args:
+        rows: the number of each row; of its last line in text.
+        has_mark: whether text gets a byte order mark.
+    """
+    origin = source.file("dev")
+    kind = table_format(origin, source.delimiter)
+    if kind == "arrow":
+        copy_arrow(origin, rows, path)
+    else:
+        path.write_bytes(b"".join(_text_of_rows(source, kind, rows, has_mark)))
+
+
+def copy_arrow(source: str | Path, rows: Sequence[int], path: Path) -> None:
+    """Writes rows of an Arrow or Parquet file, numbered from 1, to a file of the same format."""
+    import pyarrow
+    import pyarrow.parquet
+
+    numbers = [row - 1 for row in rows]
+    if local_path(source).suffix.lower() in table_rows.PARQUET:
+        table = pyarrow.parquet.read_table(local_path(source))
+        pyarrow.parquet.write_table(table.take(numbers), path)
+        return
+    with table_rows.open_arrow(source) as (schema, batches):
+        table = pyarrow.Table.from_batches(batches(schema.names), schema).take(numbers)
+        with pyarrow.ipc.new_file(str(path), schema) as writer:
+            writer.write_table(table)
 
 
 def held_out_files(path: str) -> str | list[str]:
@@ -63,17 +86,9 @@ def held_out_files(path: str) -> str | list[str]:
     found = sorted(map(str, Path(path).glob("dev.*")))
     if not found:
         raise InputError(
-            f"{path} has no held-out rows. Pass a file, or a run that was made with --dev-split from "
-            "a table."
+            f"{path} has no held-out rows. Pass a file, or a run that was made with --dev-split."
         )
     return found if len(found) > 1 else found[0]
-
-
-def _copy_parquet(source, rows, path):
-    import pyarrow.parquet
-
-    table = pyarrow.parquet.read_table(local_path(source))
-    pyarrow.parquet.write_table(table.take([row - 1 for row in rows]), path)
 
 
 def _text_of_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
@@ -84,19 +99,26 @@ def _text_of_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
         return
     if has_mark:
         yield _BYTE_ORDER_MARK  # rows are copied as UTF-8; the mark overrides `encoding`
-    wanted = _lines_of_rows(source, kind, set(rows))
+    wanted = lines_of_rows(source, kind == "csv", kind in ("csv", "tsv"), set(rows))
     for number, line in raw_lines(source.dev):
         if number in wanted:
             yield line if line.endswith(b"\n") else line + b"\n"
 
 
-def _lines_of_rows(source, kind, rows) -> set[int]:
-    """Returns the line numbers of the rows and of the header."""
-    has_header = not source.no_header
-    if kind != "csv":
-        return rows | ({1} if kind == "tsv" and has_header else set())
+def lines_of_rows(
+    source: ExampleSource, is_quoted: bool, may_have_header: bool, rows: set[int]
+) -> set[int]:
+    """Returns the line numbers of the rows and of the header.
+
+    Args:
+        is_quoted: whether rows are `csv_records`, which may have several lines.
+        may_have_header: whether the first line is a header, unless `source.no_header`.
+    """
+    has_header, path = may_have_header and not source.no_header, local_path(source.file("dev"))
+    if not is_quoted:
+        first = next(number for number, line in raw_lines(path) if line.strip())
+        return rows | ({first} if has_header else set())
     columns = [name for name in (source.text, source.pair) if name]
-    path = local_path(source.dev)
     _, delimiter = table_rows.csv_header(path, source.delimiter, columns, has_header)
     lines: set[int] = set()
     for number, record in enumerate(table_rows.csv_records(path, delimiter)):

@@ -182,7 +182,7 @@ def _reason(error):
 
 def arrow_schema(path: str | Path) -> Any:
     """Returns the `pyarrow.Schema` of an Arrow, Feather or Parquet file."""
-    with _arrow(path) as (schema, _):
+    with open_arrow(path) as (schema, _):
         _ = schema.names  # raises decoding errors, which name the file
         return schema
 
@@ -190,7 +190,7 @@ def arrow_schema(path: str | Path) -> Any:
 def arrow_rows(path: str | Path, layout: Layout | None = None) -> Rows:
     """Yields the rows of an Arrow or Parquet file."""
     number = 0
-    with _arrow(path) as (schema, batches):
+    with open_arrow(path) as (schema, batches):
         columns = schema.names
         if layout is not None:
             names = (n if n in columns else n.partition(".")[0] for n in layout.columns)
@@ -235,7 +235,7 @@ def readable_errors(path: str | Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _arrow(path):
+def open_arrow(path: str | Path) -> Iterator[tuple[Any, Callable[[list[str]], Iterator]]]:
     """Opens a file; returns (schema, function from column names to record batches)."""
     import pyarrow
     import pyarrow.parquet

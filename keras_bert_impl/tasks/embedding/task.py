@@ -1,5 +1,6 @@
 """Embedding tasks for training runs and commands: text similarity, and anchors with positives."""
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -8,6 +9,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
+from keras_bert_impl.tasks.data.held_rows import copy_rows, write_held_out
 from keras_bert_impl.tasks.embedding import SETTINGS, TASK_NAME, read
 from keras_bert_impl.tasks.embedding.losses import SCORED
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
@@ -28,6 +30,7 @@ class _Embedding(Task):
     report = "keras_bert_impl.reports.sections.embedding"
     settings = setting_names(SETTINGS)
     read = staticmethod(read)
+    write_held_out = staticmethod(functools.partial(write_held_out, copy=copy_rows))
 
     @classmethod
     def recognize(cls, source: ModelSource) -> type | None:

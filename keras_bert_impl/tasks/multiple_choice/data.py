@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
@@ -170,6 +172,14 @@ def read_choices(
         read_with=None if labels else {"dev": str(path), "skip_bad_rows": skip_bad_rows},
         unit=unit,
     )
+
+
+def write_choices(path: Path, examples: ChoiceExamples) -> None:
+    """Writes labeled examples as JSON lines, which `read_choices` reads."""
+    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        for (prompt, endings), answer in zip(examples.texts, examples.labels):
+            row = {"prompt": prompt, "endings": endings, "answer": answer}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _labeled(path, unit, row):

@@ -11,6 +11,7 @@ from keras_bert_impl.tasks.multiple_choice.data import (
     read_choices,
     score_choices,
     write_choice_predictions,
+    write_choices,
 )
 from keras_bert_impl.tasks.multiple_choice.model import MultipleChoice
 from keras_bert_impl.tasks.scores.decisions import check_scores
@@ -36,6 +37,13 @@ class Choice(Task):
         if directory is not None:
             write_choice_predictions(directory / "predictions.tsv", probabilities, examples)
         return score_choices(examples, probabilities)
+
+    @staticmethod
+    def write_held_out(examples: ChoiceExamples, directory: Path) -> list[Path]:
+        if not (examples.read_with or {}).get("dev_split"):
+            return []
+        write_choices(directory / "dev.jsonl", examples)
+        return [directory / "dev.jsonl"]
 
     @staticmethod
     def read_inputs(path: str) -> list:

@@ -7,7 +7,7 @@ from keras_bert_impl.io.settings import PositiveInt
 from keras_bert_impl.tasks.base.options import WindowSettings
 
 TASK_NAME = "squad"
-READER_OPTIONS: set[str] = set()
+READER_OPTIONS = {"groups"}
 READS = "reads questions with contexts and answers in the SQuAD format"
 
 
@@ -30,4 +30,4 @@ def read(source: Any, split: str) -> Any:
     """Reads `QuestionExamples` of a split from an `ExampleSource`."""
     from keras_bert_impl.tasks.question_answering.data import read_squad
 
-    return read_squad(source.file(split), skip_bad_rows=source.skip_bad_rows)
+    return read_squad(source.file(split), source.skip_bad_rows, source.groups)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.lines import read_document, suffix_of
 from keras_bert_impl.io.reading import parse_json
 from keras_bert_impl.tasks.data import table_rows
@@ -32,6 +33,7 @@ class QuestionExamples(LabeledExamples):
         skipped: tuple of str: location and reason for each skipped question.
         read_with: how a file was read; see `LabeledExamples`.
         files: file of each question, if there are several files.
+        groups: value of a key for each question, such as the title; see `read_squad`.
     """
 
     ids: list
@@ -44,6 +46,7 @@ class QuestionExamples(LabeledExamples):
     skipped: tuple = ()
     read_with: dict[str, Any] | None = None
     files: list[str] | None = None
+    groups: list[str] | None = None
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -82,7 +85,9 @@ class QuestionExamples(LabeledExamples):
         return digest.hexdigest()
 
 
-def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExamples:
+def read_squad(
+    path: str | Path, skip_bad_rows: bool = False, groups: str | None = None
+) -> QuestionExamples:
     """Reads questions in the SQuAD 1.1 or 2.0 format, a mix of both, or flat rows.
 
     Flat rows have the keys `question`, `context` and `answers`, which is `{"text": [...],
@@ -95,6 +100,8 @@ def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExample
         path: str or `Path`; see `lines.raw_lines` for encodings and compression.
         skip_bad_rows: whether to skip invalid questions. A warning reports their number, and
             `skipped` lists them.
+        groups: key of a flat row, question, paragraph or article, such as `"title"`. `hold_out`
+            keeps each group in one set.
 
     Returns:
         `QuestionExamples`, with white space around questions stripped. Answer starts count
@@ -119,9 +126,10 @@ def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExample
     skipped: list[str] | None = [] if skip_bad_rows else None
 
     def example(found):
-        place, title, context, question = found
+        place, title, context, question, around = found
         try:
-            return *_row(question, context, is_v2, seen, place), title
+            group = None if groups is None else _group(groups, question, *around)
+            return *_row(question, context, is_v2, seen, place), title, group
         except InputError as error:
             name = question.get("id") if isinstance(question, dict) else None
             raise InputError(f"{path}, question {name!r:.60} ({place}): {error}") from error
@@ -130,7 +138,7 @@ def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExample
     warn_of_skipped(path, skipped, "questions")
     if not rows:
         raise InputError(f"{path} has no usable questions.")
-    ids, questions, contexts, answers, is_impossible, titles = map(list, zip(*rows))
+    ids, questions, contexts, answers, is_impossible, titles, of_groups = map(list, zip(*rows))
     return QuestionExamples(
         ids,
         questions,
@@ -140,20 +148,41 @@ def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExample
         titles,
         source=str(path),
         skipped=tuple(skipped or ()),
-        read_with={"dev": str(path), "skip_bad_rows": skip_bad_rows},
+        read_with={"dev": str(path), "skip_bad_rows": skip_bad_rows, "groups": groups},
+        groups=None if groups is None else of_groups,
     )
+
+
+def write_squad(path: str | Path, examples: QuestionExamples) -> None:
+    """Writes questions in the SQuAD format, which `read_squad` and the official scripts read."""
+    articles: dict[str, dict[str, list]] = {}
+    for row in range(len(examples)):
+        answers = [{"text": text, "answer_start": start} for text, start in examples.answers[row]]
+        question = {"id": examples.ids[row], "question": examples.questions[row]}
+        if examples.is_impossible is not None:
+            question["is_impossible"] = examples.is_impossible[row]
+        contexts = articles.setdefault(examples.titles[row], {})
+        contexts.setdefault(examples.contexts[row], []).append(question | {"answers": answers})
+    data = [
+        {
+            "title": title,
+            "paragraphs": [{"context": context, "qas": asked} for context, asked in of.items()],
+        }
+        for title, of in articles.items()
+    ]
+    write_json(path, {"version": "1.1" if examples.is_impossible is None else "v2.0", "data": data})
 
 
 def _may_have_no_answer(found):
     """Whether a question is in the SQuAD 2.0 format."""
-    *_, row = found
+    row = found[3]
     if not isinstance(row, dict):
         return False
     return "is_impossible" in row or row.get("answers") == _NO_ANSWERS
 
 
 def _questions(path):
-    """Yields (location, title, context, question), unchecked."""
+    """Yields (location, title, context, question, (paragraph, article)), unchecked."""
     rows, unit = _flat_rows(path)
     if rows is not None:
         for number, read in rows:
@@ -174,7 +203,8 @@ def _questions(path):
             inner = f"{place}.paragraphs[{j}]"
             for k, question in enumerate(_list_in(paragraph, "qas", path, inner)):
                 where = f"{inner}.qas[{k}]"
-                yield where, str(article.get("title", "")), paragraph.get("context"), question
+                title, context = str(article.get("title", "")), paragraph.get("context")
+                yield where, title, context, question, (paragraph, article)
 
 
 def _flat_rows(path):
@@ -196,11 +226,19 @@ def _flat_rows(path):
 def _flat(row, place):
     """Same as `_questions`, for one flat row."""
     if not isinstance(row, dict):
-        return place, "", None, row
+        return place, "", None, row, ()
     question = {"id": place} | {name: row[name] for name in row if row[name] is not None}
     if question.get("answers") == []:
         question["answers"] = _NO_ANSWERS
-    return place, str(question.get("title", "")), question.get("context"), question
+    return place, str(question.get("title", "")), question.get("context"), question, ()
+
+
+def _group(key, *objects):
+    """Returns the value of a key in the first object that has it, as text."""
+    for one in objects:
+        if isinstance(one, dict) and isinstance(one.get(key), (str, int)):
+            return str(one[key])
+    raise InputError(f"it has no {key!r} with a string or number, for its group.")
 
 
 def _answers_of(question):

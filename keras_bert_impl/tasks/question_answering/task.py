@@ -9,7 +9,7 @@ from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.question_answering import SETTINGS, TASK_NAME, read
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
+from keras_bert_impl.tasks.question_answering.data import QuestionExamples, write_squad
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer
 from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
 from keras_bert_impl.tasks.question_answering.results import (
@@ -60,6 +60,13 @@ class QuestionAnswering(Task):
         self, model: QuestionAnswerer, dev: QuestionExamples, directory: Path | None = None
     ) -> dict[str, float]:
         return _score(model, dev, directory, search_threshold=self._has_nulls)
+
+    @staticmethod
+    def write_held_out(examples: QuestionExamples, directory: Path) -> list[Path]:
+        if not (examples.read_with or {}).get("dev_split"):
+            return []
+        write_squad(directory / "dev.json", examples)
+        return [directory / "dev.json"]
 
     @staticmethod
     def predictions(model: QuestionAnswerer, texts: list) -> Iterator[tuple[dict, list[str]]]:

@@ -8,7 +8,7 @@ from keras_bert_impl.tasks.base.options import TABLE_OPTIONS, WindowSettings
 from keras_bert_impl.tuning.settings import CRF_RATE, FULL
 
 TASK_NAME = "tagging"
-READER_OPTIONS = TABLE_OPTIONS - {"pair", "id", "groups", "dates"} | {
+READER_OPTIONS = TABLE_OPTIONS - {"pair", "id", "dates"} | {
     *("labels", "word_prefix", "sentence", "outside")
 }
 READS = (
@@ -20,7 +20,7 @@ READER_NOTE = (
     "column of sentence numbers (default: columns with common names). In a file without a header, "
     "use column numbers (default: 0 for words, -1, the last, for labels). In a .conllu file, "
     "--label is upos (the default), "
-    "xpos, feats or deprel."
+    "xpos, feats or deprel. In CoNLL files, --groups document keeps documents in one part."
 )
 
 
@@ -72,4 +72,5 @@ def read(source: Any, split: str) -> Any:
         source.delimiter,
         not source.no_header,
         source.skip_bad_rows,
+        source.groups,
     )

@@ -48,6 +48,7 @@ class TaggedExamples(LabeledExamples):
         read_with: how a file was read; see `LabeledExamples`.
         unit: `"line"` or `"row"`, depending on what `lines` counts.
         files: file of each sentence, if there are several files.
+        groups: group of each sentence, such as its document; see `read_tags`.
     """
 
     texts: list[list[str]]
@@ -59,6 +60,7 @@ class TaggedExamples(LabeledExamples):
     read_with: dict[str, Any] | None = None
     unit: str = "line"
     files: list[str] | None = None
+    groups: list[str] | None = None
 
     def where(self, position: int, word: int = 0) -> str:
         """Returns the file and line of a word, for error messages."""

@@ -1,5 +1,6 @@
 """The tagging task for training runs and commands."""
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
+from keras_bert_impl.tasks.data.held_rows import write_held_out
 from keras_bert_impl.tasks.data.labels import check_several
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.inputs.words import as_words
@@ -22,6 +24,7 @@ from keras_bert_impl.tasks.tagging.examples import (
     write_tag_predictions,
 )
 from keras_bert_impl.tasks.tagging.feature_tagger import FeatureTagger
+from keras_bert_impl.tasks.tagging.reading.copying import copy_sentences
 from keras_bert_impl.tasks.tagging.reading.read_tags import read_words
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
@@ -37,6 +40,7 @@ class Tagging(Task):
     architectures = ("ForTokenClassification",)
     settings = setting_names(SETTINGS)
     read = staticmethod(read)
+    write_held_out = staticmethod(functools.partial(write_held_out, copy=copy_sentences))
 
     def __init__(self, train: TaggedExamples, dev: TaggedExamples):
         self._names = list(train.label_names)

@@ -1,6 +1,7 @@
 """The text classification task for training runs and commands."""
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from keras_bert_impl.tasks.base.prediction_files import (
     write_predictions_table,
 )
 from keras_bert_impl.tasks.data.examples import Examples, join_names
+from keras_bert_impl.tasks.data.held_rows import copy_rows, write_held_out
 from keras_bert_impl.tasks.data.label_checks import class_weights
 from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE, check_several
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
@@ -54,6 +56,7 @@ class TextClassification(Task):
     architectures = ("ForSequenceClassification",)
     settings = setting_names(SETTINGS)
     read = staticmethod(read)
+    write_held_out = staticmethod(functools.partial(write_held_out, copy=copy_rows))
 
     def __init__(self, train: Examples, dev: Examples) -> None:
         self._problem_type, self._names = _problem_type(train), None

@@ -8,8 +8,9 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.held_rows import held_out_files, write_held_out
+from keras_bert_impl.tasks.data.held_rows import copy_rows, held_out_files, write_held_out
 from keras_bert_impl.tasks.data.splits import hold_out
+from keras_bert_impl.tasks.data.table_rows import arrow_rows, arrow_schema
 from keras_bert_impl.tasks.data.tables import read_table
 
 ROWS = [
@@ -43,7 +44,7 @@ def test_the_held_out_rows_are_read_again(name, encoding, tmp_path):
     (tmp_path / name).write_text(FILES[name], encoding=encoding or "utf-8")
     how = {"label": "label", "encoding": encoding, "delimiter": "|" if name == "c.txt" else None}
     _, dev = hold_out(read_table(tmp_path / name, "text", **how), 0.3)
-    (written,) = write_held_out(dev, tmp_path)
+    (written,) = write_held_out(dev, tmp_path, copy_rows)
     assert written == tmp_path / f"dev.{name[2:]}"
     again = read_table(written, "text", **how)
     assert (again.texts, again.labels) == (dev.texts, dev.labels) and len(again) == 6
@@ -59,20 +60,31 @@ def test_tables_without_a_header(tmp_path):
         (tmp_path / name).write_text("".join(f"text {n}{delimiter}{n % 2}\n" for n in range(20)))
         how = {"label": "1", "header": False}
         _, dev = hold_out(read_table(tmp_path / name, "0", **how), 0.3)
-        again = read_table(*write_held_out(dev, tmp_path), "0", **how)
+        again = read_table(*write_held_out(dev, tmp_path, copy_rows), "0", **how)
         assert (again.texts, again.labels) == (dev.texts, dev.labels)
 
 
-def test_parquet(tmp_path):
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "a.parquet")
-    _, dev = hold_out(read_table(tmp_path / "a.parquet", "text", label="label"), 0.3)
-    rows = pyarrow.parquet.read_table(*write_held_out(dev, tmp_path)).to_pylist()
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather"])
+def test_arrow(suffix, tmp_path):
+    path, table = tmp_path / f"a.{suffix}", pyarrow.Table.from_pylist(ROWS)
+    if suffix == "parquet":
+        pyarrow.parquet.write_table(table, path)
+    else:
+        opened = pyarrow.ipc.new_stream if suffix == "arrow" else pyarrow.ipc.new_file
+        with opened(str(path), table.schema) as writer:
+            writer.write_table(table, max_chunksize=7)
+    _, dev = hold_out(read_table(path, "text", label="label"), 0.3)
+    (written,) = write_held_out(dev, tmp_path, copy_rows)
+    assert written.name == f"dev.{suffix}"
+    rows = [read() for _, read in arrow_rows(written)]
     assert rows == [ROWS[line - 1] for line in dev.lines]
+    read_schema = pyarrow.parquet.read_schema if suffix == "parquet" else arrow_schema
+    assert read_schema(written) == table.schema
 
 
 def test_examples_of_another_origin_are_not_written(tmp_path):
     _, dev = hold_out(Examples(["a", "b", "c", "d"], ["x", "y"] * 2), 0.5)
-    assert write_held_out(dev, tmp_path) == [] and not any(tmp_path.iterdir())
+    assert write_held_out(dev, tmp_path, copy_rows) == [] and not any(tmp_path.iterdir())
     with pytest.raises(InputError, match="has no held-out rows. Pass a file, or a run"):
         held_out_files(str(tmp_path))
     assert held_out_files("new.csv") == "new.csv"

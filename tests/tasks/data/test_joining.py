@@ -6,7 +6,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.held_rows import held_out_files, write_held_out
+from keras_bert_impl.tasks.data.held_rows import copy_rows, held_out_files, write_held_out
 from keras_bert_impl.tasks.data.joining import join_examples
 from keras_bert_impl.tasks.data.splits import hold_out, same_text
 from keras_bert_impl.tasks.data.tables import read_table
@@ -64,7 +64,7 @@ def test_the_held_out_rows_of_each_file_are_read_again(months, tmp_path):
     _, dev = hold_out(read(months), 0.5)
     run = tmp_path / "run"
     run.mkdir()
-    written = write_held_out(dev, run)
+    written = write_held_out(dev, run, copy_rows)
     assert [path.name for path in written] == ["dev.1.csv", "dev.2.jsonl"]
     assert held_out_files(str(run)) == list(map(str, written))
     again = join_examples([read_table(path, "body", label="tag") for path in written])

@@ -10,6 +10,8 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_choices
 from keras_bert_impl.tasks.data.layout import SKIP_HINT
+from keras_bert_impl.tasks.data.splits import hold_out
+from keras_bert_impl.tasks.multiple_choice.task import Choice
 
 SWAG = "id,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
 SWAG_ROW = '7,"A man sits. He","A man, ""old"", sits.",He,gold,sings.,reads.,eats.,runs.,1\n'
@@ -243,3 +245,13 @@ def test_bad_row_of_an_array_has_its_number(tmp_path, caplog):
 def test_reads_ndjson(tmp_path):
     rows = lines({"prompt": "a", "endings": ["x", "y"], "answer": 1})
     assert read_choices(write(tmp_path / "a.ndjson", rows)).labels == [1]
+
+
+def test_held_out_rows_are_read_again(tmp_path):
+    rows = "".join(CODAH_ROW.replace("hungry", f"hungry {n} é\u2028") for n in range(20))
+    examples = read_choices(write(tmp_path / "all.tsv", rows))
+    _, dev = hold_out(examples, 0.3)
+    assert Choice.write_held_out(dev, tmp_path) == [tmp_path / "dev.jsonl"]
+    again = read_choices(tmp_path / "dev.jsonl")
+    assert (again.texts, again.labels) == (dev.texts, dev.labels) and len(again) == 6
+    assert Choice.write_held_out(examples, tmp_path) == []

@@ -5,7 +5,9 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.layout import SKIP_HINT
-from keras_bert_impl.tasks.question_answering.data import read_squad
+from keras_bert_impl.tasks.data.splits import hold_out
+from keras_bert_impl.tasks.question_answering.data import read_squad, write_squad
+from keras_bert_impl.tasks.question_answering.task import QuestionAnswering
 from tests.tasks.squad_files import ANSWERS, CONTEXT, document, question, write
 
 
@@ -201,3 +203,44 @@ def test_an_empty_list_of_answers_makes_a_file_squad_2(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert read_squad(path).is_impossible == [False, True]
+
+
+@pytest.mark.parametrize("is_v2", [False, True])
+def test_held_out_questions_are_read_again(tmp_path, is_v2):
+    more = {"is_impossible": False} if is_v2 else {}
+    contexts = [f"{CONTEXT} {number}" for number in range(8)]
+    parts = [
+        document(question(f"a{n}", **more), question(f"b{n}", ANSWERS, **more), context=context)
+        for n, context in enumerate(contexts)
+    ]
+    content = {"data": [article for part in parts for article in part["data"]]}
+    if is_v2:
+        qas = content["data"][0]["paragraphs"][0]["qas"]
+        qas.append(question("c", [], is_impossible=True))
+    examples = read_squad(write(tmp_path / "all.json", content))
+    train, dev = hold_out(examples, 0.3)
+    assert not set(train.contexts) & set(dev.contexts)
+    for part in (train, dev):
+        write_squad(tmp_path / "dev.json", part)
+        again = read_squad(tmp_path / "dev.json")
+        assert again.fingerprint == part.fingerprint and again.titles == part.titles
+    assert QuestionAnswering.write_held_out(dev, tmp_path) == [tmp_path / "dev.json"]
+    assert read_squad(tmp_path / "dev.json").pairs == dev.pairs
+    assert QuestionAnswering.write_held_out(examples, tmp_path) == []  # nothing is held out
+
+
+def test_articles_are_not_split(tmp_path):
+    articles = [
+        {"title": f"T{n // 2}", "topic": n // 4, "paragraphs": [{"context": f"{CONTEXT} {n}"}]}
+        for n in range(16)
+    ]
+    for n, article in enumerate(articles):
+        article["paragraphs"][0]["qas"] = [question(f"q{n}")]
+    path = write(tmp_path / "all.json", {"data": articles})
+    for key, count in (("title", 8), ("topic", 4)):
+        examples = read_squad(path, groups=key)
+        assert len(set(examples.groups)) == count
+        train, dev = hold_out(examples, 0.25)
+        assert len(dev) == 4 and not set(train.groups) & set(dev.groups)
+    with pytest.raises(InputError, match=r"question 'q0' .*: it has no 'author'"):
+        read_squad(path, groups="author")

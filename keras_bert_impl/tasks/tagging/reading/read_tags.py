@@ -5,13 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import raw_lines, suffix_of
+from keras_bert_impl.io.lines import suffix_of
 from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.data.tables import JSON
 from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from keras_bert_impl.tasks.tagging.reading.assembly import tagged_examples
-from keras_bert_impl.tasks.tagging.reading.forms import COLUMNS, CONLLU, TABLE, form_of
+from keras_bert_impl.tasks.tagging.reading.forms import (
+    COLUMNS,
+    CONLLU,
+    form_of,
+    form_with_header,
+    is_number,
+)
+from keras_bert_impl.tasks.tagging.reading.grouping import groups_of
 from keras_bert_impl.tasks.tagging.reading.names import WORDS, find_name
 from keras_bert_impl.tasks.tagging.reading.numbered_rows import (
     as_numbered,
@@ -34,6 +41,7 @@ def read_tags(
     delimiter: str | None = None,
     header: bool = True,
     skip_bad_rows: bool = False,
+    groups: str | None = None,
 ) -> TaggedExamples:
     """Reads labeled words or texts with entities, from a file or a table in memory.
 
@@ -67,6 +75,8 @@ def read_tags(
         header: whether the first line of a table contains column names; ignored if `text` or
             `label` is a number.
         skip_bad_rows: whether to skip sentences with an invalid row; see `read_columns`.
+        groups: column of a table or JSON; `hold_out` keeps each group in one set. In files with a
+            word on each line, `"document"`: documents start at `-DOCSTART-` or `# newdoc`.
 
     Raises:
         InputError: the format or a column is not recognized, or a row is invalid; the message names
@@ -75,23 +85,32 @@ def read_tags(
     Example:
         read_tags("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
     """
+    arguments = source, text, label, sentence, labels, outside, word_prefix, delimiter, header
+    examples = _read(*arguments, skip_bad_rows)
+    if groups is None:
+        return examples
+    read_with = None if examples.read_with is None else examples.read_with | {"groups": groups}
+    found = groups_of(source, text, label, delimiter, header, groups, examples.lines)
+    return examples.replace(groups=found, read_with=read_with)
+
+
+def _read(
+    source, text, label, sentence, labels, outside, word_prefix, delimiter, header, skip_bad_rows
+):
+    """Reads examples without their groups; see `read_tags`."""
     common = labels, outside, skip_bad_rows
     if not isinstance(source, (str, Path)):
         table = rows_in_memory(source)
         reader = RowReader(table, "table", text, label, sentence, labels, word_prefix=word_prefix)
         return _read_rows(reader, *common, None)
-    has_numbers = any(column is not None and _is_number(column) for column in (text, label))
-    form = form_of(source, delimiter, has_numbers)
-    if form == COLUMNS and _names_in_header(source, text, label):
-        form = TABLE
+    form, has_header = form_with_header(source, text, label, delimiter, header)
     if form in (COLUMNS, CONLLU):
         if sentence:
             raise InputError(f"{source} has blank lines between sentences: leave out sentence=...")
-        if form == CONLLU and not has_numbers:
+        if form == CONLLU and not (is_number(text) or is_number(label)):
             return read_conllu(source, label or "upos", labels, skip_bad_rows)
         word, number = _column_numbers(source, text or "0", label or "-1")
         return read_columns(source, word, number, labels, word_prefix, skip_bad_rows, outside)
-    has_header = header and not (form == TABLE and has_numbers)
     table = open_rows(source, form, delimiter, has_header)
     name = str(source)
     reader = RowReader(table, name, text, label, sentence, labels, word_prefix=word_prefix)
@@ -122,7 +141,7 @@ def read_words(path: str) -> list[list[str]] | None:
 
 def _column_numbers(path, *columns):
     for option, column in zip(("text", "label"), columns):
-        if not _is_number(column):
+        if not is_number(column):
             raise InputError(
                 f"--{option} must be a column number of {path}, or a name in its first line. "
                 f"Received: {column!r}"
@@ -145,15 +164,3 @@ def _read_rows(reader, labels, outside, skip_bad_rows, read_with):
     if reader.class_names and labels is None:  # keep the order of the class numbers
         return dataclasses.replace(examples, label_names=list(reader.class_names))
     return examples
-
-
-def _is_number(text):
-    return text.removeprefix("-").isdecimal()
-
-
-def _names_in_header(path, *columns):
-    """Whether the first line of a file contains the given column names."""
-    first = next((line for _, line in raw_lines(path) if line.strip()), b"")
-    cells = first.decode("utf-8", "replace").split("\t" if b"\t" in first else None)
-    names = {name for name in columns if name is not None and not _is_number(name)}
-    return bool(names) and names <= {cell.strip() for cell in cells}

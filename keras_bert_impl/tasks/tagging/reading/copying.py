@@ -1,0 +1,50 @@
+"""Copies sentences of a file of labeled words to a file of the same format."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+from keras_bert_impl.io.lines import raw_lines, suffix_of
+from keras_bert_impl.tasks.data.held_rows import copy_arrow, lines_of_rows
+from keras_bert_impl.tasks.data.source import ExampleSource
+from keras_bert_impl.tasks.tagging.reading.forms import (
+    ARROW_ROWS,
+    JSON_ROWS,
+    TABLE,
+    form_with_header,
+)
+from keras_bert_impl.tasks.tagging.reading.numbered_rows import open_rows
+
+
+def copy_sentences(
+    source: ExampleSource, rows: list[list[int]], path: Path, has_mark: bool = False
+) -> None:
+    """Copies sentences.
+
+    Args:
+        rows: the lines or rows of the words of each sentence.
+        has_mark: ignored; the copy has the encoding of its file.
+    """
+    origin = source.file("dev")
+    form, has_header = form_with_header(
+        origin, source.text, source.label, source.delimiter, not source.no_header
+    )
+    wanted = {number for sentence in rows for number in sentence}
+    if form == ARROW_ROWS:
+        copy_arrow(origin, sorted(wanted), path)
+        return
+    is_json = form == JSON_ROWS
+    if is_json:
+        table = open_rows(origin, form, None, True)
+        if table.unit == "row":  # an array or an object of all rows
+            found = [read() for number, read in table.rows if number in wanted]
+            path.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+            return
+    is_quoted = form == TABLE and (source.delimiter is not None or suffix_of(origin) == ".csv")
+    source = dataclasses.replace(source, no_header=not has_header)
+    lines = lines_of_rows(source, is_quoted, form == TABLE, wanted)
+    ends = set() if is_json else {sentence[-1] for sentence in rows}
+    with open(path, "wb") as file:
+        for number, line in raw_lines(origin):
+            if number in lines:
+                file.write(line.rstrip(b"\r\n") + b"\n" * (1 + (number in ends)))

@@ -1,0 +1,64 @@
+"""Groups of sentences, such as their documents, which a split keeps in one set."""
+
+import bisect
+import re
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.lines import raw_lines
+from keras_bert_impl.tasks.data.table_rows import value_of
+from keras_bert_impl.tasks.tagging.reading.forms import COLUMNS, CONLLU, form_with_header
+from keras_bert_impl.tasks.tagging.reading.numbered_rows import open_rows, rows_in_memory
+
+_DOCUMENT = "document"
+_START = re.compile(rb"-DOCSTART-|#\s*newdoc\b")
+
+
+def groups_of(
+    source: Any,
+    text: str | None,
+    label: str | None,
+    delimiter: str | None,
+    header: bool,
+    groups: str,
+    lines: list[list[int]],
+) -> list[str]:
+    """Returns the group of each sentence: its document, or the value of a column in its first row.
+
+    Args:
+        source, text, label, delimiter, header, groups: see `read_tags`.
+        lines: the line or row of each word of each sentence.
+    """
+    if not isinstance(source, (str, Path)):
+        return _values(rows_in_memory(source), "table", groups, lines)
+    form, has_header = form_with_header(source, text, label, delimiter, header)
+    if form not in (COLUMNS, CONLLU):
+        rows = open_rows(source, form, delimiter, has_header)
+        return _values(rows, str(source), groups, lines)
+    if groups != _DOCUMENT:
+        raise InputError(
+            f"{source} has no column names. Pass groups='document' (--groups document) to keep its "
+            f"documents in one part. Received: {groups!r}"
+        )
+    starts = [number for number, line in raw_lines(source) if _START.match(line)]
+    if not starts:
+        raise InputError(
+            f"{source} marks no documents: no line starts with -DOCSTART- or # newdoc."
+        )
+    return [str(bisect.bisect(starts, of_words[0])) for of_words in lines]
+
+
+def _values(table, source, column, lines):
+    wanted = {of_words[0] for of_words in lines}
+    values = {}
+    for number, read in table.rows:
+        if number in wanted:
+            try:
+                value = value_of(read(), column)
+                if value is None:
+                    raise InputError(f"{column!r} is missing.")
+                values[number] = str(value)
+            except InputError as error:
+                raise InputError(f"{source}, {table.unit} {number}: {error}") from error
+    return [values[of_words[0]] for of_words in lines]
