@@ -19,7 +19,7 @@ def _folders() -> list[ModuleType]:
 
 
 def task_names() -> list[str]:
-    """Returns the names of the tasks that have their own file formats."""
+    """Returns the names of the tasks with their own file formats."""
     names = [folder.TASK_NAME for folder in _folders() if folder.TASK_NAME]
     return names + [task.name for task in registered_tasks() if task.name]  # type: ignore[attr-defined]
 
@@ -48,7 +48,7 @@ def reader_options() -> dict[str | None, set[str]]:
 
 
 def reader_help() -> str:
-    """Returns help sentences about the input files of each `--task`."""
+    """Returns the help text about the input files of each `--task`."""
     of_tasks = [f"{folder.TASK_NAME} {folder.READS}" for folder in _folders() if folder.TASK_NAME]
     notes = [folder.READER_NOTE for folder in _folders() if hasattr(folder, "READER_NOTE")]
     return " ".join([f"--task {'; '.join(of_tasks)}.", *notes])

@@ -185,7 +185,7 @@ class Task:
 
     @staticmethod
     def read_inputs(path: str) -> list | None:
-        """Reads inputs from the task's own file format; None for lines of text or a text table."""
+        """Reads inputs in the file format of the task; None for text files and tables of texts."""
         return None
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Methods of task models for attribution, data summaries, HTML pages and model cards."""
+"""Methods of task models for attribution, HTML pages and model cards."""
 
 import html
 from collections.abc import Callable
@@ -15,7 +15,7 @@ TargetScore = Callable[[Any], Any]  # network output -> float32 [batch]
 
 
 class Explained:
-    """Base class of `TaskModel` that provides the input rows and attribution target of an example.
+    """Base class of `TaskModel` with methods for attribution and model cards.
 
     Attributes:
         pipeline_tag: the task's name on the Hugging Face hub, for the model card.

@@ -165,7 +165,7 @@ def _restart_schedule(model, steps, epochs):
         return
     if steps < 1:
         raise InputError(
-            "the default learning rate depends on the dataset's length, which is unknown: pass "
+            "the default learning rate depends on the number of batches, which is unknown: pass "
             "steps_per_epoch, or compile with an optimizer."
         )
     if model.trains_other_variables:

@@ -105,7 +105,7 @@ class Outputs:
 
 @dataclasses.dataclass(frozen=True)
 class _View:
-    """The form in which a loss or metric expects labels and predictions.
+    """Format of labels and predictions that a loss or metric expects.
 
     Attributes:
         labels: `"given"`, `"numbers"` (class indices), `"one_hot"`, or `"positive"`: `[..., 1]`, 1

@@ -141,11 +141,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     def completed(
         self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None
     ) -> tf.data.Dataset:
-        """Adds randomly drawn features or targets to batches; by default returns them unchanged.
+        """Adds random features or targets to batches; by default returns the batches unchanged.
 
         Args:
             batches: batches of `(features, *targets)`.
-            first_batch: index of the first training batch; None to draw the same values each time.
+            first_batch: index of the first training batch; None draws the same values each time.
         """
         return batches
 

@@ -153,7 +153,7 @@ class LabeledExamples:
         return columns
 
     def label_text(self, label: Any) -> str:
-        """Returns a label as it is written in a table."""
+        """Returns a label as text for a table."""
         return str(label)
 
     @property
@@ -177,8 +177,8 @@ class Examples(LabeledExamples):
         skipped: location of each skipped row, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
         unit: unit of `lines`: `"line"`, `"row"` or `"example"`.
-        ids, groups, dates: values of these columns, if the reader was given them; dates in seconds
-            since 1970, or numbers as in the file.
+        ids, groups, dates: values of these columns, if the file was read with them; dates in
+            seconds since 1970, or numbers as in the file.
         files: file of each text, if there are several.
     """
 
@@ -252,7 +252,7 @@ class Examples(LabeledExamples):
             return index_of_name(names)
         _LOG.warning(
             "%s: the labels are numbers, and the model's classes have no names: 0 is read as "
-            "LABEL_0, and so on.",
+            "LABEL_0, 1 as LABEL_1, ...",
             self.source,
         )
         return numbers

@@ -85,9 +85,7 @@ def held_out_files(path: str) -> str | list[str]:
         return path
     found = sorted(map(str, Path(path).glob("dev.*")))
     if not found:
-        raise InputError(
-            f"{path} has no held-out rows. Pass a file, or a run that was made with --dev-split."
-        )
+        raise InputError(f"{path} has no held-out rows. Pass a file, or a run with --dev-split.")
     return found if len(found) > 1 else found[0]
 
 

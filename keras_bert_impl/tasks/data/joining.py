@@ -46,7 +46,7 @@ def join_examples(parts: Sequence[AnyExamples]) -> AnyExamples:
     if any(one != names[0] for one in names):
         fields["label_names"] = sorted(set().union(*(one or () for one in names)))
     if any(getattr(part, "is_impossible", None) is not None for part in parts):
-        # As for one file with SQuAD 1.1 and 2.0 questions.
+        # Like `read_squad`, for a mix of SQuAD 1.1 and 2.0.
         fields["is_impossible"] = [not answers for answers in fields["answers"]]
     if len({getattr(part, "unit", None) for part in parts}) > 1:
         fields["unit"] = "row"

@@ -135,7 +135,7 @@ def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
 
     Args:
         y: class indices, int `[batch]`, or `[batch, length]` and negative for words without a
-            class; or one-hot or soft rows, float `[..., classes]`, whose most likely class is used.
+            class; or one-hot or soft rows, float `[..., classes]`: the most likely class is used.
         sample_weight: float `[batch]` or same shape as `y`; None for 1 each.
     """
     y = tf.convert_to_tensor(y)

@@ -63,7 +63,7 @@ def check_several(names: list[str], source: str | None = None, unit: str = "text
 
 
 def label_values(labels: Any, count: int) -> list | np.ndarray:
-    """Converts labels in any common form to a list or numeric array."""
+    """Converts labels to a list or numeric array."""
     if hasattr(labels, "numpy") and not isinstance(labels, np.ndarray):
         labels = np.asarray(labels)
     if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "biuf":

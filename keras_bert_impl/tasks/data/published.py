@@ -172,7 +172,7 @@ def _places(directory, folder, name):
 
 
 def _with_names(examples, names, metrics, read_with):
-    """Replaces the values of the label column, which are keys of `names`, by class indices."""
+    """Replaces label values, the keys of `names`, with class indices."""
     labels, label_names = examples.labels, None
     if names is not None:
         label_names = list(dict.fromkeys(names.values()))

@@ -74,7 +74,7 @@ def folds(
     for units in _strata(examples):
         of_stratum = np.zeros(count, int)
         for place in sorted(draw.permutation(len(units)), key=lambda place: -len(units[place])):
-            fold = np.lexsort((sizes, of_stratum))[0]  # smallest fold in the stratum, then overall
+            fold = np.lexsort((sizes, of_stratum))[0]  # smallest fold, first by stratum
             numbers[units[place]] = fold
             of_stratum[fold] += len(units[place])
             sizes[fold] += len(units[place])

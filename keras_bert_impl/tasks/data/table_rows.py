@@ -34,7 +34,7 @@ PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 _ITEM = re.compile(r"\s*([\[,\]]?)\s*")
 _DELIMITERS = (",", ";", "\t", "|")  # in order of preference
 _SEPARATOR = re.compile(rb'"?sep=([^\r\n"])"?[\r\n]*', re.IGNORECASE)
-# (number of the line or row from 1, function that returns the row or raises `InputError`)
+# Pairs of (line or row number, from 1; function that returns the row or raises `InputError`).
 Rows = Iterator[tuple[int, Callable[[], dict[str, Any]]]]
 
 
@@ -60,7 +60,7 @@ def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
             raise InputError(f"{name!r} is missing.")
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             nested = (
-                f" Name a column in it, such as {name}.{next(iter(value))}."
+                f" Use a nested column, such as {name}.{next(iter(value))}."
                 if (isinstance(value, dict) and value)
                 else ""
             )
@@ -94,7 +94,7 @@ def is_json_array(path: str | Path) -> bool:
 
 
 def json_lines(path: str | Path, layout: Layout | None = None) -> Rows:
-    """Yields the rows of a file with an object on each line."""
+    """Yields the rows of a file with one object per line."""
     for line, raw in raw_lines(path):
         if raw.strip():
             yield line, functools.partial(_json_row, raw, layout)
@@ -288,7 +288,7 @@ def _check_parquet(path, metadata):
 
 
 def _slices(batches, columns):
-    """Yields slices of record batches, since one batch may contain all rows of a file."""
+    """Yields slices of record batches; a batch may contain all rows of a file."""
     for batch in batches:
         batch = batch.select(columns)
         for start in range(0, batch.num_rows, _ROWS):

@@ -92,9 +92,9 @@ def read_table(
             Default: determined by the suffix.
         header: whether the first line of a CSV or TSV file contains column names. If not, columns
             are named by their numbers, from 0.
-        single_label: whether each list of labels contains one label, which is used as the class.
-        encoding: encoding of text files without a byte order mark, such as `"cp1252"`, which is
-            also used for Latin-1. Default: UTF-8.
+        single_label: whether each list of labels contains one label, the class of the text.
+        encoding: encoding of text files without a byte order mark, such as `"cp1252"` (also for
+            Latin-1). Default: UTF-8.
         groups: column of group names, such as customers. `hold_out` keeps each group in one set.
         dates: column of ISO dates or numbers. `hold_out` holds out the latest examples.
 
@@ -241,15 +241,15 @@ def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None
 
 
 def text_lines(path: str | Path, columns: Iterable[str | None] = ()) -> Iterator[tuple[int, str]]:
-    """Yields (line number, text) from a file with a text on each line; see `lines.raw_lines`."""
+    """Yields (line number, text) from a file with one text per line; see `lines.raw_lines`."""
     lines = read_lines(path)
     first = list(itertools.islice(lines, 2))
     suffix = _table_suffix([text for _, text in first], {*_USUAL_COLUMNS, *columns})
     if suffix:
         name = "standard input" if str(path) == STANDARD_INPUT else path
         raise InputError(
-            f"{name} is a table, not a file with a text on each line. Save it to a file that ends in "
-            f"{suffix}, and pass the column of the texts as --text COLUMN."
+            f"{name} is a table, not a file with one text per line. Save it to a file that ends in "
+            f"{suffix}, and pass the text column as --text COLUMN."
         )
     yield from itertools.chain(first, lines)
 

@@ -36,7 +36,7 @@ def is_stream(x: Any) -> bool:
 
 
 def as_list(x: Any, names: Sequence[str] = (), most: int = 2) -> list:
-    """Converts texts in any common form to a list of str, bytes or (first, second) tuples.
+    """Converts texts to a list of str, bytes or (first, second) tuples.
 
     Args:
         x: list, array, `Series`, Arrow array or string tensor of texts; for pairs, an array `[n,
@@ -63,7 +63,7 @@ def checked_list(x: Any) -> list:
 
 
 def checked(texts: list) -> list:
-    """Returns a list; raises if it contains anything but texts and (first, second) tuples."""
+    """Returns a list of texts or (first, second) tuples; raises for other values."""
     if set(map(type, texts)) <= {str, bytes}:
         return texts
     for position, text in enumerate(texts):

@@ -73,7 +73,8 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         num_layers: number of last layers to use. Default 1.
         layer_weights: list of `num_layers` floats, for a weighted mean of the layers. None: the
             layers are concatenated.
-        learn_layer_weights: whether to train the layer weights. Their default is then 1.
+        learn_layer_weights: whether to train the layer weights; their initial value is 1 by
+            default.
         projections: list of dicts, layers after all pooling: `{"kind": "dense", "dim": 256,
             "activation": "tanh", "use_bias": True}`, with the activation `"tanh"`, `"linear"`,
             `"relu"` or `"gelu"`; or `{"kind": "layer_norm"}`. Default: none.
@@ -232,7 +233,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
         Args:
             loss: see the table in `TextEmbedder`. Default: the model's.
-            metrics: None or `[]`, since Keras metrics cannot compare vectors with labels.
+            metrics: None or `[]`: Keras metrics cannot compare vectors with labels.
 
         Raises:
             InputError: the loss is unknown, or metrics are passed.

@@ -12,7 +12,7 @@ from keras_bert_impl.layers import (
     WeightedMeanPooling,
 )
 
-POOLINGS: dict[str, "Pooling"] = {}  # in the order in which vectors are concatenated
+POOLINGS: dict[str, "Pooling"] = {}  # in the order of concatenation
 
 
 class Pooling:

@@ -175,9 +175,9 @@ def check_vectors(
     if cosine < _LEAST_COSINE:
         place = places[row]
         raise InputError(
-            f"the vectors are another model's: the text of {place.path}:{place.line} has the "
-            f"cosine {cosine:.2f} to its own vector. Give the --model of `keras-bert embed`, or "
-            "embed the texts again."
+            f"the vectors are from a different model: the stored and new vectors of "
+            f"{place.path}:{place.line} have a cosine similarity of {cosine:.2f}. Pass the --model that "
+            "`keras-bert embed` used, or embed the texts again."
         )
 
 

@@ -133,8 +133,9 @@ def anchor_scores(
         directory: `Path` of an existing folder to write the ranks to; None writes no files.
 
     Returns:
-        dict of float: with negatives, `accuracy`, the fraction of anchors whose positive is nearer
-        than their negative; `mrr`, the mean reciprocal rank of the positives among all distinct
+        dict of float: with negatives, `accuracy`, the fraction of anchors that are nearer to their
+            positive than to their negative; `mrr`, the mean reciprocal rank of the positives among
+            all distinct
         positives and negatives; and `recall_at_1`, the fraction of positives ranked first. Among
         texts with equal cosines (up to 1e-6), the positive ranks last, as in scikit-learn's
         `label_ranking_average_precision_score`. All scores are NaN if a vector is NaN.

@@ -23,7 +23,7 @@ from keras_bert_impl.tasks.scores.decisions import check_scores
 
 
 class _Embedding(Task):
-    """Base class of tasks whose model is a `TextEmbedder`."""
+    """Base class of tasks for `TextEmbedder`."""
 
     name = TASK_NAME
     model_classes = (TextEmbedder,)

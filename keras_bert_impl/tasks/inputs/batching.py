@@ -1,4 +1,4 @@
-"""Converts raw texts to batches of features whose rows have similar lengths.
+"""Converts raw texts to batches of features with similar lengths.
 
 Shape legend: texts = examples of the whole set; rows = examples of one batch; length = sequence length,
 including padding.

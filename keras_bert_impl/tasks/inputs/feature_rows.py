@@ -68,7 +68,7 @@ class CheckedExamples(NamedTuple):
     """Checked examples in memory; arguments of `model.rows`.
 
     Attributes:
-        texts: list of texts in the form that the model uses, or `FeatureRows`.
+        texts: return value of `model.as_texts`, or `FeatureRows`.
         labels: return value of `label_codec.encode`, or None.
         weights: float32 `[texts]`, or None.
     """

@@ -66,7 +66,7 @@ def read_texts(model: Any, x: Any) -> list | FeatureRows | tf.data.Dataset:
 
 
 def _in_memory(model, x):
-    """Reads and checks texts or features in any form."""
+    """Reads and checks texts or features."""
     x = user_input.from_columns(x, model.text_columns, model.most_columns)
     if isinstance(x, dict):
         return FeatureRows(completed_features(model, x))

@@ -119,7 +119,7 @@ class TokenAlignment:
 
 def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
     """Aligns the tokens of texts with their words."""
-    # The texts are concatenated, so that one search covers all of them.
+    # One search covers all texts after concatenation.
     bases = _splits([len(sentence.text) + 1 for sentence in sentences])
     word_splits = _splits([len(sentence.starts) for sentence in sentences])
     shifts = np.repeat(bases[:-1], np.diff(word_splits))
@@ -140,7 +140,7 @@ def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
     tokens = np.flatnonzero(within)[::-1]
     firsts[words[tokens]] = tokens  # in reverse order, so the first token of a word is kept
     owns = firsts >= 0
-    # A word without an own token uses the token that contains its last character.
+    # Words without a separate token use the token that contains their last character.
     holders = np.searchsorted(token_ends, ends - 1, side="right")
     found = ~owns & (ends > starts) & (holders < len(token_ends))
     found[found] = token_starts[holders[found]] < ends[found]

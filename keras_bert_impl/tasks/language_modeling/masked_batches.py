@@ -81,7 +81,7 @@ class RowMasks:
 def masked_batches(
     tokenized: TokenizedTexts, rows: np.ndarray, places: np.ndarray, mask_id: int, batch_size: int
 ) -> tf.data.Dataset:
-    """Returns batches of rows in which one token is masked.
+    """Returns batches of rows with one masked token each.
 
     Args:
         rows, places: int64 [masks], row number and token position of each mask.

@@ -317,7 +317,7 @@ class MaskedLM(TokenLabels, TaskModel):
     def pseudo_perplexity(self, texts: Any, batch_size: int = 32) -> PseudoPerplexity:
         """Computes the pseudo-perplexity of a corpus.
 
-        The tokens of a text, except special tokens, are masked one after the other. The sum of the
+        Each token of a text, except special tokens, is masked once. The sum of the
         original tokens' log probabilities is the text's pseudo-log-likelihood.
 
         Args:

@@ -35,7 +35,7 @@ class ChoiceExamples(LabeledExamples):
         lines: list of int, last line or row of each example; None if not from a file.
         skipped: tuple of str: location of each skipped row, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
-        unit: `"line"` or `"row"`, depending on what `lines` counts.
+        unit: unit of `lines`: `"line"` or `"row"`.
         files: file of each example, if there are several files.
     """
 

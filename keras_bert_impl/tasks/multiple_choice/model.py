@@ -114,8 +114,8 @@ class ChoiceSignatures(Signatures):
 class MultipleChoice(TaskModel):
     """Scores the endings of a prompt, with a softmax over them.
 
-    Each prompt is encoded with each ending as a text pair. The head is the architecture's published
-    head, for BERT a linear layer on the pooled output.
+    Each prompt is encoded with each ending as a text pair. The head is the published head of the
+    architecture: for BERT, a linear layer on the pooled output.
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are (prompt,
     endings) tuples with a list of two or more endings; their number may vary. Labels are the

@@ -20,7 +20,7 @@ _NO_ANSWERS: dict[str, list] = {"text": [], "answer_start": []}  # keys of a fla
 
 @dataclasses.dataclass(frozen=True)
 class QuestionExamples(LabeledExamples):
-    """Questions about contexts, with their answers.
+    """Questions with contexts and answers.
 
     Attributes:
         ids: unique ids.

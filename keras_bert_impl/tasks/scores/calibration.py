@@ -88,7 +88,7 @@ def calibration_of(
     if problem_type == REGRESSION:
         raise InputError("a regression model has no probabilities to calibrate.")
     if not len(scores) or np.isnan(scores).any():
-        raise InputError("there are no texts with scores to calibrate on.")
+        raise InputError("calibration requires texts with scores.")
     names = _labels_of(goal, labels, problem_type)
     rule = None if goal.threshold is None else rule_of(goal.threshold)
     if problem_type == MULTI:  # two logits for each label: no and yes

@@ -42,7 +42,7 @@ def defined_weights(outputs: Any, weights: Any = None) -> Any:
 
     Args:
         outputs: float `[..., classes]`.
-        weights: `[...]`; None for 1 each. Rows of weight 0 may contain NaN.
+        weights: float `[...]`; None means 1. Rows of weight 0 may contain NaN.
     """
     is_undefined = ops.any(ops.isnan(outputs), axis=-1)
     weights = ops.ones_like(outputs[..., 0]) if weights is None else weights
@@ -164,7 +164,7 @@ def _matthews(matrix):
 
 
 def _sum_of_others(values):
-    """Returns the sum of all other entries of the first dimension, for each entry."""
+    """Returns the total along axis 0 minus each entry, computed without subtraction."""
     none = ops.zeros_like(values[:1])
     before = ops.concatenate([none, ops.cumsum(values, axis=0)[:-1]])
     after = ops.concatenate([none, ops.cumsum(ops.flip(values, axis=0), axis=0)[:-1]])

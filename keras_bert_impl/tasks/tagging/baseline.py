@@ -1,4 +1,4 @@
-"""Tagging baseline: each word gets its most frequent label in the training set."""
+"""Tagging baseline: the most frequent label of each word in the training set."""
 
 import collections
 

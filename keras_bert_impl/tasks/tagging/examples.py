@@ -46,7 +46,7 @@ class TaggedExamples(LabeledExamples):
         lines: line number of each word; None if not from a file.
         skipped: location of each skipped sentence, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
-        unit: `"line"` or `"row"`, depending on what `lines` counts.
+        unit: unit of `lines`: `"line"` or `"row"`.
         files: file of each sentence, if there are several files.
         groups: group of each sentence, such as its document; see `read_tags`.
     """

@@ -77,7 +77,7 @@ class FeatureTagger(WordTagger):
     CoNLL-2003 with four layers of 768. Each epoch trains only the BiLSTM. Its sequence is the whole
     text, even if the text has several windows.
 
-    A saved directory contains the encoder, which `transformers` can load, and the tagger.
+    A saved directory contains the encoder and the tagger; `transformers` loads only the encoder.
 
     Args:
         encoder, tokenizer, max_length: see `TaskModel`. The encoder is frozen; `max_length` is the
@@ -88,7 +88,7 @@ class FeatureTagger(WordTagger):
             `ScalarMix` of the embeddings and all layers; `"mix_last_four"`, a `ScalarMix` of the
             last four; or int, the states of one layer: 0 for the embeddings, -1 for the last layer.
             Default `"last_four"`.
-        lstm_dim: output size of each BiLSTM, both directions together; even.
+        lstm_dim: even int, output size of each BiLSTM (both directions together).
         head_dropout: dropout rate before both BiLSTMs and the linear layer. Default: the encoder's.
         doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
         crf: whether to add a conditional random field over the words of a text. Default: False.

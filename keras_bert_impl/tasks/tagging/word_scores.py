@@ -1,4 +1,4 @@
-"""Word scores and training targets, and metrics for `compile`."""
+"""Word scores, training targets and metrics of taggers."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

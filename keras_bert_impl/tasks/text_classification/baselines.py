@@ -14,7 +14,7 @@ MOST_FEATURES = 50_000
 
 
 class Baseline(NamedTuple):
-    """Predictions of a baseline, in the form of `targets`, and its scores `[texts, classes]`."""
+    """Predictions of a baseline, in the format of `targets`, and its scores `[texts, classes]`."""
 
     predictions: np.ndarray
     scores: np.ndarray

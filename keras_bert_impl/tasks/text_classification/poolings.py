@@ -1,4 +1,4 @@
-"""Token poolings of `TextClassifier`, with their layers, exported networks and tensors."""
+"""Token poolings of `TextClassifier`: layers, exported networks and tensors."""
 
 from collections.abc import Callable
 from typing import Any

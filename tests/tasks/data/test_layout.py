@@ -109,7 +109,7 @@ def test_nested_columns_and_dicts_of_categories(tmp_path, name):
     assert read_table(path, "text", label="labels.label").labels == ["pos", "neg"]
     assert read_table(path, "labels.label").texts == ["pos", "neg"]
     assert read_table(path, "text", label="cats").labels == [["A"], ["A", "B"]]
-    with pytest.raises(InputError, match="Name a column in it, such as labels.label"):
+    with pytest.raises(InputError, match="Use a nested column, such as labels.label"):
         read_table(path, "labels")
     with pytest.raises(InputError, match="no column named 'x'. Found: 'label', 'n'\\."):
         read_table(path, "text", label="labels.x")

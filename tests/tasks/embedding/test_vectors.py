@@ -212,7 +212,7 @@ def test_command_rejects_vectors_of_another_model(folder, written, tmp_path, cap
     assert main(command) == 2
     printed = capsys.readouterr()
     assert not printed.out
-    assert "the vectors are another model's: the text of" in printed.err
+    assert "the vectors are from a different model: the stored and new vectors of" in printed.err
 
 
 def test_command_takes_vectors_of_windows(folder, tmp_path, capsys):

@@ -117,7 +117,7 @@ def _check_has_no_commas(path, rows):
         counts = {row.count(mark) for row in rows}
         if len(rows) > 1 and "\t" not in rows[0] and len(counts) == 1 and counts != {0}:
             raise InputError(
-                f"{path} looks like a table whose cells are separated by {mark!r}: {rows[0]!r:.60}"
+                f"{path} looks like a table with the delimiter {mark!r}: {rows[0]!r:.60}"
                 f". Pass delimiter={mark!r} (--delimiter {mark!r}), or name the file .csv."
             )
 

@@ -262,7 +262,7 @@ def test_forms_are_recognized_by_their_first_lines(tmp_path):
 
 KAGGLE = "Sentence #,Word,POS,Tag\nSentence: 1,London,NNP,B-geo\n,sat,VB,O\n"
 WRONG = {
-    "table.conll": (KAGGLE, r"looks like a table whose cells are separated by ','.*--delimiter"),
+    "table.conll": (KAGGLE, r"looks like a table with the delimiter ','.*--delimiter"),
     "page.conll": ("<!DOCTYPE html>\n<html>\n", "is an HTML (page|or XML page)"),
     "page.json": ("\n<html>\n", "is an HTML (page|or XML page)"),
     "pointer.conll": ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
