@@ -76,18 +76,35 @@ def install_command(extras: str = "", options: str = "") -> str:
         extras: names of extras, such as `"serve,serving"`.
         options: options of pip.
     """
+    is_editable = _origin().get("dir_info", {}).get("editable")
+    options = f"{options} -e".strip() if is_editable else options
+    return " ".join(filter(None, ["pip install", options, f'"{_target(extras)}"']))
+
+
+def wheel_command(directory: str) -> str | None:
+    """Returns the line that builds the wheel of this installation; None if an index has it."""
+    return f'pip wheel --no-deps --wheel-dir "{directory}" "{_target()}"' if _origin() else None
+
+
+def pinned_requirement(extras: str) -> str:
+    """Returns the line of a requirements file for this version, or its wheel in the same folder."""
+    if not _origin():
+        return f"{DISTRIBUTION}[{extras}]=={__version__}"
+    wheel = f"{DISTRIBUTION.replace('-', '_')}-{__version__}-py3-none-any.whl"
+    return f"./{wheel}[{extras}]"
+
+
+def _target(extras=""):
+    """Returns what pip is given to install or build this package from its origin."""
     brackets = f"[{extras}]" if extras else ""
     origin = _origin()
-    place, info = origin.get("url", ""), origin.get("dir_info")
+    place = origin.get("url", "")
     if not place:
-        target = f"{DISTRIBUTION}{brackets}"
-    elif info is not None:  # a folder
-        options = f"{options} -e".strip() if info.get("editable") else options
-        target = f"{url2pathname(place.removeprefix('file://'))}{brackets}"
-    else:
-        system = origin.get("vcs_info", {}).get("vcs")
-        target = f"{DISTRIBUTION}{brackets} @ {f'{system}+' if system else ''}{place}"
-    return " ".join(filter(None, ["pip install", options, f'"{target}"']))
+        return f"{DISTRIBUTION}{brackets}"
+    if "dir_info" in origin:  # a folder
+        return f"{url2pathname(place.removeprefix('file://'))}{brackets}"
+    system = origin.get("vcs_info", {}).get("vcs")
+    return f"{DISTRIBUTION}{brackets} @ {f'{system}+' if system else ''}{place}"
 
 
 def _origin():

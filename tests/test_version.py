@@ -9,7 +9,15 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from keras_bert_impl.version import COMBINATIONS, Minors, companions_of, install_command
+from keras_bert_impl.version import (
+    COMBINATIONS,
+    Minors,
+    __version__,
+    companions_of,
+    install_command,
+    pinned_requirement,
+    wheel_command,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 TITLES = {
@@ -53,6 +61,22 @@ def test_line_names_the_origin_of_the_installation(origin, line, monkeypatch):
     assert install_command("plots") == line
     options = install_command(options="--force-reinstall")
     assert options.startswith("pip install --force-reinstall ") and "[" not in options
+
+
+@pytest.mark.parametrize("origin", [None, {"url": "file:///src", "dir_info": {"editable": True}}])
+def test_a_requirements_file_names_the_version_or_a_wheel(origin, monkeypatch):
+    monkeypatch.setattr(metadata, "distribution", lambda name: Distribution(origin))
+    line = (
+        Requirement(pinned_requirement("serve")) if origin is None else pinned_requirement("serve")
+    )
+    if origin is None:
+        assert (line.name, line.extras, str(line.specifier)) == (
+            "keras-bert-impl", {"serve"}, f"=={__version__}",
+        )  # fmt: skip
+        assert wheel_command("a b") is None
+    else:
+        assert line == f"./keras_bert_impl-{__version__}-py3-none-any.whl[serve]"
+        assert wheel_command("a b") == 'pip wheel --no-deps --wheel-dir "a b" "/src"'
 
 
 def test_line_of_a_checkout_that_is_not_installed_names_the_checkout(monkeypatch):

@@ -10,6 +10,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from urllib.parse import quote
 
 from keras_bert_impl.cli.common import (
+    OUTPUT_DIRECTORY,
     OUTPUT_FILE,
     SAVED_MODEL,
     import_tensorflow_quietly,
@@ -18,7 +19,7 @@ from keras_bert_impl.cli.common import (
 )
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.version import install_command
+from keras_bert_impl.version import install_command, wheel_command
 
 _PACKAGES = ("uvicorn", "starlette", "prometheus_client")
 
@@ -63,6 +64,12 @@ class Serve(Command):
             metavar="FILE",
             help="file.jsonl for labels that clients send to URL:feedback",
         )
+        add(
+            "--write-docker",
+            type=OUTPUT_DIRECTORY,
+            metavar="DIR",
+            help="write files for Docker, Compose and Kubernetes to a new directory, and exit",
+        )
         group = parser.add_argument_group("batches")
         _limit(group, "--max-batch", 32, "maximum batch size of merged requests")
         group.add_argument(
@@ -88,6 +95,9 @@ class Serve(Command):
         """Serves until SIGTERM or SIGINT."""
         from keras_bert_impl.serving.server.versions import Folder
 
+        if arguments.write_docker:
+            _write_docker(arguments, Folder(arguments.folder, arguments.name))
+            return
         if not all(map(importlib.util.find_spec, _PACKAGES)):
             raise InputError(f"serve requires more packages: {install_command('serve')}.")
         if arguments.grpc_port is not None and not importlib.util.find_spec("tensorflow_serving"):
@@ -103,6 +113,17 @@ class Serve(Command):
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: sys.exit(0))
             _serve(arguments, folder, listener)
+
+
+def _write_docker(arguments, folder):
+    """Writes the files for containers, and prints the commands that use them."""
+    from keras_bert_impl.serving.deployment import write_deployment
+
+    directory = write_deployment(folder.path, folder.name, arguments.write_docker)
+    say(f"wrote Dockerfile, compose.yaml and kubernetes.yaml to {directory}. To start the server:")
+    build = wheel_command(str(directory))
+    start = f'docker compose -f "{directory / "compose.yaml"}" up --build'
+    print("\n".join(filter(None, [build, start])))
 
 
 def _limit(group, name, default, text):

@@ -212,7 +212,7 @@ def test_an_interrupted_run_says_what_is_kept_and_how_to_go_on(monkeypatch, caps
     monkeypatch.setattr(Finetune, "uses_tensorflow", False)
     assert cli.main(["finetune", "--out", "run"]) == 130
     assert capsys.readouterr().err == (
-        "keras-bert: interrupted. Finished epochs are in run. Run the same command again to continue.\n"
+        "keras-bert: interrupted. The last checkpoint is in run. Run the same command again to continue.\n"
     )
 
 

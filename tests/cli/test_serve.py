@@ -215,7 +215,7 @@ def test_a_hundred_thousand_damaged_requests(folder):
 
 def test_deployment_files_start_the_same_server():
     """Options, ports and probes of the image, Compose and Kubernetes are those of the command."""
-    deploy = ROOT / "tools/serving/deploy"
+    deploy = ROOT / "keras_bert_impl/serving/deploy"
     lines = (deploy / "Dockerfile").read_text().splitlines()
     (command,) = (json.loads(line[4:]) for line in lines if line.startswith("CMD "))
     service = yaml.safe_load((deploy / "compose.yaml").read_text())["services"]["tickets"]

@@ -15,7 +15,7 @@ from tests.tasks.helpers import ROOT, classifier
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/serving.md").read_text(), re.DOTALL)
 TEXTS = ["I paid two times this month", "The chart does not load"]
 PAIR = ("The app is slow.", "Since Monday.")
-DEPLOY = ROOT / "tools/serving/deploy/tensorflow-serving"
+DEPLOY = ROOT / "keras_bert_impl/serving/deploy/tensorflow-serving"
 
 
 def blocks(language, word):

@@ -1,0 +1,49 @@
+"""Files for Docker, Docker Compose and Kubernetes."""
+
+import json
+import re
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.version import pinned_requirement
+
+_FILES = Path(__file__).with_name("deploy")
+_FOLDER, _NAME = "/path/to/models/tickets", "tickets"  # in the files
+_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # Kubernetes: a DNS label
+
+
+def write_deployment(folder: str | Path, name: str, directory: str | Path) -> Path:
+    """Writes files that run `keras-bert serve`, or TensorFlow Serving, in containers.
+
+    Args:
+        folder: directory that `keras-bert export` wrote; mounted in the container.
+        name: name of the model in URLs and of the service.
+        directory: new or empty directory for the files.
+
+    Raises:
+        InputError: the name is not one for Kubernetes, or the directory contains files.
+    """
+    if not _LABEL.fullmatch(name):
+        raise InputError(
+            "the name of a service must be lowercase letters, digits and hyphens, starting with a "
+            f"letter. Received: {name!r}. Pass another one, such as --name reviews."
+        )
+    directory = local_path(directory)
+    if directory.is_dir() and any(directory.iterdir()):
+        raise InputError(f"{directory} contains files. Choose a new directory.")
+    source = str(local_path(folder).absolute())
+    with replace_directory(directory) as temporary:
+        for file in sorted(path for path in _FILES.rglob("*") if path.is_file()):
+            # In YAML the path is in double quotes, and Compose replaces variables.
+            quoted = json.dumps(source, ensure_ascii=False)[1:-1].replace("$", "$$")
+            place_of_model = quoted if file.suffix == ".yaml" else source
+            parts = file.read_text(encoding="utf-8").split(_FOLDER)
+            text = place_of_model.join(part.replace(_NAME, name) for part in parts)
+            place = temporary / file.relative_to(_FILES)
+            place.parent.mkdir(exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+        requirement = pinned_requirement("serve,serving")
+        (temporary / "requirements.txt").write_text(f"{requirement}\n", encoding="utf-8")
+    return directory
