@@ -42,6 +42,7 @@ _HOMES = {
     "evaluate": "runs.evaluation",
     "finetune": "finetuning",
     "finetune_set": "finetuning",
+    "finetune_glue": "glue",
     "search": "tasks.embedding.search",
     "attribute": "attribution.methods",
     "attention_map": "plots",

@@ -16,6 +16,7 @@ ABOVE_TASKS = (
     "runs",
     "cross_validation",
     "finetuning",
+    "glue",
     "scikit_learn",
     "cli",
     "quickstart",

@@ -37,6 +37,7 @@ SLOW = {
     "runs.distillation.SoftTargets",
     "finetuning.finetune",
     "finetuning.finetune_set",
+    "glue.finetune_glue",
     "tasks.tagging.feature_tagger.FeatureTagger",
     "tuning.choice.save_tuned",
 }

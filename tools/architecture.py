@@ -24,7 +24,10 @@ Graph = dict[str, set[str]]  # module -> names of the modules that it imports
 # all groups.
 ROWS = [
     {"Commands": "cli quickstart"},
-    {"Runs and reports": "runs finetuning cross_validation scikit_learn reports attribution plots"},
+    {
+        "Runs and reports": "runs finetuning cross_validation glue scikit_learn reports "
+        "attribution plots"
+    },
     {
         "Tasks": "tasks.base tasks.data tasks.inputs tasks.scores tasks.registry "
         "tasks.text_classification tasks.tagging tasks.question_answering tasks.multiple_choice "

@@ -16,6 +16,7 @@ from keras_bert_impl.tasks.data.joining import join_examples
 from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
 from keras_bert_impl.tasks.names import reader_help, reader_options, readers, task_names
 
+GLUE = "glue"  # value of --task for all tasks of the benchmark
 _OF_TFDS = {"text", "pair", "label"}
 _OF_DATA = "With --data, a task of GLUE, xnli or paws_x."
 
@@ -30,7 +31,7 @@ def add_examples(
     group = parser.add_argument_group(title)
     _add_sources(group, is_training, is_scored)
     _add_columns(group)
-    _add_task(group, is_training)
+    _add_task(group, is_training, is_training and is_scored)
     group = parser.add_argument_group(Rare("columns, labels and data sets"), _tasks())
     _add_data_sets(group)
     if is_training and is_scored:
@@ -144,16 +145,20 @@ def _add_rare_columns(group):
     )
 
 
-def _add_task(group, is_training):
+def _add_task(group, is_training, runs_glue):
     from keras_bert_impl.tasks.data.published import TASKS
 
     glue = [task for task in TASKS if task != "diagnostic" or not is_training]
+    all_of_glue = ""
+    if runs_glue:
+        glue.append(GLUE)
+        all_of_glue = f", or {GLUE} for all of them"
     default = "classification" if is_training else "the model's task"
     group.add_argument(
         "--task",
         choices=[*glue, *MULTILINGUAL, *task_names()],
         metavar="NAME",
-        help=f"{', '.join(task_names())} or one of GLUE; default: {default}",
+        help=f"{', '.join(task_names())} or one of GLUE{all_of_glue}; default: {default}",
     )
 
 
@@ -351,14 +356,9 @@ def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns {name: examples} of the additional MNLI sets to score on, if present."""
     if arguments.task != "mnli":
         return {}
-    from keras_bert_impl.tasks.data.published import has_glue, read_glue
+    from keras_bert_impl.tasks.data.published import read_more_mnli
 
-    more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
-    return {
-        name: read_glue(task, arguments.data, split, arguments.skip_bad_rows)
-        for name, (task, split) in more.items()
-        if has_glue(task, arguments.data, split)
-    }
+    return read_more_mnli(arguments.data, arguments.skip_bad_rows)
 
 
 class _Files(argparse.Action):

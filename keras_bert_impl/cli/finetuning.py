@@ -21,6 +21,7 @@ from keras_bert_impl.cli.common import (
     say,
 )
 from keras_bert_impl.cli.examples import (
+    GLUE,
     add_examples,
     check_examples,
     check_tables,
@@ -121,6 +122,7 @@ class Finetune(Command):
     def check(self, arguments: Namespace) -> None:
         """Checks the combination of arguments, and the settings."""
         check_run(arguments)
+        _check_glue(arguments)
         _check_folds(arguments)
         vars(arguments).update(vars(with_columns_of_run(arguments)))
         check_examples(arguments)
@@ -134,8 +136,8 @@ class Finetune(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Fine-tunes a model, and prints its scores and where it is."""
-        if arguments.folds:
-            _cross_validate(arguments)
+        if arguments.folds or arguments.task == GLUE:
+            _run_several(arguments)
             return
         grid, settings, of_adaptation = _resolve(arguments)
         train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
@@ -188,36 +190,54 @@ def _check_folds(arguments):
         raise InputError("--folds N needs at least 2 folds.")
     if arguments.dates:
         raise InputError("--dates holds out the latest examples, and --folds each one once.")
-    for name in ("dev", "data", "dev_split", "seeds", "sweep", "adapt"):
-        if getattr(arguments, name):
-            raise InputError(
-                "--folds splits --train and trains one model per fold: leave out "
-                f"--{name.replace('_', '-')}."
-            )
+    names = ("dev", "data", "dev_split", "seeds", "sweep", "adapt")
+    _leave_out(arguments, names, "--folds splits --train and trains one model per fold")
     arguments.dev_split = 1 / arguments.folds  # what each run holds out
 
 
-def _cross_validate(arguments):
-    """Trains a model per fold, and prints the spread of the scores."""
-    _, settings, _ = _resolve(arguments)
-    examples = read_whole(arguments)
-    from keras_bert_impl.cross_validation import cross_validate
+def _check_glue(arguments):
+    """Checks what `--task glue` requires and excludes."""
+    if arguments.task != GLUE:
+        return
+    if not arguments.data:
+        raise InputError("--task glue requires --data DIR, the folder of CoLA, SST-2, ...")
+    names = ("train", "dev", "dev_split", "folds", "adapt")
+    _leave_out(arguments, names, "--task glue trains one model per task in --data")
 
-    scores = cross_validate(
-        examples=examples,
-        output_directory=arguments.out,
-        folds=arguments.folds,
-        strategy=prepared_strategy(arguments),
-        resume=arguments.resume,
-        keep_checkpoints=arguments.keep_checkpoints,
-        say=say,
-        **settings,
-    )
+
+def _leave_out(arguments, names, reason):
+    for name in names:
+        if getattr(arguments, name):
+            raise InputError(f"{reason}: leave out --{name.replace('_', '-')}.")
+
+
+def _run_several(arguments):
+    """Cross-validates a model or fine-tunes it on GLUE, and prints the spread of the scores."""
+    grid, settings, _ = _resolve(arguments)
+    settings |= {"strategy": prepared_strategy(arguments), "resume": arguments.resume}
+    settings |= {"keep_checkpoints": arguments.keep_checkpoints, "say": say}
+    if arguments.folds:
+        examples = read_whole(arguments)
+        from keras_bert_impl.cross_validation import cross_validate
+
+        settings |= {"examples": examples, "folds": arguments.folds}
+        scores = cross_validate(output_directory=arguments.out, **settings)
+        of_what, spreads = "metric", scores["scores"]
+        hint = "train on all examples for a model to use"
+    else:
+        from keras_bert_impl.glue import finetune_glue
+
+        settings |= {"grid": grid, "skip_bad_rows": arguments.skip_bad_rows}
+        scores = finetune_glue(data=arguments.data, output_directory=arguments.out, **settings)
+        of_what = "task"
+        spreads = {name: one["score"] for name, one in scores["tasks"].items()}
+        spreads["average"] = scores["average"]
+        hint = "report.html compares them"
     if arguments.json:
         print_json(scores)
     else:
-        _print_spreads("metric", scores["scores"])
-    say(f"wrote the runs to {arguments.out}; train on all examples for a model to use")
+        _print_spreads(of_what, spreads)
+    say(f"wrote the runs to {arguments.out}; {hint}")
 
 
 def _seeds(text):

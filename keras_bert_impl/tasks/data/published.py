@@ -155,6 +155,16 @@ def has_glue(task: str, directory: str | Path, split: str) -> bool:
     return any(path.is_file() for path in places)
 
 
+def read_more_mnli(directory: str | Path, skip_bad_rows: bool = False) -> dict[str, Examples]:
+    """Reads the other sets that MNLI models are scored on, if present, as a dict of their names."""
+    more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
+    return {
+        name: read_glue(task, directory, split, skip_bad_rows)
+        for name, (task, split) in more.items()
+        if has_glue(task, directory, split)
+    }
+
+
 def _name_of(task, split):
     return _FILES.get((task, split), split) + ".tsv"
 

@@ -1,0 +1,198 @@
+"""The GLUE benchmark: a set of runs for each task, the score, and predictions of the test sets."""
+
+import gc
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.finetuning import finetune_set, spread_of
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import write_json
+from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.reports.glue_page import write_glue_page
+from keras_bert_impl.runs.run import load_tuned
+from keras_bert_impl.runs.settings import FinetuneSettings
+from keras_bert_impl.tasks.base.prediction_files import write_predictions_table
+from keras_bert_impl.tasks.data.published import TASKS, has_glue, read_glue, read_more_mnli
+from keras_bert_impl.tasks.registry import task_of_model
+from keras_bert_impl.tasks.scores.comparison import BASELINES
+
+# Settings of each task that replace the defaults of `FinetuneSettings`.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "cola": {"epochs": 4, "learning_rate": 5e-5},
+    "sst2": {"epochs": 2, "learning_rate": 3e-5, "max_length": 64},
+    "mrpc": {"epochs": 4, "learning_rate": 5e-5},
+    "stsb": {"epochs": 4, "learning_rate": 5e-5},
+    "qqp": {"epochs": 3, "learning_rate": 3e-5},
+    "mnli": {"epochs": 3, "learning_rate": 3e-5},
+    "qnli": {"epochs": 3, "learning_rate": 3e-5},
+    "rte": {"epochs": 5, "learning_rate": 5e-5},
+    "wnli": {"epochs": 3, "learning_rate": 2e-5},
+}
+# Scores of a run whose mean is the score of the task, if they are not its metrics in `TASKS`.
+_METRICS = {"cola": ("matthews",), "mnli": ("accuracy", "mismatched/accuracy")}
+# File for the benchmark's server -> (task, split), if it is not one file with the folder's name.
+_TESTS = {
+    "mnli": {
+        "MNLI-m": ("mnli", "test_matched"),
+        "MNLI-mm": ("mnli", "test_mismatched"),
+        "AX": ("diagnostic", "test"),
+    }
+}
+_SCORES = "scores.json"
+
+
+def finetune_glue(
+    model: str | Path,
+    data: str | Path,
+    output_directory: str | Path,
+    grid: dict[str, list] | None = None,
+    skip_bad_rows: bool = False,
+    say: Callable[[str], Any] = lambda text: None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Fine-tunes a model on each task of GLUE and averages the scores as the benchmark does.
+
+    The directory contains `cola`, `sst2`, ..., a directory of `finetune_set` each; `test`, the
+    predictions of each task's best model for the test sets, in the format of the benchmark's
+    server; `scores.json`, the return value of this function; and `report.html`. They are written
+    after each task. An interrupted benchmark resumes.
+
+    The score of a task is the mean of its metrics: Matthews correlation (CoLA), accuracy and F1
+    (MRPC, QQP), Pearson and Spearman correlation (STS-B), accuracy on both sets (MNLI), accuracy
+    (all others). The diagnostic set is scored with MNLI. It is not in the average.
+
+    Args:
+        model: see `finetune`.
+        data: the folder that contains `CoLA`, `SST-2`, ... Tasks without a training or validation
+            set are skipped.
+        output_directory: directory to write.
+        grid: see `finetune_set`, such as `{"seed": [1, 2, 3]}`. Default: one run per task.
+        skip_bad_rows: see `read_glue`. QQP's published training set has invalid rows. Test sets
+            must be valid.
+        say: called with the name of each run, and with the skipped tasks.
+        **options: other arguments of `finetune_set`, and fields of `FinetuneSettings`, which
+            replace the `SETTINGS` of all tasks.
+
+    Returns:
+        `average`, the mean of the task scores, and `tasks`, a dict of name -> `score`, `metrics`,
+        `runs` (path -> score), `best` (path of the best run) and `baselines` (name -> score);
+        `skipped`, the names of the other tasks. `average`, `score` and each entry of `metrics`
+        are dicts of `mean`, `std`, `min`, `max` over the seeds.
+
+    Raises:
+        InputError: no task has data, a setting is invalid, or a row is invalid. The training and
+            validation sets are read before the first run starts.
+
+    Source: Wang et al. 2019, "GLUE" (arXiv:1804.07461).
+
+    Example:
+        from keras_bert_impl import finetune_glue
+        finetune_glue("path/to/model", "glue", "benchmark", {"seed": [1, 2]}, epochs=1)["average"]
+    """
+    if options.get("metric"):
+        raise InputError("each GLUE task has its own metrics: leave out metric.")
+    directory, grid = local_path(output_directory), dict(grid or {})
+    grid.setdefault("seed", [options.pop("seed", FinetuneSettings.seed)])
+    names = _tasks_with_data(data)
+    skipped = [name for name in SETTINGS if name not in names]
+    for name in skipped:
+        say(f"skipped {name}: {data}/{TASKS[name].folder} has no training or no validation set")
+    for name in names:
+        _read(name, data, skip_bad_rows)  # raises the errors of all files
+    before = read_json(directory / _SCORES) if (directory / _SCORES).exists() else {}
+    tasks: dict[str, dict] = {}
+    for name in names:
+        settings: dict[str, Any] = {"grid": grid, "say": say}
+        settings |= {key: value for key, value in SETTINGS[name].items() if key not in grid}
+        settings |= options
+        if name == "mnli":
+            settings["more_dev"] = read_more_mnli(data, skip_bad_rows)
+        train, dev = _read(name, data, skip_bad_rows)
+        found = finetune_set(model, train, dev, directory / name, **settings)
+        tasks[name] = _result(name, found)
+        if tasks[name]["best"] != before.get("tasks", {}).get(name, {}).get("best"):
+            _predict_tests(name, data, directory, say)
+        summary = {"average": _average(tasks), "tasks": tasks, "skipped": skipped}
+        write_json(directory / _SCORES, summary)
+        write_glue_page(directory)
+        gc.collect()
+    return summary
+
+
+def _tasks_with_data(data):
+    """Returns the names of the tasks with a training and a validation set."""
+    folders = {name: local_path(data) / TASKS[name].folder for name in SETTINGS}
+    found = [
+        name
+        for name, folder in folders.items()
+        if folder.is_dir() and all(has_glue(name, folder, split) for split in ("train", "dev"))
+    ]
+    if not found:
+        names = ", ".join(folder.name for folder in folders.values())
+        raise InputError(
+            f"{data} has no task of GLUE with a training and a validation set. Pass the folder of "
+            f"{names}."
+        )
+    return found
+
+
+def _read(name, data, skip_bad_rows):
+    return [read_glue(name, data, split, skip_bad_rows) for split in ("train", "dev")]
+
+
+def _result(name, found):
+    """Returns the entry of a task in `scores.json` from the result of `finetune_set`."""
+    group, official = found["groups"][0], TASKS[name].metrics
+    first = next(iter(group["runs"].values()))
+    metrics = [key for key in _METRICS.get(name, official) if key in first]
+    shown = [*metrics, *(key for key in first if key.startswith("diagnostic/"))]
+    runs = {path: _mean(run, metrics) for path, run in group["runs"].items()}
+    baselines = {
+        one: _mean(first, [f"{one}/{key}" for key in metrics if key in official])
+        for one in BASELINES
+        if f"{one}/{metrics[0]}" in first
+    }
+    return {
+        "score": spread_of([*runs.values()]),
+        "metrics": {key: group["scores"][key] for key in shown},
+        "runs": runs,
+        "best": found["best"],
+        "baselines": baselines,
+    }
+
+
+def _mean(scores, names):
+    return statistics.fmean(scores[name] for name in names)
+
+
+def _average(tasks):
+    """Returns the spread over the seeds of the mean over the tasks."""
+    by_seed = zip(*(one["runs"].values() for one in tasks.values()), strict=True)
+    return spread_of([statistics.fmean(scores) for scores in by_seed])
+
+
+def _predict_tests(name, data, directory, say):
+    """Writes the predictions of a task's best model for its test sets, if there are any."""
+    tests = _TESTS.get(name, {TASKS[name].folder: (name, "test")})
+    found = {file: test for file, test in tests.items() if has_glue(test[0], data, test[1])}
+    if not found:
+        return
+    model = load_tuned(directory / name)
+    (directory / "test").mkdir(exist_ok=True)
+    values = {label: value for value, label in (TASKS[name].labels or {}).items()}
+    for file, (task, split) in found.items():
+        path = directory / "test" / f"{file}.tsv"
+        say(f"predicting {path}")
+        answers = task_of_model(model).predictions(model, read_glue(task, data, split).texts)
+        rows = ([_published(answer, values)] for answer, _ in answers)
+        write_predictions_table(path, ["prediction"], rows)
+
+
+def _published(answer, values):
+    """Returns a prediction as a value of the published files; numbers are from 0 to 5."""
+    if "label" in answer:
+        return values[answer["label"]]
+    return f"{min(max(answer['values'][0], 0.0), 5.0):.3f}"

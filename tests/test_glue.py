@@ -1,0 +1,184 @@
+"""`finetune_glue` and `keras-bert finetune --task glue`."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from keras_bert_impl import finetune_glue, load_tuned
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.glue import SETTINGS
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_yaml
+from keras_bert_impl.tasks.data.published import read_glue
+from tests.tasks.helpers import examples, save_base
+
+
+def table(path, columns, rows):
+    """Writes a file of the benchmark with the given values in its columns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ["\t".join(columns), *("\t".join(map(str, row)) for row in rows)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+PAIR = ("index", "sentence1", "sentence2")
+NLI = ("entailment", "neutral", "contradiction")
+
+
+def pairs(count):
+    """Rows of an index and two texts."""
+    texts, _ = examples(24)
+    return list(zip(range(count), texts, texts[::-1]))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A GLUE folder with MRPC and STS-B, a WNLI without a training set, and an empty RTE."""
+    root = tmp_path_factory.mktemp("glue")
+    header = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
+    rows = [(int("g" in one), number, 0, one, other) for number, one, other in pairs(24)]
+    table(root / "MRPC/train.tsv", header, rows)
+    table(root / "MRPC/dev.tsv", header, rows[::2])
+    table(root / "MRPC/test.tsv", ("index", *header[1:]), rows[:7])
+    rows = [(*pair, len(pair[1]) % 6) for pair in pairs(24)]
+    table(root / "STS-B/train.tsv", (*PAIR, "score"), rows)
+    table(root / "STS-B/dev.tsv", (*PAIR, "score"), rows[::2])
+    table(root / "STS-B/test.tsv", PAIR, pairs(5))
+    table(root / "WNLI/dev.tsv", (*PAIR, "label"), [(*pair, 0) for pair in pairs(4)])
+    (root / "RTE").mkdir()
+    return root
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    """Returns (directory, scores, messages) of a benchmark with two seeds."""
+    out = tmp_path_factory.mktemp("out")
+    save_base(out / "base")
+    told = []
+    seeds = {"seed": [1, 2]}
+    options = {"say": told.append, "epochs": 1, "verbose": 0}
+    scores = finetune_glue(out / "base", data, out / "glue", seeds, **options)
+    return out, scores, told
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def predictions(path):
+    """Returns the predictions in a file for the server, whose rows are numbered from 0."""
+    with open(path, newline="") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    assert [row["index"] for row in rows] == [str(number) for number in range(len(rows))]
+    return [row["prediction"] for row in rows]
+
+
+def test_tasks_without_data_are_skipped_with_a_message(finished):
+    _, scores, told = finished
+    assert list(scores["tasks"]) == ["mrpc", "stsb"]
+    assert scores["skipped"] == ["cola", "sst2", "qqp", "mnli", "qnli", "rte", "wnli"]
+    assert sum(line.startswith("skipped ") for line in told) == 7
+
+
+def test_scores_of_runs_are_averaged_as_by_the_benchmark(finished):
+    out, scores, _ = finished
+    averages = []
+    for seed in (1, 2):
+        mrpc, stsb = (
+            read(out / f"glue/{task}/runs/seed={seed}/scores.json") for task in ("mrpc", "stsb")
+        )
+        by_task = [
+            (mrpc["accuracy"] + mrpc["f1"]) / 2,
+            (stsb["pearson"] + stsb["spearman"]) / 2,
+        ]
+        averages.append(sum(by_task) / 2)
+        found = [one["runs"][f"runs/seed={seed}"] for one in scores["tasks"].values()]
+        assert found == pytest.approx(by_task)
+        tfidf = (mrpc["tfidf/accuracy"] + mrpc["tfidf/f1"]) / 2
+        assert scores["tasks"]["mrpc"]["baselines"]["tfidf"] == pytest.approx(tfidf)
+    assert scores["average"]["mean"] == pytest.approx(np.mean(averages))
+    assert scores["average"]["std"] == pytest.approx(np.std(averages, ddof=1))
+    assert read(out / "glue/scores.json") == scores
+
+
+def test_tasks_have_their_own_settings_unless_given(finished):
+    out, *_ = finished
+    recipe = read_yaml(out / "glue/mrpc/runs/seed=2/recipe.yaml")
+    assert recipe["epochs"] == 1 and recipe["learning_rate"] == SETTINGS["mrpc"]["learning_rate"]
+
+
+def test_test_predictions_have_the_published_labels_and_range(finished, data):
+    out, *_ = finished
+    names = {"0": "not_equivalent", "1": "equivalent"}
+    answers = load_tuned(out / "glue/mrpc").classify(read_glue("mrpc", data, "test").texts)
+    assert [names[value] for value in predictions(out / "glue/test/MRPC.tsv")] == answers
+    values = load_tuned(out / "glue/stsb").predict(read_glue("stsb", data, "test").texts)
+    found = [float(value) for value in predictions(out / "glue/test/STS-B.tsv")]
+    assert found == pytest.approx(np.clip(values[:, 0], 0, 5), abs=5.1e-4)
+
+
+def test_the_page_has_the_scores(finished):
+    out, scores, _ = finished
+    html = (out / "glue/report.html").read_text(encoding="utf-8")
+    for spread in (scores["average"], scores["tasks"]["stsb"]["score"]):
+        assert f"{spread['mean']:.4f}" in html and f"{spread['std']:.4f}" in html
+    assert "not in the average: cola, sst2, qqp, mnli, qnli, rte, wnli" in html
+
+
+@pytest.mark.slow
+def test_the_command_adds_a_seed_to_finished_runs(finished, data, capsys):
+    out, scores, _ = finished
+    before = {path: path.stat().st_mtime_ns for path in out.glob("glue/*/runs/*/scores.json")}
+    command = ["finetune", "--task=glue", f"--data={data}", f"--model={out}/base"]
+    command += [f"--out={out}/glue", "--epochs=1", "--seeds=1,2,3", "--json"]
+    assert main(command) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert len(before) == 4 and all(path.stat().st_mtime_ns == at for path, at in before.items())
+    for name, one in again["tasks"].items():
+        old = scores["tasks"][name]["runs"]
+        assert {path: one["runs"][path] for path in old} == old and len(one["runs"]) == 3
+
+
+@pytest.mark.slow
+def test_mnli_is_the_mean_of_two_sets_and_predicts_the_diagnostic_set(finished, tmp_path):
+    out, *_ = finished
+    for split, step in [("train", 1), ("dev_matched", 1), ("dev_mismatched", 2)]:
+        rows = [(*pair, NLI[pair[0] * step % 3]) for pair in pairs(9)]
+        table(tmp_path / f"MNLI/{split}.tsv", (*PAIR, "gold_label"), rows)
+    table(tmp_path / "MNLI/test_matched.tsv", PAIR, pairs(3))
+    table(tmp_path / "MNLI/test_mismatched.tsv", PAIR, pairs(4))
+    table(tmp_path / "diagnostic/diagnostic.tsv", PAIR, pairs(6))
+    rows = [(one, other, NLI[number % 3]) for number, one, other in pairs(6)]
+    table(tmp_path / "diagnostic/diagnostic-full.tsv", ("Premise", "Hypothesis", "Label"), rows)
+    scores = finetune_glue(out / "base", tmp_path, tmp_path / "out", epochs=1, verbose=0)
+    run = read(tmp_path / "out/mnli/runs/seed=1/scores.json")
+    mean = (run["accuracy"] + run["mismatched/accuracy"]) / 2
+    assert scores["average"]["mean"] == pytest.approx(mean) and scores["average"]["std"] is None
+    metrics = scores["tasks"]["mnli"]["metrics"]
+    assert metrics["diagnostic/matthews"]["mean"] == run["diagnostic/matthews"]
+    model = load_tuned(tmp_path / "out/mnli")
+    for file, split in [("MNLI-m", "test_matched"), ("MNLI-mm", "test_mismatched"), ("AX", "test")]:
+        task = "diagnostic" if file == "AX" else "mnli"
+        answers = model.classify(read_glue(task, tmp_path, split).texts)
+        assert predictions(tmp_path / f"out/test/{file}.tsv") == answers
+
+
+def test_options_of_the_command_that_do_not_fit(data, tmp_path, capsys):
+    command = ["finetune", "--task=glue", "--model=base", f"--out={tmp_path}/out"]
+    for more, expected in [
+        ([], "requires --data"),
+        ([f"--data={data}", "--folds=2"], "leave out --"),
+        ([f"--data={data}", f"--adapt={data}"], "leave out --adapt"),
+        ([f"--data={data}", "--text=a"], "--text is not supported"),
+    ]:
+        assert main([*command, *more]) == 2
+        assert expected in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_and_metrics_that_do_not_fit(data, tmp_path):
+    with pytest.raises(InputError, match="has no task of GLUE"):
+        finetune_glue("base", data / "MRPC", tmp_path / "out")
+    with pytest.raises(InputError, match="leave out metric"):
+        finetune_glue("base", data, tmp_path / "out", metric="f1")
