@@ -144,10 +144,10 @@ class Task:
 
     @staticmethod
     def write_held_out(examples: Any, directory: Path) -> list[Path]:
-        """Writes the examples that `hold_out` took from files as `dev`, in a format of `read`.
+        """Writes the examples held out by `hold_out` to files `dev` that `read` supports.
 
         Returns:
-            The files; empty if the task does not write any, or for examples of another origin.
+            The files; empty if the task writes no files or the examples are not from files.
         """
         return []
 

@@ -1,4 +1,4 @@
-"""Copies of the held-out rows of files, in their format."""
+"""Copies held-out rows of files to files of the same format."""
 
 import dataclasses
 import os
@@ -26,8 +26,8 @@ def write_held_out(examples: LabeledExamples, directory: Path, copy: Copy) -> li
         copy: function that copies rows of a file, such as `copy_rows`.
 
     Returns:
-        The file; for several sources, one file each, such as `dev.1.csv`. Empty if the examples
-        were not held out of files.
+        The file; for several sources, one file each, such as `dev.1.csv`. Empty if the examples are
+        not from files.
     """
     how = examples.read_with or {}
     lines = getattr(examples, "lines", None)
@@ -52,8 +52,8 @@ def copy_rows(source: ExampleSource, rows: list[int], path: Path, has_mark: bool
     """Copies rows of a table.
 
     Args:
-        rows: the number of each row; of its last line in text.
-        has_mark: whether text gets a byte order mark.
+        rows: row numbers; in text files, the number of the last line of each row.
+        has_mark: whether to add a byte order mark to text.
     """
     origin = source.file("dev")
     kind = table_format(origin, source.delimiter)
@@ -109,7 +109,7 @@ def lines_of_rows(
     """Returns the line numbers of the rows and of the header.
 
     Args:
-        is_quoted: whether rows are `csv_records`, which may have several lines.
+        is_quoted: whether rows are `csv_records` of one or more lines.
         may_have_header: whether the first line is a header, unless `source.no_header`.
     """
     has_header, path = may_have_header and not source.no_header, local_path(source.file("dev"))

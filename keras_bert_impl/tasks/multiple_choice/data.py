@@ -175,7 +175,7 @@ def read_choices(
 
 
 def write_choices(path: Path, examples: ChoiceExamples) -> None:
-    """Writes labeled examples as JSON lines, which `read_choices` reads."""
+    """Writes labeled examples as JSON lines for `read_choices`."""
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for (prompt, endings), answer in zip(examples.texts, examples.labels):
             row = {"prompt": prompt, "endings": endings, "answer": answer}

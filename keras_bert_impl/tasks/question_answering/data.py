@@ -154,7 +154,7 @@ def read_squad(
 
 
 def write_squad(path: str | Path, examples: QuestionExamples) -> None:
-    """Writes questions in the SQuAD format, which `read_squad` and the official scripts read."""
+    """Writes questions in the SQuAD format, for `read_squad` and the official scripts."""
     articles: dict[str, dict[str, list]] = {}
     for row in range(len(examples)):
         answers = [{"text": text, "answer_start": start} for text, start in examples.answers[row]]
@@ -234,11 +234,11 @@ def _flat(row, place):
 
 
 def _group(key, *objects):
-    """Returns the value of a key in the first object that has it, as text."""
+    """Returns the value of `key` in the first object that contains it, as str."""
     for one in objects:
         if isinstance(one, dict) and isinstance(one.get(key), (str, int)):
             return str(one[key])
-    raise InputError(f"it has no {key!r} with a string or number, for its group.")
+    raise InputError(f"groups={key!r} requires the key {key!r} with a string or number.")
 
 
 def _answers_of(question):

@@ -20,7 +20,7 @@ READER_NOTE = (
     "column of sentence numbers (default: columns with common names). In a file without a header, "
     "use column numbers (default: 0 for words, -1, the last, for labels). In a .conllu file, "
     "--label is upos (the default), "
-    "xpos, feats or deprel. In CoNLL files, --groups document keeps documents in one part."
+    "xpos, feats or deprel. In CoNLL files, --groups document keeps each document in one set."
 )
 
 

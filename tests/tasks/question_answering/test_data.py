@@ -242,5 +242,5 @@ def test_articles_are_not_split(tmp_path):
         assert len(set(examples.groups)) == count
         train, dev = hold_out(examples, 0.25)
         assert len(dev) == 4 and not set(train.groups) & set(dev.groups)
-    with pytest.raises(InputError, match=r"question 'q0' .*: it has no 'author'"):
+    with pytest.raises(InputError, match=r"question 'q0' .*: groups='author' requires the key"):
         read_squad(path, groups="author")

@@ -1,4 +1,4 @@
-"""Copies sentences of a file of labeled words to a file of the same format."""
+"""Copies sentences of labeled words to a file of the same format."""
 
 import dataclasses
 import json
@@ -22,8 +22,8 @@ def copy_sentences(
     """Copies sentences.
 
     Args:
-        rows: the lines or rows of the words of each sentence.
-        has_mark: ignored; the copy has the encoding of its file.
+        rows: line or row numbers of the words in each sentence.
+        has_mark: ignored; the copy has the encoding of the original file.
     """
     origin = source.file("dev")
     form, has_header = form_with_header(
@@ -36,7 +36,7 @@ def copy_sentences(
     is_json = form == JSON_ROWS
     if is_json:
         table = open_rows(origin, form, None, True)
-        if table.unit == "row":  # an array or an object of all rows
+        if table.unit == "row":  # one JSON array or object
             found = [read() for number, read in table.rows if number in wanted]
             path.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
             return

@@ -64,7 +64,7 @@ def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = 
 def form_with_header(
     path: str | Path, text: str | None, label: str | None, delimiter: str | None, header: bool
 ) -> tuple[str, bool]:
-    """Returns the format of a file, and whether its first line names columns; see `read_tags`."""
+    """Returns (format of a file, whether its first line contains column names); see `read_tags`."""
     has_numbers = any(is_number(column) for column in (text, label))
     form = form_of(path, delimiter, has_numbers)
     if form == COLUMNS and _names_in_header(path, text, label):
@@ -73,12 +73,12 @@ def form_with_header(
 
 
 def is_number(column: str | None) -> bool:
-    """Returns whether a column is given by its number, from 0, or from -1 at the end."""
+    """Whether a column is given by its number; negative numbers count from the end."""
     return column is not None and column.removeprefix("-").isdecimal()
 
 
 def _names_in_header(source, *columns):
-    """Returns whether the first line of a file contains the column names that the user gave."""
+    """Whether the first line of a file contains the given column names."""
     first = next((line for _, line in raw_lines(source) if line.strip()), b"")
     cells = first.decode("utf-8", "replace").split("\t" if b"\t" in first else None)
     names = {name for name in columns if name is not None and not is_number(name)}

@@ -1,4 +1,4 @@
-"""Groups of sentences, such as their documents, which a split keeps in one set."""
+"""Groups of sentences, such as documents; a split keeps each group in one set."""
 
 import bisect
 import re
@@ -24,11 +24,11 @@ def groups_of(
     groups: str,
     lines: list[list[int]],
 ) -> list[str]:
-    """Returns the group of each sentence: its document, or the value of a column in its first row.
+    """Returns the group of each sentence: a document, or the value of a column in its first row.
 
     Args:
         source, text, label, delimiter, header, groups: see `read_tags`.
-        lines: the line or row of each word of each sentence.
+        lines: line or row numbers of the words in each sentence.
     """
     if not isinstance(source, (str, Path)):
         return _values(rows_in_memory(source), "table", groups, lines)
@@ -38,13 +38,13 @@ def groups_of(
         return _values(rows, str(source), groups, lines)
     if groups != _DOCUMENT:
         raise InputError(
-            f"{source} has no column names. Pass groups='document' (--groups document) to keep its "
-            f"documents in one part. Received: {groups!r}"
+            f"{source} has no column names. Pass groups='document' (--groups document) to keep "
+            f"each document in one set. Received: {groups!r}"
         )
     starts = [number for number, line in raw_lines(source) if _START.match(line)]
     if not starts:
         raise InputError(
-            f"{source} marks no documents: no line starts with -DOCSTART- or # newdoc."
+            f"{source} does not mark documents: no line starts with -DOCSTART- or # newdoc."
         )
     return [str(bisect.bisect(starts, of_words[0])) for of_words in lines]
 

@@ -76,7 +76,7 @@ def read_tags(
             `label` is a number.
         skip_bad_rows: whether to skip sentences with an invalid row; see `read_columns`.
         groups: column of a table or JSON; `hold_out` keeps each group in one set. In files with a
-            word on each line, `"document"`: documents start at `-DOCSTART-` or `# newdoc`.
+            word on each line, `"document"`; documents start at `-DOCSTART-` or `# newdoc`.
 
     Raises:
         InputError: the format or a column is not recognized, or a row is invalid; the message names

@@ -51,7 +51,7 @@ def test_rows_in_memory():
 @pytest.mark.parametrize(
     ("content", "groups", "message"),
     [
-        ("a O\nb B-A\n", "document", "marks no documents"),
+        ("a O\nb B-A\n", "document", "does not mark documents"),
         ("-DOCSTART- O\n\na O\nb B-A\n", "doc", "Pass groups='document'"),
         ('{"tokens": ["a"], "tags": ["O"]}\n' * 2, "doc", "line 1: no column named 'doc'"),
         ('{"tokens": ["a"], "tags": ["O"], "doc": null}\n' * 2, "doc", "line 1: 'doc' is missing"),
