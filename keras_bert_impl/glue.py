@@ -117,7 +117,7 @@ def finetune_glue(
             _predict_tests(name, data, directory, say)
         summary = {"average": _average(tasks), "tasks": tasks, "skipped": skipped}
         write_json(directory / _SCORES, summary)
-        write_glue_page(directory)
+        write_glue_page([directory], directory / "report.html")
         gc.collect()
     return summary
 

@@ -126,6 +126,26 @@ def test_the_page_has_the_scores(finished):
     assert "not in the average: cola, sst2, qqp, mnli, qnli, rte, wnli" in html
 
 
+def test_report_writes_the_page_again_or_compares_benchmarks(finished, tmp_path, capsys):
+    out, scores, _ = finished
+    html = (out / "glue/report.html").read_text(encoding="utf-8")
+    (out / "glue/report.html").unlink()
+    assert main(["report", f"{out}/glue"]) == 0
+    assert (out / "glue/report.html").read_text(encoding="utf-8") == html
+    better = json.loads(json.dumps(scores))
+    better["tasks"]["mrpc"]["score"]["mean"] += 0.125
+    del better["tasks"]["stsb"]
+    (tmp_path / "better").mkdir()
+    (tmp_path / "better/scores.json").write_text(json.dumps(better))
+    compare = ["report", f"{out}/glue", f"{tmp_path}/better", f"--out={tmp_path}/both.html"]
+    assert main(compare) == 0
+    html = (tmp_path / "both.html").read_text(encoding="utf-8")
+    assert html.count("+0.1250") == 2 and "stsb" not in html  # MRPC, and the average
+    assert main([*compare[:2], f"{out}/base"]) == 2
+    assert "base has no scores of `finetune --task glue`" in capsys.readouterr().err
+    assert main([*compare, "--pictures=p"]) == 2
+
+
 @pytest.mark.slow
 def test_the_command_adds_a_seed_to_finished_runs(finished, data, capsys):
     out, scores, _ = finished

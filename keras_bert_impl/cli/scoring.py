@@ -171,9 +171,17 @@ class Report(Command):
     def run(self, arguments: Namespace) -> None:
         """Writes the page and prints its path."""
         from keras_bert_impl.reports import write_comparison, write_report
+        from keras_bert_impl.reports.glue_page import is_benchmark, write_glue_page
         from keras_bert_impl.reports.run_files import runs_of
 
         run, *others = arguments.run
+        if any(map(is_benchmark, arguments.run)):
+            for name in ("dev", "data", "tfds", "dtype", "base", "pictures"):
+                if getattr(arguments, name):
+                    raise InputError(f"--{name} is not for the page of a benchmark: leave it out.")
+            out = arguments.out or ("comparison.html" if others else Path(run) / "report.html")
+            print(f"wrote {write_glue_page(arguments.run, out)}")
+            return
         is_set = len(runs_of(run)) > 1
         if others or is_set:
             for name in ("dtype", "base"):

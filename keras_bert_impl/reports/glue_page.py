@@ -1,37 +1,69 @@
-"""The page about a run of the GLUE benchmark."""
+"""Pages about benchmarks of `finetune_glue`: one, or several models on the same tasks."""
 
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.reports import charts, page
-from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.page import Digits, Section
 from keras_bert_impl.reports.sections.scores import score_name
 
 _SPREAD = ("mean", "std", "min", "max")
 
 
-def write_glue_page(directory: str | Path) -> Path:
-    """Writes `report.html` in a directory of `finetune_glue` from its `scores.json`."""
-    directory = local_path(directory)
-    found = dict(read_json(directory / "scores.json"))
-    tasks, average = found["tasks"], found["average"]
-    count = len(tasks) + len(found["skipped"])
-    tiles = [("average", _shown(average["mean"])), ("tasks", f"{len(tasks)} of {count}")]
-    lead = f"mean of the seeds, saved in {page.escape(directory.resolve().name)}"
-    sections = [_scores(tasks, average, found["skipped"]), _metrics(tasks), _runs(tasks)]
-    path = directory / "report.html"
-    page.save_page(path, page.page("GLUE", lead, sections, tiles))
-    return path
+def is_benchmark(directory: str | Path) -> bool:
+    """Returns whether a directory contains the scores of `finetune_glue`."""
+    path = local_path(directory) / "scores.json"
+    try:
+        return path.is_file() and {"average", "tasks"} <= read_json(path).keys()
+    except InputError:
+        return False  # a damaged file, which the report of a run describes
 
 
-def _scores(tasks, average, skipped):
+def write_glue_page(directories: Sequence[str | Path], path: str | Path) -> Path:
+    """Writes a page about one benchmark, or a comparison of several with the first one.
+
+    Args:
+        directories: output directories of `finetune_glue`.
+        path: file to write.
+
+    Raises:
+        InputError: a directory is not a benchmark, or the benchmarks have no task in common.
+    """
+    found: dict[str, Any] = {}
+    for directory in map(local_path, directories):
+        if not is_benchmark(directory):
+            raise InputError(f"{directory} has no scores of `finetune --task glue`.")
+        name = directory.resolve().name
+        name = name if name not in found else f"{len(found) + 1}: {name}"
+        found[name] = dict(read_json(directory / "scores.json"))
+    first = next(iter(found.values()))
+    if len(found) > 1:
+        title, sections, tiles = f"GLUE: {len(found)} models", [_comparison(found)], []
+    else:
+        title, sections = "GLUE", [_scores(first), _metrics(first["tasks"]), _runs(first["tasks"])]
+        count = len(first["tasks"]) + len(first["skipped"])
+        tiles = [
+            ("average", _shown(first["average"]["mean"])),
+            ("tasks", f"{len(first['tasks'])} of {count}"),
+        ]
+    lead = page.escape(" · ".join(found))
+    page.save_page(path, page.page(title, lead, sections, tiles))
+    return local_path(path)
+
+
+def _scores(found):
+    tasks, average, skipped = found["tasks"], found["average"], found["skipped"]
     baselines = list(dict.fromkeys(key for one in tasks.values() for key in one["baselines"]))
     rows = [
         [name, *_cells(one["score"]), *(_shown(one["baselines"].get(key)) for key in baselines)]
         for name, one in tasks.items()
     ]
-    rows.append(["average", *_cells(average), *[""] * len(baselines)])
+    rows.append(["average", *_cells(average), *[_shown(None)] * len(baselines)])
     html = page.table(["task", *_SPREAD, *baselines], rows)
     if skipped:
         html += page.paragraph(f"Without data, and not in the average: {', '.join(skipped)}.")
@@ -58,9 +90,39 @@ def _runs(tasks):
     return Section("Runs", page.table(["task", "run", "score", ""], rows, first="cell"))
 
 
+def _comparison(found):
+    """Returns a table of the tasks that all benchmarks have, and their average."""
+    of_all = [one["tasks"] for one in found.values()]
+    tasks = [name for name in of_all[0] if all(name in one for one in of_all)]
+    if not tasks:
+        raise InputError(f"{', '.join(found)} have no task in common.")
+    rows = []
+    for name in tasks:
+        spreads = [one[name]["score"] for one in of_all]
+        rows.append([name, *map(_mean_and_std, spreads), *_differences(spreads)])
+    averages = [
+        {"mean": statistics.fmean(one[name]["score"]["mean"] for name in tasks), "std": None}
+        for one in of_all
+    ]
+    rows.append(["average", *map(_mean_and_std, averages), *_differences(averages)])
+    first, *others = found
+    headings = ["task", *found, *(f"{name} minus {first}" for name in others)]
+    note = "Mean and standard deviation over the seeds. Only tasks of all benchmarks."
+    return Section("Scores", page.table(headings, rows) + page.paragraph(note))
+
+
+def _mean_and_std(spread):
+    mean, std = spread["mean"], spread["std"]
+    return Digits(f"{mean:.4f}" if std is None else f"{mean:.4f} ± {std:.4f}")
+
+
+def _differences(spreads):
+    return [Digits(f"{one['mean'] - spreads[0]['mean']:+.4f}") for one in spreads[1:]]
+
+
 def _cells(spread):
     return [_shown(spread[key]) for key in _SPREAD]
 
 
 def _shown(value):
-    return page.Digits(page.NO_INTERVAL) if value is None else page.score(value)
+    return Digits(page.NO_INTERVAL) if value is None else page.score(value)
