@@ -196,9 +196,9 @@ def test_sweep_without_a_file_is_the_paper_grid(runs, command):
         (["--seeds", "1,1"], "two runs are named runs/seed=1"),
         (
             ["--seeds", "1,2", "--seed=3"],
-            "--seed 3: --sweep or --seeds already contains values of seed",
+            "--seed 3: --sweep or --seeds also sets seed",
         ),
-        (["--learning-rate=1e-4", "--sweep"], "already contains values of learning_rate"),
+        (["--learning-rate=1e-4", "--sweep"], "also sets learning_rate"),
         (["--sweep", "grid"], "--sweep grid: pass a YAML file."),
         (["--sweep", "gone.yaml"], "cannot read gone.yaml"),
         (["--sweep", "{0}/bad.yaml"], "bad.yaml: epochs must be a positive integer, got 'many'"),

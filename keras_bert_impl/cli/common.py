@@ -1,4 +1,4 @@
-"""Output and arguments that commands share."""
+"""Output and arguments shared by several commands."""
 
 import argparse
 import dataclasses
@@ -34,7 +34,7 @@ class Kind:
     check: Callable[[str, Namespace], None] | None = None
 
     def __call__(self, text: str) -> str:
-        """Returns the value unchanged; it is checked when all arguments are known."""
+        """Returns the value unchanged. `check_values` checks it after all arguments are parsed."""
         return expanded(text)
 
 
@@ -158,7 +158,7 @@ OUTPUT_DIRECTORY = Kind("directory", _check_output_directory)
 OUTPUT_FILE = Kind("file", _check_output_file)
 GRID = Kind("file")  # YAML file of settings to try
 DATA_SET = Kind("directory")  # recipe file or name
-# Settings that are models or folders; the commands check them with the other settings.
+# Settings that name models or folders. The commands check them with the other settings.
 OF_SETTINGS = {
     "model": Kind("model"),
     "teacher": Kind("model"),
@@ -167,7 +167,7 @@ OF_SETTINGS = {
 }
 
 
-# Strategy names, repeated here since `training.strategy` imports TensorFlow.
+# Strategy names. They are repeated because `training.strategy` imports TensorFlow.
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 DTYPES = get_args(DType)[1].choices
 ArgumentsContainer = argparse._ActionsContainer  # a parser or a group of arguments
@@ -176,7 +176,7 @@ ArgumentsContainer = argparse._ActionsContainer  # a parser or a group of argume
 
 
 def import_tensorflow_quietly(alone: bool) -> None:
-    """Imports TensorFlow with stderr redirected, since its GPU warnings ignore the log level."""
+    """Imports TensorFlow with stderr redirected, because GPU warnings ignore the log level."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as noise:
@@ -251,7 +251,7 @@ def add_table_form(parser: ArgumentsContainer) -> None:
     parser.add_argument(
         "--no-header",
         action="store_true",
-        help="the first line of a .csv or .tsv file is a row; name columns by numbers, from 0",
+        help="the .csv or .tsv file has no header; columns are numbers, from 0",
     )
     parser.add_argument(
         "--delimiter",
@@ -309,7 +309,7 @@ def add_dtype(parser: ArgumentsContainer) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser, title: str = "output") -> ArgumentsContainer:
-    """Adds the arguments that training commands share: output, devices and resuming."""
+    """Adds the arguments of all training commands: output, devices and resuming."""
     output = parser.add_argument_group(title)
     output.add_argument(
         "--out",

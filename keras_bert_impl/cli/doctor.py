@@ -27,8 +27,8 @@ _SHOWN = ("keras", "tensorflow", "tensorflow-text", "keras-hub", "numpy")
 _TIMEOUT = 300  # seconds
 _MODULES = ("tensorflow", "tensorflow_text", "keras", "keras_hub")
 _NO_TEXT = (
-    "; WordPiece runs in core operations of TensorFlow instead, and only SavedModels exported with "
-    "--no-custom-ops can be loaded"
+    "; WordPiece then uses only core operations of TensorFlow, and only SavedModels exported "
+    "with --no-custom-ops can be loaded"
 )
 _NO_HUB = "; models cannot be converted to KerasHub"
 _DISPENSABLE = {"tensorflow-text": _NO_TEXT, "tensorflow_text": _NO_TEXT}
@@ -50,7 +50,7 @@ if "jax" in sys.argv and "jax" not in found["errors"]:
     found["jax devices"] = [f"{one.platform}:{one.id} {one.device_kind}" for one in jax.devices()]
 print("\\n" + json.dumps(found))
 """
-# CPU features that TensorFlow has kernels for, with their names in /proc/cpuinfo.
+# CPU features for which TensorFlow has kernels, by their name in /proc/cpuinfo.
 _INSTRUCTIONS = ("avx", "avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
 _LITTLE = 5 << 30  # free bytes, for a large model and its run
 _VARIABLES = (
@@ -59,13 +59,13 @@ _VARIABLES = (
     "TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_USE_LEGACY_KERAS", "TF_XLA_FLAGS",
     "TMPDIR", "TPU_NAME", "XLA_FLAGS",
 )  # fmt: skip
-_OURS = {"TF_ENABLE_ONEDNN_OPTS": "1"}  # variables that commands set
+_OURS = {"TF_ENABLE_ONEDNN_OPTS": "1"}  # environment variables set by commands
 _SECRETS = ("HF_TOKEN", "KAGGLE_KEY", "KAGGLE_API_TOKEN")
 _HUBS = {"Hugging Face": "https://huggingface.co", "Kaggle": "https://www.kaggle.com"}
 
 
 class Problem(NamedTuple):
-    """A problem: description, command that fixes it, and whether something does not work."""
+    """A problem, the command that fixes it, and whether it is a failure or a note."""
 
     what: str
     do: str
@@ -88,7 +88,7 @@ class Doctor(Command):
     """`keras-bert doctor`: checks this installation, and prints fixes for its problems."""
 
     example = "  keras-bert doctor\n  keras-bert doctor --online --json"
-    uses_tensorflow = False  # imported in a separate process, where it may fail
+    uses_tensorflow = False  # a separate process imports it
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -99,7 +99,7 @@ class Doctor(Command):
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the report; exits with status 1 if something does not work."""
+        """Prints the report. Exits with status 1 if it contains a failure."""
         checks = [check_packages, check_devices, check_caches, check_variables]
         checks += [check_hubs] if arguments.online else []
         sections = [section for check in checks for section in _sections_of(check)]
@@ -114,7 +114,7 @@ class Doctor(Command):
 
 
 def _sections_of(check):
-    """Returns the sections of a check; if it fails, a section with the error."""
+    """Returns the sections of a check, or a section with the error if the check fails."""
     try:
         found = check()
     except Exception as error:
@@ -145,7 +145,7 @@ def check_packages() -> list[Section]:
     optional = Section("optional packages")
     required.facts[DISTRIBUTION] = __version__
     required.facts |= {name: version_of(name) or "not installed" for name in _SHOWN}
-    names = set()  # the base requirement; extras only narrow the range
+    names = set()  # extras only narrow the range of the base requirement
     for extra, requirement in _requirements():
         if extra is None:
             names.add(requirement.name)
@@ -194,7 +194,7 @@ def _check(requirement, section, extra=None):
 
 
 def _unfit_companions():
-    """Yields a problem for each package whose version does not work with the version of another."""
+    """Yields a problem for each pair of incompatible package versions."""
     for package in ("tensorflow", "keras"):
         version = version_of(package)
         wanted = companions_of(package, version) if version else []
@@ -207,24 +207,24 @@ def _unfit_companions():
 
 
 def _clashes():
-    """Yields a problem for each other distribution that installs our command or package."""
+    """Yields a problem for each other distribution with the same command or package."""
     for point in metadata.entry_points(group="console_scripts", name=_COMMAND):
         if point.value != _ENTRY_POINT:
             other = getattr(point.dist, "name", point.value)
             yield Problem(
-                f"{other} also installs a command {_COMMAND}; the last installed one runs.",
+                f"{other} also installs a command {_COMMAND}. The last installed command runs.",
                 f"pip uninstall {other}, or type python -m keras_bert_impl.cli.main",
             )
     names = set(metadata.packages_distributions().get("keras_bert_impl", ()))
     for other in sorted(names - {DISTRIBUTION}):
         yield Problem(
-            f"{other} also installs a package keras_bert_impl, which overwrites ours.",
+            f"{other} also installs a package keras_bert_impl and overwrites this package.",
             f"pip uninstall {other}; {install_command(options='--force-reinstall --no-deps')}",
         )
     if version_of("keras-bert") is not None:
         yield Problem(
-            "keras-bert is installed, a different project with the package keras_bert. It has the "
-            "same name as our command, but does not affect it.",
+            "keras-bert, a different project with the package keras_bert, is installed. This "
+            "command has the same name, but is not affected.",
             "pip uninstall keras-bert, if you do not use it",
             is_failure=False,
         )
@@ -325,9 +325,7 @@ def check_caches() -> Section:
         section.facts[name] = f"{path}, {_gib(_size_of(path))}, {_gib(free)} free"
         variable = "HF_HOME" if name == "Hugging Face" else "KAGGLEHUB_CACHE"
         if free < _LITTLE:
-            what = (
-                f"{place} has {_gib(free)} free, which is too little for a large model and its run."
-            )
+            what = f"{place} has {_gib(free)} free; a large model and its run need more."
             do = f"export {variable}=/path/on/another/disk"
             section.add(what, do, is_failure=False)
         if not os.access(place, os.W_OK):
@@ -359,7 +357,7 @@ def check_variables() -> Section:
 
 
 def check_hubs() -> Section:
-    """Returns the section about the model hubs; requests a page from each of them."""
+    """Requests a page from each model hub; returns the section about hubs."""
     import requests
 
     section = Section("hubs")

@@ -192,7 +192,7 @@ class FillMask(Command):
         parser.add_argument(
             "text",
             nargs="+",
-            help="model directory or name, unless --model is given, and texts with [MASK]",
+            help="texts with [MASK]; without --model, the first is a model directory or name",
         )
         parser.add_argument("--model", type=MODEL, metavar="MODEL", help="model directory or name")
         parser.add_argument(
@@ -207,7 +207,7 @@ class FillMask(Command):
         parser.add_argument("--json", action="store_true", help="print the words as JSON")
 
     def check(self, arguments: Namespace) -> None:
-        """Checks that there are a model, possibly the first positional argument, and a text."""
+        """Checks that a model (possibly the first positional argument) and a text are given."""
         path, texts = _model_and_texts(arguments)
         if not texts:
             raise InputError('the text is missing: write keras-bert fill-mask DIR "a [MASK] text".')
@@ -257,10 +257,13 @@ class Look(Command):
             "model", type=MODEL, metavar="MODEL", help="run, model directory or published name"
         )
         parser.add_argument(
-            "text", metavar="TEXT", help="text; for a pair or a question, the first of two"
+            "text", metavar="TEXT", help="text; for two texts, the first text or the question"
         )
         parser.add_argument(
-            "pair", nargs="?", metavar="PAIR", help="second text or context, if any"
+            "pair",
+            nargs="?",
+            metavar="PAIR",
+            help="second text of a pair, or the context of a question",
         )
         parser.add_argument(
             "--out", type=OUTPUT_FILE, metavar="FILE", default="look.html", help="page to write"
@@ -279,7 +282,7 @@ class Look(Command):
 
 
 def _load(name):
-    """Loads a task model, else a masked language model, else an encoder."""
+    """Loads a task model, a masked language model or an encoder, in this order of preference."""
     from keras_bert_impl.interop import open_model, read_encoder_config
     from keras_bert_impl.models.weights import MissingTensorError
     from keras_bert_impl.runs.run import load_tuned
@@ -296,5 +299,5 @@ def _load(name):
         return TextEmbedder.from_pretrained(name)
     try:
         return MaskedLM.from_pretrained(name)
-    except MissingTensorError:  # no masked language modeling head
+    except MissingTensorError:  # no masked LM head
         return TextEmbedder.from_pretrained(name)

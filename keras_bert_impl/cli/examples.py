@@ -56,7 +56,7 @@ def _add_sources(group, is_training, is_scored):
         )
     if is_scored:
         what = (
-            "validation set, or a run with its own"
+            "validation set, or a run directory with held-out rows"
             if is_training
             else f"labeled examples: {tables}"
         )
@@ -72,9 +72,7 @@ def _add_sources(group, is_training, is_scored):
 
 def _add_columns(group):
     group.add_argument("--text", metavar="COLUMN", help="column of the text")
-    group.add_argument(
-        "--pair", metavar="COLUMN", help="column of the second text of a pair, if any"
-    )
+    group.add_argument("--pair", metavar="COLUMN", help="column of the second text of a pair")
     group.add_argument(
         "--label",
         metavar="COLUMN",
@@ -86,7 +84,7 @@ def _add_split(group):
     group.add_argument(
         "--groups",
         metavar="COLUMN",
-        help="column, such as the customer, of which --dev-split splits no value; title for squad",
+        help="column of groups that --dev-split keeps together, such as customer; title for squad",
     )
     group.add_argument(
         "--dates",
@@ -110,7 +108,7 @@ def _add_rare_columns(group):
     group.add_argument(
         "--single-label",
         action="store_true",
-        help="each list of labels contains one label, which is used as the class",
+        help="each list of labels contains one label: use it as the class",
     )
     group.add_argument(
         "--regression", action="store_true", help="predict numbers instead of classes"
@@ -118,7 +116,7 @@ def _add_rare_columns(group):
     group.add_argument(
         "--negative",
         metavar="COLUMN",
-        help="for similarity without labels, column of a dissimilar text, if any",
+        help="for similarity without labels, column of a dissimilar text",
     )
     group.add_argument(
         "--word-prefix",
@@ -129,15 +127,15 @@ def _add_rare_columns(group):
     group.add_argument(
         "--sentence",
         metavar="COLUMN",
-        help="for tagging, column whose value changes with each sentence, if each row is a word",
+        help="for tagging with one word per row, column of the sentence number or id",
     )
     group.add_argument(
         "--outside",
         metavar="LABEL",
-        help="for tagging, label of words outside of entities, if it is not O",
+        help="for tagging, label of words outside of entities; default: O",
     )
     add_table_form(group)
-    group.add_argument("--id", metavar="COLUMN", help="column whose values must be unique")
+    group.add_argument("--id", metavar="COLUMN", help="id column; its values must be unique")
     group.add_argument(
         "--skip-bad-rows",
         action="store_true",
@@ -183,9 +181,9 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
         arguments.dev = held_out_files(arguments.dev)
     of_split = [name for name in ("groups", "dates") if vars(arguments).get(name)]
     if len(of_split) > 1:
-        raise InputError("--groups and --dates are two ways to split: leave out one.")
+        raise InputError("--groups and --dates exclude each other: leave out one.")
     if of_split and not arguments.dev_split:
-        raise InputError(f"--{of_split[0]} requires --dev-split SHARE, the share to hold out.")
+        raise InputError(f"--{of_split[0]} requires --dev-split SHARE.")
     options = reader_options()
     of_words = "text" in options.get(arguments.task, ()) and not reads_tables(arguments.task)
     if arguments.tfds and of_words:
@@ -240,14 +238,14 @@ def reads_tables(task: str | None) -> bool:
 
 
 def check_tables(arguments: argparse.Namespace) -> None:
-    """Raises if a table does not have the columns in the arguments."""
+    """Raises `InputError` if a table lacks a column named in the arguments."""
     if arguments.task is None or (reads_tables(arguments.task) and not arguments.data):
         needed = ("text",) if arguments.task else ("text", "label")
         _source(_with_dev(arguments)).check_table(*needed)
 
 
 def read_files(arguments: argparse.Namespace) -> None:
-    """Reads files before TensorFlow is imported, for `read_examples`."""
+    """Reads files for `read_examples`, before TensorFlow is imported."""
     if arguments.task in readers() and not (arguments.tfds or arguments.data):
         splits = ("train",) if arguments.dev_split else ("train", "dev")
         whole = _with_dev(arguments)
@@ -318,7 +316,7 @@ def _source(arguments):
 
 
 def _with_dev(arguments):
-    """Returns the arguments with `dev` set to the file that `--dev-split` splits."""
+    """Returns the arguments with `dev` set to the file split by `--dev-split`."""
     if not vars(arguments).get("dev_split"):
         return arguments
     changed = {"dev": arguments.train, "dev_split": None}
@@ -326,7 +324,7 @@ def _with_dev(arguments):
 
 
 def read_whole(arguments: argparse.Namespace) -> Any:
-    """Reads the labeled examples of `--train` that `--dev-split` or `--folds` splits."""
+    """Reads the labeled examples of `--train`, to be split by `--dev-split` or `--folds`."""
     return read_examples(_with_dev(arguments), "train")
 
 
@@ -345,7 +343,7 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
 
 
 def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> Any:
-    """Reads examples to score a fine-tuned model on; the default task is the model's."""
+    """Reads examples to score a fine-tuned model. The default task is the task of the model."""
     from keras_bert_impl.tasks.registry import task_of_model
 
     task = arguments.task or task_of_model(model).name

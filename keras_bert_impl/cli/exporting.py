@@ -42,7 +42,7 @@ class Export(Command):
             "--as",
             dest="use",
             choices=["encoder", "embedder", "masked-lm"],
-            help="kind of model to export; default: the task that it was fine-tuned for",
+            help="kind of model to export; default: the task of the model",
         )
         group = parser.add_argument_group("output")
         group.add_argument(
@@ -56,7 +56,8 @@ class Export(Command):
             choices=("saved_model", *FORMATS),
             default="saved_model",
             metavar="NAME",
-            help=f"saved_model or mediapipe, which take raw strings; {', '.join(_OF_IDS)} take ids",
+            help=f"format: saved_model and mediapipe accept raw strings; {', '.join(_OF_IDS)} "
+            "accept ids",
         )
         group = parser.add_argument_group("with --format saved_model")
         group.add_argument(
@@ -65,26 +66,24 @@ class Export(Command):
             const=True,
             type=FOLDER,
             metavar="DIR",
-            help="compare the export, or the one in DIR, with the model, in a process with "
-            "TensorFlow and TF-Text only; exit with status 1 if outputs differ",
+            help="compare the outputs of the export (or of DIR) with the model, using only "
+            "TensorFlow and TF-Text; exit with status 1 if they differ",
         )
         group.add_argument(
             "--ids-only",
             action="store_true",
-            help="take only token ids, for servers without TF-Text",
+            help="accept only token ids, for servers without TF-Text",
         )
         group.add_argument(
             "--no-custom-ops",
             action="store_true",
-            help="tokenize with TensorFlow's own operations, for any runtime of SavedModels; "
-            "default: with TF-Text's, if it is installed",
+            help="tokenize with TensorFlow instead of TF-Text, for any runtime of SavedModels",
         )
         group.add_argument(
             "--xla",
             metavar="ROWSxLENGTH,...",
-            help="batch shapes for which XLA compiles the encoder, such as 1x128,8x128; batches "
-            "are padded to a shape if they fill at least half of it, and run without XLA "
-            "otherwise",
+            help="batch shapes for which XLA compiles the encoder, such as 1x128,8x128; a batch "
+            "is padded to a shape if it fills at least half of it, and otherwise runs without XLA",
         )
         group.add_argument(
             "--whole-batches",
@@ -98,8 +97,8 @@ class Export(Command):
             "--max-drop",
             type=float,
             metavar="POINTS",
-            help="write nothing if the exported model's score on the examples is lower than the "
-            "float32 model's by more than this number of points",
+            help="write nothing if the exported model scores more than this number of points "
+            "below the float32 model",
         )
         title = Rare("labeled examples to score the exported model on")
         add_examples(parser, is_training=False, title=title)
@@ -132,12 +131,12 @@ class Export(Command):
                 raise InputError(f"--{option} requires --out, the SavedModel to write.")
 
     def run(self, arguments: Namespace) -> None:
-        """Exports a model and prints its path, or prints how an export differs from the model."""
+        """Exports a model and prints its path, or compares an export with the model."""
         from keras_bert_impl.runs.evaluation import load_model, load_signatures
 
         if arguments.format != "saved_model":
             with Progress("loading the model"):
-                # The exported file is compared with the float32 model.
+                # the export is compared with the float32 model
                 model = load_model(arguments.model, arguments.use, "float32", arguments.base)
             _export_network(arguments, model)
             return
@@ -186,7 +185,7 @@ def _score(arguments, model):
 
 
 def _say_neighbors(arguments, model):
-    """Prints how many nearest neighbors change if an embedder uses a 16-bit type."""
+    """Prints how many nearest neighbors of an embedder change with a 16-bit type."""
     if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
         return
     from keras_bert_impl.runs.evaluation import load_model
@@ -205,7 +204,7 @@ def _check(signatures, path):
     print(f"largest difference from the model: {difference:.1e}")
     tolerance = tolerance_of(signatures)
     if not difference <= tolerance:
-        say(f"keras-bert: the outputs of {path} differ from the model's by more than {tolerance}.")
+        say(f"keras-bert: {path} and the model have outputs that differ by more than {tolerance}.")
         sys.exit(1)
 
 
@@ -218,8 +217,8 @@ def _add_network_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--precision",
         choices=("fp32", "bf16", "fp16", "int8"),
-        help="precision of weights; bf16 is the precision of computation (OpenVINO only); default: "
-        "fp32",
+        help="precision of the weights; bf16 (OpenVINO only) is the precision of computation; "
+        "default: fp32",
     )
     group.add_argument(
         "--standard",
@@ -230,15 +229,15 @@ def _add_network_arguments(parser: ArgumentParser) -> None:
         "--texts",
         type=FILE,
         metavar="FILE",
-        help="file with a text on each line, to compare outputs and an embedder's nearest "
-        "neighbors; default: built-in texts",
+        help="file with a text on each line, to compare the outputs and the nearest neighbors; "
+        "default: built-in texts",
     )
     group.add_argument(
         "--calibrate",
         type=FILE,
         metavar="FILE",
-        help="for static quantization (int8 in ONNX and OpenVINO): file with a text on each line, "
-        "which determines the scales of activations; default: dynamic quantization",
+        help="file with a text on each line, for static quantization (int8 in ONNX and "
+        "OpenVINO); default: dynamic quantization",
     )
 
 
@@ -277,7 +276,7 @@ def _export_network(arguments: Namespace, model: Any) -> None:
     if has_examples(arguments):
         examples = read_examples_of(model, arguments, "dev")
         settings["measure"] = functools.partial(points, examples=examples)
-        if arguments.format == "mediapipe":  # asks for answers to texts
+        if arguments.format == "mediapipe":  # has texts as inputs
             settings.setdefault("texts", [text for text in examples.texts if text.strip()])
     with Progress(f"writing and checking the {name} model"):
         report = export(
@@ -288,7 +287,7 @@ def _export_network(arguments: Namespace, model: Any) -> None:
             run=run_of(arguments.model),
             **settings,
         )
-    line = f"{report.bytes / 1e6:.1f} MB, outputs within {report.difference:.1g} of the model's"
+    line = f"{report.bytes / 1e6:.1f} MB, outputs differ by at most {report.difference:.1g}"
     if report.before is not None:
         line += f", score {report.before:.2f} before and {report.after:.2f} after"
     if report.neighbors is not None:

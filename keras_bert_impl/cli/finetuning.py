@@ -89,14 +89,14 @@ class Finetune(Command):
             "--seeds",
             type=_seeds,
             metavar="1,2,3",
-            help="train with each of these seeds; --out contains all scores and the best model",
+            help="train with each of these seeds, and write all scores and the best model",
         )
         group.add_argument(
             "--folds",
             type=positive_int,
             metavar="N",
-            help="cross-validate: train N models, each scored on another part of --train; --out "
-            "contains the scores of all and the predictions of every example",
+            help="N-fold cross-validation on --train; write the scores of all models and the "
+            "predictions for all examples",
         )
         grid = ", ".join(f"{key} {values}" for key, values in PAPER_GRID.items())
         group.add_argument(
@@ -105,8 +105,9 @@ class Finetune(Command):
             const=_PAPER,
             type=GRID,
             metavar="FILE.yaml",
-            help="train with each combination of settings, and compare them on --dev; the file "
-            f"contains lines `setting: [value, ...]`; default: the grid of the BERT paper, {grid}",
+            help=f"train with each combination of settings, and compare the models on --dev; a "
+            "line of the file is `setting: [value, ...]`; default: the grid of the BERT paper, "
+            f"{grid}",
         )
         group.add_argument(
             "--adapt",
@@ -135,7 +136,7 @@ class Finetune(Command):
         read_files(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Fine-tunes a model, and prints its scores and where it is."""
+        """Fine-tunes a model; prints its scores and path."""
         if arguments.folds or arguments.task == GLUE:
             _run_several(arguments)
             return
@@ -149,7 +150,7 @@ class Finetune(Command):
         out = Path(arguments.out)
         how = {"strategy": prepared_strategy(arguments), "resume": arguments.resume}
         if arguments.adapt:
-            # Reject settings that fine-tuning cannot use before spending time on adaptation.
+            # Invalid settings of fine-tuning must raise before the adaptation, which is slow.
             for _, of_run in combinations(grid, settings, settings_for(train)).values():
                 task_with(of_run, train, dev)
             settings["model"] = _adapt(arguments.adapt, out / "adapt", settings, of_adaptation, how)
@@ -183,20 +184,21 @@ class Finetune(Command):
 
 
 def _check_folds(arguments):
-    """Checks what `--folds` excludes; the examples are read as those that `--dev-split` splits."""
+    """Checks the arguments that `--folds` excludes."""
     if not arguments.folds:
         return
     if arguments.folds < 2:
         raise InputError("--folds N needs at least 2 folds.")
     if arguments.dates:
-        raise InputError("--dates holds out the latest examples, and --folds each one once.")
+        raise InputError("--dates cannot be combined with --folds: cross-validation holds out "
+        "each example once.")
     names = ("dev", "data", "dev_split", "seeds", "sweep", "adapt")
     _leave_out(arguments, names, "--folds splits --train and trains one model per fold")
-    arguments.dev_split = 1 / arguments.folds  # what each run holds out
+    arguments.dev_split = 1 / arguments.folds  # held-out examples of each run
 
 
 def _check_glue(arguments):
-    """Checks what `--task glue` requires and excludes."""
+    """Checks the arguments that `--task glue` requires or excludes."""
     if arguments.task != GLUE:
         return
     if not arguments.data:
@@ -212,7 +214,7 @@ def _leave_out(arguments, names, reason):
 
 
 def _run_several(arguments):
-    """Cross-validates a model or fine-tunes it on GLUE, and prints the spread of the scores."""
+    """Cross-validates a model or fine-tunes it on GLUE. Prints the spread of the scores."""
     grid, settings, _ = _resolve(arguments)
     settings |= {"strategy": prepared_strategy(arguments), "resume": arguments.resume}
     settings |= {"keep_checkpoints": arguments.keep_checkpoints, "say": say}
@@ -223,7 +225,7 @@ def _run_several(arguments):
         settings |= {"examples": examples, "folds": arguments.folds}
         scores = cross_validate(output_directory=arguments.out, **settings)
         of_what, spreads = "metric", scores["scores"]
-        hint = "train on all examples for a model to use"
+        hint = "to get a model for use, train on all examples"
     else:
         from keras_bert_impl.glue import finetune_glue
 
@@ -253,13 +255,15 @@ def _resolve(arguments):
     grid = {} if arguments.sweep is None else _grid(arguments.sweep)
     if arguments.seeds is not None:
         if "seed" in grid:
-            raise InputError(f"--seeds and {arguments.sweep} both contain seeds; leave one out.")
+            raise InputError(
+                f"--seeds and {arguments.sweep} both contain seeds. Leave out one of them."
+            )
         grid["seed"] = arguments.seeds
     for key, text in arguments.options.items():
         if key in grid:
             raise InputError(
-                f"--{key.replace('_', '-')} {text}: --sweep or --seeds already contains values of "
-                f"{key}."
+                f"--{key.replace('_', '-')} {text}: --sweep or --seeds also sets {key}. Leave "
+                "out one of them."
             )
     given["model"] = arguments.model or given.get("model")
     if not given["model"]:
@@ -300,7 +304,7 @@ def _adapt(text, directory, settings, of_adaptation, how):
 
 
 def _print_groups(summary):
-    """Prints the groups of a set of runs, best first; for a single group, all metrics."""
+    """Prints the groups of a set of runs, best first. Prints all metrics of a single group."""
     from keras_bert_impl.finetuning import name_of
 
     groups, metric = summary["groups"], summary["metric"]

@@ -13,8 +13,8 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import encoded_as
 from keras_bert_impl.version import __version__
 
-# Group -> command -> its class in `keras_bert_impl.cli`, and a description. Only the selected
-# command's module is imported, and TensorFlow is not imported before `run`.
+# Group -> command -> (class in `keras_bert_impl.cli`, description). Only the module of the
+# selected command is imported, and TensorFlow is not imported before `run`.
 GROUPS = {
     "start": {
         "quickstart": (
@@ -93,7 +93,7 @@ _ESCAPED = "keras_bert_impl.escaped"
 
 
 def _escaped(error):
-    """Encoding error handler that escapes characters as in JSON."""
+    """Error handler for encoding: escapes characters as in JSON."""
     text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     units = (text[place : place + 2].hex() for place in range(0, len(text), 2))
     return "".join(f"\\u{unit}" for unit in units), error.end
@@ -108,18 +108,18 @@ def main(arguments: list[str] | None = None) -> int:
     debug = "--debug" in arguments
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by the parent process, so nothing is printed
+        if stream is None:  # the parent process has closed the stream
             setattr(sys, name, open(os.devnull, "w"))
-        elif getattr(stream, "errors", None) == "strict":  # for characters that cannot be encoded
+        elif getattr(stream, "errors", None) == "strict":  # some characters are not encodable
             stream.reconfigure(errors=_ESCAPED)
     if not debug:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised anyway
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are also raised
     # By default, TensorFlow enables oneDNN only on newer processors (docs/decisions/onednn.md).
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     try:
         _run(arguments)
         sys.stdout.flush()
-    except SystemExit as stop:  # raised by argparse after --help
+    except SystemExit as stop:  # argparse raises it after --help
         return stop.code or 0  # type: ignore[return-value]  # argparse's codes are int
     except KeyboardInterrupt as stop:
         kept = f". {stop} Run the same command again to continue." if str(stop) else ""
@@ -191,11 +191,11 @@ def load(command: str) -> tuple[Command, CommandParser]:
 
 
 def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
-    """Parses the arguments of a command; settings may be anywhere among the options."""
+    """Parses the arguments of a command. Settings and options may be mixed."""
     parsed = parser.parse_intermixed_args(list(map(_dashed, words)))
     for name, value in vars(parsed).items():
         if value == "" and value != parser.get_default(name):  # "" would be the current folder
-            parser.error(f"the value of {name} is empty; is a shell variable not set?")
+            parser.error(f"the value of {name} is empty; check that the shell variable is set.")
     return parsed
 
 
@@ -278,8 +278,8 @@ _SCRIPT = """\
             esac ;;
         esac
     fi
-    local IFS=$'\\n'  # a file's name may have spaces; the words of compgen -W are split as usual
-    # PREFIX is where the compgen of zsh finds the beginning of a file's name.
+    local IFS=$'\\n'  # names of files may contain spaces
+    # The compgen of zsh reads the beginning of the name from PREFIX.
     COMPREPLY=($(IFS=$' \\t\\n'; PREFIX="$current"; compgen $files -P "$before" -W "$words" -- "$current"))
 }}
 complete -o filenames -F _keras_bert keras-bert

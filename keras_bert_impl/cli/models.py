@@ -50,8 +50,7 @@ class Models(Command):
             "filter",
             nargs="*",
             metavar="WORD",
-            help="list only models whose row contains all of these words, such as uncased or "
-            "electra",
+            help="words that a listed model must contain, such as uncased or electra",
         )
         parser.add_argument("--wide", action="store_true", help="show every column")
         parser.add_argument("--json", action="store_true", help="print all columns as JSON")
@@ -131,21 +130,22 @@ class Convert(Command):
             choices=FORMS,
             default="huggingface",
             metavar="NAME",
-            help="format to write: huggingface, config.json and model.safetensors; google, "
-            "bert_model.ckpt; keras_hub, a preset, with the head if KerasHub computes it in the "
-            "same way",
+            help="format to write: huggingface (config.json, model.safetensors), google "
+            "(bert_model.ckpt) or keras_hub (a preset, with the head if KerasHub has the same "
+            "head)",
         )
         group = parser.add_argument_group("exceptions")
         group.add_argument(
             "--activation",
             metavar="NAME",
-            help="activation to write if the format does not support the model's, such as "
-            "gelu_tanh for BERT in --form keras_hub; outputs then differ slightly",
+            help="activation to write if the format does not support the activation of the "
+            "model, such as gelu_tanh for BERT in --form keras_hub; outputs then differ slightly",
         )
         group.add_argument(
             "--generator",
             action="store_true",
-            help="convert the generator of a Google ELECTRA checkpoint, not the discriminator",
+            help="convert the generator of a Google ELECTRA checkpoint instead of the "
+            "discriminator",
         )
 
     def run(self, arguments: Namespace) -> None:
@@ -213,7 +213,7 @@ class Student(Command):
             required=True,
             type=MODEL,
             metavar="MODEL",
-            help="teacher model, in any form that `keras-bert convert --from` accepts",
+            help="teacher model; the same forms as for `keras-bert convert --from`",
         )
         parser.add_argument(
             "--layers",
@@ -263,14 +263,14 @@ class Calibrate(Command):
             "--threshold",
             metavar="RULE",
             help="rule for the decision threshold: f1, f2, recall=0.9, precision=0.9 or "
-            "cost=FP,FN, the costs of a false positive and a false negative; default: no "
-            "threshold",
+            "cost=FP,FN (costs of a false positive and a false negative); default: no threshold",
         )
         group.add_argument(
             "--class",
             dest="class_name",
             metavar="NAME",
-            help="class of the threshold; default: the second of two, or each of several labels",
+            help="class of the threshold; default: the second of two classes, or each label of a "
+            "multi-label model",
         )
         group.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -281,7 +281,7 @@ class Calibrate(Command):
         if arguments.threshold:
             rule_of(arguments.threshold)
         elif arguments.class_name:
-            raise InputError("--class is for --threshold RULE, which is not given.")
+            raise InputError("--class requires --threshold RULE.")
 
     def check_files(self, arguments: Namespace) -> None:
         """Checks the columns of a table to calibrate on."""
@@ -309,7 +309,7 @@ class Calibrate(Command):
             print_json(found.as_dict())
         else:
             print("\n".join(found.lines()))
-        say(f"saved in {directory}; the numbers are of {examples.source}, on which it was chosen")
+        say(f"saved in {directory}; chosen and scored on the same examples, {examples.source}")
 
 
 def _examples_of_run(model, arguments):
@@ -325,6 +325,6 @@ def _examples_of_run(model, arguments):
     except InputError as error:
         if not has_data(arguments):
             raise
-        say(f"the scores and the report of {run} stay those before: {error}")
+        say(f"the scores and the report of {run} were not updated: {error}")
         return None
     return examples

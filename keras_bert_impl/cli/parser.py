@@ -31,7 +31,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return text
 
     def _format_action_invocation(self, action):
-        """Omits the `--no-KEY` of switches, which the group title explains."""
+        """Omits the `--no-KEY` of switches. The group title explains these options."""
         names = action.option_strings
         if len(names) == 2 and names[1] == names[0].replace("--", "--no-", 1):
             return names[0]
@@ -84,7 +84,7 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raises an `InputError`; suggests the nearest name for an unknown option."""
+        """Raises an `InputError`, with the nearest name for an unknown option."""
         pair = re.match(r"unrecognized arguments: (\w+)=(.+)", message)
         option = f"--{pair[1].replace('_', '-')}" if pair else ""
         unknown = re.match(r"unrecognized arguments: .*?(--[^\s=]+)", message)
@@ -96,7 +96,7 @@ class CommandParser(argparse.ArgumentParser):
             message = f"there is no option {option}; {nearest(option, sorted(known))}"
         word = re.fullmatch(r"unrecognized arguments: ([^-\s]\S*)(?: .*)?", message)
         if word and not pair and not unknown:
-            message = f"{word[1]!r} belongs to no option: each takes one value. Join several files into one"
+            message = f"unexpected argument {word[1]!r}: options have one value. Join several files"
         message = message.removeprefix("argument ")
         raise InputError(f"{message} (`{self.prog} --help` explains the arguments)")
 
@@ -112,10 +112,9 @@ class Command:
     Attributes:
         example: lines that show the use of the command.
         uses_tensorflow: whether TensorFlow is imported before `run`.
-        tensorflow_alone: whether TensorFlow is imported without Keras.
+        tensorflow_alone: whether only TensorFlow is imported, without Keras.
         needs_tensorflow_backend: whether Keras must use TensorFlow.
-        kept: message about what an interrupted command has saved, with `{out}` for its output; may
-            be empty.
+        kept: message about files kept after an interruption; `{out}` is the output. May be empty.
     """
 
     example = ""
@@ -136,7 +135,7 @@ class Command:
         """Raises for invalid combinations of arguments, without importing TensorFlow."""
 
     def check_files(self, arguments: argparse.Namespace) -> None:
-        """Checks the contents of files, which are known to exist."""
+        """Checks the contents of files. `check` has already checked that the files exist."""
 
     def run(self, arguments: argparse.Namespace) -> None:
         """Runs the command."""

@@ -31,9 +31,7 @@ def add_inputs(parser: ArgumentsContainer) -> None:
         help="column of the text or question; default: the run's column, or the only column of the "
         "table",
     )
-    parser.add_argument(
-        "--pair", metavar="COLUMN", help="column of the second text or context, if any"
-    )
+    parser.add_argument("--pair", metavar="COLUMN", help="column of the second text or context")
     add_table_form(parser)
 
 
@@ -129,11 +127,14 @@ class Predict(Command):
             "--out",
             type=OUTPUT_FILE,
             metavar="FILE",
-            help=".csv, .tsv, .jsonl or .parquet file for the input columns and the predictions "
-            "(predicted_NAME if the input has NAME); default: - prints only the predictions",
+            help=".csv, .tsv, .jsonl or .parquet file with the input columns and the "
+            "predictions; a prediction column is called predicted_NAME if the input has a column "
+            "NAME; default: -, which prints only the predictions",
         )
         group.add_argument(
-            "--id", metavar="COLUMN", help="the only input column to copy to the output"
+            "--id",
+            metavar="COLUMN",
+            help="input column to copy to the output; default: all columns",
         )
         group.add_argument("--json", action="store_true", help="print a JSON object for each text")
 
@@ -146,7 +147,8 @@ class Predict(Command):
         if arguments.out:
             if arguments.json:
                 raise InputError(
-                    "--json prints JSON; to write JSON, pass a name that ends in .jsonl as --out."
+                    "--json prints JSON and writes no file. To write JSON, choose an --out that "
+                    "ends in .jsonl."
                 )
             check_output(arguments.out)
 
@@ -176,7 +178,7 @@ class Predict(Command):
             rows, total = read_inputs(source, arguments, model)
             rows = _passed_on(rows, arguments)
             progress = None
-            # A progress bar would be printed between the predictions.
+            # a progress bar would mix with the predictions
             if out or not sys.stdout.isatty():
                 progress = stack.enter_context(Progress("predicting", total, "texts"))
             if out:
@@ -195,7 +197,7 @@ class Predict(Command):
 
 
 def _print(block, as_objects):
-    """Prints predictions, with the `--id` column as the only column of the input."""
+    """Prints predictions, with the `--id` column of the input."""
     from keras_bert_impl.runs.prediction_table import as_json, joined
 
     for row, answer, cells in block:

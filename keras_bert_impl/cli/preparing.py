@@ -56,15 +56,15 @@ class Vocab(Command):
             "--min-frequency",
             type=positive_int,
             metavar="N",
-            help="minimum number of occurrences of a pair of tokens to be merged (default: 2); "
-            "with --extend, of a word or pair to be added (default: 5)",
+            help="minimum frequency of a merged pair of tokens (default: 2); with --extend, of "
+            "an added word or pair (default: 5)",
         )
-        group = parser.add_argument_group("instead of a new vocabulary")
+        group = parser.add_argument_group("extend a vocabulary")
         group.add_argument(
             "--extend",
             type=MODEL,
             metavar="MODEL",
-            help="write this model with additional tokens for words of the text, for continued "
+            help="model to write with additional tokens for words of the text, for continued "
             "pre-training",
         )
         group.add_argument(
@@ -82,7 +82,7 @@ class Vocab(Command):
                 raise InputError(f"--{name} is not supported {way} --extend.")
 
     def run(self, arguments: Namespace) -> None:
-        """Learns a vocabulary from the text and writes it with its settings."""
+        """Learns a vocabulary from text; writes the vocabulary and the tokenizer settings."""
         from keras_bert_impl.pretraining import read_documents
         from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
 
@@ -90,7 +90,7 @@ class Vocab(Command):
         if arguments.extend:
             _extend(arguments, documents)
             return
-        with replace_directory(arguments.out) as temporary:  # checks the path before the work
+        with replace_directory(arguments.out) as temporary:  # raises before the slow work
             vocabulary = learn_wordpiece_vocabulary(
                 _texts(documents),
                 vocabulary_size=arguments.size or _SIZE,

@@ -202,7 +202,8 @@ class InputWorker(Command):
         parser.add_argument(
             "--host",
             metavar="NAME",
-            help="name or address of this machine for other machines; default: its host name",
+            help="name or address at which other machines reach this machine; default: the host "
+            "name",
         )
         parser.add_argument(
             "--port",
@@ -221,7 +222,7 @@ class InputWorker(Command):
 
 
 def start(host: str, port: int) -> Any:
-    """Starts and returns a tf.data service with one worker, which ends with the process."""
+    """Starts a tf.data service in this process; returns the worker of the service."""
     import tensorflow as tf
 
     service = tf.data.experimental.service

@@ -1,4 +1,4 @@
-"""Saves how a run read its examples, as defaults for `predict` and `evaluate`."""
+"""Saves the read options of a run as defaults for `predict` and `evaluate`."""
 
 import argparse
 import dataclasses
@@ -22,7 +22,7 @@ OF_FORM = ("delimiter", "encoding", "no_header", "sentence")  # options of one f
 
 
 def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Returns the options that determine how examples are read, for `data.json`."""
+    """Returns the read options of the examples, for `data.json`."""
     given = vars(arguments) | {"seed": seed}
     names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in given]
     options = {name: given[name] for name in [*names, "task", "dev_split", "seed"]}
@@ -68,7 +68,7 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
     if form is None and options.get("task") == "tagging":
         names = ["outside", "word_prefix"]
     if options.get("task") == "tagging":
-        names.append("labels")  # since a file may contain only label numbers
+        names.append("labels")  # a file may contain only label numbers
     columns = {name: options[name] for name in names if name in options}
     return _completed(arguments, columns | (form or {}))
 
@@ -92,9 +92,9 @@ def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
 
 
 def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | None:
-    """Returns how a run read files with the suffix of `path`; None for other files.
+    """Returns the read options of a run for files with the suffix of `path`, or None.
 
-    A file that is UTF-8 is read as such, whatever the encoding of the run's files.
+    The encoding of the run is ignored if the file is UTF-8.
     """
     before = files_of(options.get("dev") or options.get("train"))
     if suffix_of(path) not in map(suffix_of, before):
@@ -103,7 +103,7 @@ def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | N
 
 
 def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Namespace:
-    """Returns the arguments of a command with the form of the run's files for a similar file."""
+    """Returns the arguments with the read options of a run, if the suffix is the same."""
     form = form_of_run(read_options(arguments.model), path) or {}
     return _completed(arguments, {name: form[name] for name in form if name in vars(arguments)})
 
@@ -135,7 +135,7 @@ def _completed(arguments, options):
 
 
 def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.Namespace, bool]:
-    """Fills in missing arguments from the model's run.
+    """Fills in missing arguments from the run of the model.
 
     Returns:
         (arguments, whether they contain the data that the run was scored on).
@@ -147,7 +147,7 @@ def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.
 
 
 def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
-    """Reads the examples to score on, and repeats the split of a run with `--dev-split`."""
+    """Reads the examples to score on. For a run with `--dev-split`, repeats the split."""
     share = vars(arguments).get("dev_split")
     whole = argparse.Namespace(**vars(arguments) | {"dev_split": None})
     examples = read_examples_of(model, whole, split)
@@ -155,7 +155,7 @@ def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
 
 
 def check_scored_table(arguments: argparse.Namespace) -> None:
-    """Checks the columns of a table that the model of `--model` is scored on."""
+    """Checks the columns of a table of examples for the model of `--model`."""
     options = read_options(arguments.model)
     if options and arguments.dev and not (arguments.task or options.get("task")):
         check_tables(with_columns(arguments, options))

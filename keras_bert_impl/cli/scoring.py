@@ -1,4 +1,4 @@
-"""`keras-bert evaluate`, `report` and `drift`: how good a model is, and why."""
+"""`keras-bert evaluate`, `report` and `drift`: scores, reports and data drift."""
 
 import dataclasses
 import functools
@@ -84,14 +84,15 @@ class Evaluate(Command):
             "--max-drop",
             type=float,
             metavar="X",
-            help="exit with status 1 if the first score is more than X below the score of --against",
+            help="exit with status 1 if the first metric is more than X below the value of "
+            "--against",
         )
         group.add_argument("--json", action="store_true", help="print the scores as JSON")
 
     def check(self, arguments: Namespace) -> None:
         check_examples(arguments)
         if arguments.max_drop is not None and not (arguments.against and arguments.max_drop >= 0):
-            raise InputError("--max-drop is a number of at least 0, and needs --against OLD.")
+            raise InputError("--max-drop must be at least 0 and requires --against OLD.")
 
     def check_files(self, arguments: Namespace) -> None:
         """Checks the columns of a table to score a run on."""
@@ -263,8 +264,8 @@ class Drift(Command):
         options = read_options(arguments.model)
         if arguments.reference is None and not (options.get("train") or options.get("data")):
             raise InputError(
-                f"--reference FILE is missing: {arguments.model} does not record the file that it "
-                "was trained on."
+                f"--reference FILE is missing: {arguments.model} contains no path of its "
+                "training set."
             )
 
     def run(self, arguments: Namespace) -> None:
@@ -318,7 +319,7 @@ def _formatted(row):
 
 
 def _inputs(path, arguments, model):
-    """Yields the inputs in a file; for None, those that the run was trained on."""
+    """Yields the inputs in a file; for None, the inputs of the run's training set."""
     options = read_options(arguments.model)
     if path is None:
         yield from _read_by_task(options, model).inputs
@@ -336,7 +337,7 @@ def _inputs(path, arguments, model):
 
 
 def _labeled(path, options, model):
-    """Returns the inputs of a file of labeled examples such as the run's; None for other files."""
+    """Returns the inputs of a file in the labeled format of the run; None for other files."""
     if not options or options.get("tfds") or options.get("data"):
         return None
     form = dict.fromkeys(OF_FORM) | (form_of_run(options, path) or {})
@@ -344,7 +345,7 @@ def _labeled(path, options, model):
         examples = _read_by_task(options | form | {"train": path}, model)
     except InputError:
         return None
-    # A line of text may look like a word with a label that no model has.
+    # A line of text may look like a word with a label, but the label is unknown.
     of_words = isinstance(examples.inputs[0], list)
     if of_words and not set().union(*examples.labels) <= set(model.labels):
         return None
@@ -356,13 +357,13 @@ def _read_by_task(options, model):
     given = {field.name: field.default for field in dataclasses.fields(ExampleSource)}
     given |= {name: value for name, value in options.items() if value is not None}
     given |= {"task": options.get("task"), "dev_split": None}
-    given["negative"] = None  # a third text, which is not predicted
+    given["negative"] = None  # predictions do not use the third text
     del given["dev"], given["splits"]  # only `train` is read
     return read_examples_of(model, Namespace(**given), "train")
 
 
 def _rows(compared, reference, served):
-    """Returns the rows of the table: a quantity, and below it the shares of its classes."""
+    """Returns the rows of the table: for each quantity, a row and the shares of its classes."""
     rows = []
     for name, one in compared.items():
         p = f"{one.p_value:.3f}" if one.p_value >= 0.001 else "<0.001"

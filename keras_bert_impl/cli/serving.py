@@ -31,7 +31,7 @@ class Serve(Command):
         "  keras-bert serve models/reviews\n"
         '  curl -d \'{"instances": ["a joy"]}\' localhost:8501/v1/models/reviews:predict'
     )
-    uses_tensorflow = False  # imported after folder and port are checked
+    uses_tensorflow = False  # folder and port are checked before the import
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add = parser.add_argument_group("model and address").add_argument
@@ -108,7 +108,8 @@ class Serve(Command):
             raise InputError(f"--feedback must end in .jsonl. Received: {arguments.feedback}")
         folder = Folder(arguments.folder, arguments.name)
         if arguments.grpc_port:
-            listen(arguments.host, arguments.grpc_port).close()  # raises before the model is loaded
+            # A used port must raise before the model is loaded.
+            listen(arguments.host, arguments.grpc_port).close()
         with listen(arguments.host, arguments.port) as listener:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: sys.exit(0))
@@ -153,9 +154,11 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family)
     except (OSError, UnicodeError) as error:
         code = getattr(error, "errno", None)
-        reason = "it is in use" if code == errno.EADDRINUSE else getattr(error, "strerror", error)
+        reason = (
+            "the port is in use" if code == errno.EADDRINUSE else getattr(error, "strerror", error)
+        )
         raise InputError(
-            f"cannot listen on port {port} of {host}: {reason}. Choose another one."
+            f"cannot listen on port {port} of {host}: {reason}. Choose another port."
         ) from error
 
 
@@ -193,7 +196,8 @@ def _serve(arguments, folder, listener):
         print(f"serving gRPC on {host}:{grpc_port}")
     print(f"serving http://{host}:{port}/v1/models/{quote(folder.name)}", flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: server.stop())  # until, and after, uvicorn handles them
+        # before and after uvicorn handles these signals
+        signal.signal(number, lambda *_: server.stop())
     if not server.run(listener):
         sys.stdout.flush()
-        os._exit(0)  # a running or loading model would delay or crash Python's exit
+        os._exit(0)  # a model that is loading or running can delay or crash the exit of Python

@@ -57,7 +57,7 @@ class Setting(NamedTuple):
 
     @property
     def metavar(self) -> str:
-        """The name of a value in the help, according to its type."""
+        """The placeholder of a value in the help, by type."""
         kinds = [getattr(kind, "__origin__", kind) for kind in self._kinds()]
         if tuple not in kinds and self.choices:
             return "NAME"
@@ -65,7 +65,7 @@ class Setting(NamedTuple):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The allowed names of a setting; empty if it is not a choice of names."""
+        """The allowed names of a setting; empty if any value is allowed."""
         return tuple(str(choice) for one in self._limits() for choice in one)
 
     @property
@@ -81,7 +81,7 @@ class Setting(NamedTuple):
         )
 
     def _kinds(self):
-        """Returns the annotation and its parts; for `X | None`, also X and None."""
+        """Returns the annotation and its parts, including X and None of `X | None`."""
         return (self.annotation, *typing.get_args(self.annotation))
 
     def _limits(self):
@@ -224,7 +224,7 @@ class _SettingAction(argparse.Action):
 def resolve_settings(
     arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
 ) -> Any:
-    """Resolves the settings of a command: options override the recipe, which overrides defaults."""
+    """Resolves the settings of a command: first options, then the recipe, then defaults."""
     values = given_settings(arguments, settings_class, recipes)
     for field in dataclasses.fields(settings_class):
         if field.name not in values and default_of(field) is dataclasses.MISSING:
@@ -244,13 +244,13 @@ def given_settings(
     for key, text in arguments.options.items():
         value = parse_yaml(text, f"--{key.replace('_', '-')} {text}")
         if not fits(value, hints[key]) and fits(text, hints[key]):
-            value = text  # such as `4` for a str
+            value = text  # for example 4 for a str
         values[key] = _checked(settings_class, key, value, "command line")
     return values
 
 
 def read_grid(path: str, settings_class: type) -> dict[str, list]:
-    """Reads lists of setting values to try.
+    """Reads the values to try for each setting.
 
     Args:
         path: a YAML file with a line `key: [value, ...]` for each setting.
@@ -286,7 +286,7 @@ def _read_recipe(name, settings_class, recipes):
 
 
 def _checked(settings_class, key, value, where):
-    """Validates a setting of a dataclass; the message names its location."""
+    """Validates a setting of a dataclass; the error message names `where`."""
     hints = settings_hints(settings_class)
     if key not in hints:
         raise InputError(f"{where}: there is no setting {key!r}; {nearest(key, hints)}")

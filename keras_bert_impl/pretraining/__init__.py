@@ -2,7 +2,7 @@
 
 from keras_bert_impl.lazy import lazy_names
 
-# Public name -> module. Loaded lazily because the readers do not need TensorFlow.
+# Public name -> module. Names are loaded lazily because the readers do not need TensorFlow.
 _HOMES = {
     "adapt": "adaptation",
     "read_documents": "corpus.readers",

@@ -54,8 +54,8 @@ def adapt(
 
     Args:
         model: Model directory or name; see `interop.open_model`.
-        text: File, folder or `tfds://` name (see `read_documents`), or a list or iterator of texts,
-            each of them one document.
+        text: File, folder or `tfds://` name (see `read_documents`), or a list or iterator of
+            texts. Each text is a document.
         strategy, resume, verbose: see `pretrain`.
         seed: Seed of the records, masks and dropout.
         progress: Function that replaces the progress display of the preparation; see `prepare`.
@@ -96,7 +96,7 @@ def adapt(
         learning_rate=settings.adapt_learning_rate,
         objectives=("masked_lm",),
         report_every=settings.report_every,
-        bias_correction=True,  # without bias correction the first steps are several times too large
+        bias_correction=True,  # without it, the first updates are several times too large
         dtype=dtype,
         seed=seed,
     )
@@ -209,16 +209,17 @@ def _check_same_text(directory, sha256, name, length, resume):
     if (directory / "records").exists():  # without records, later calls may use a different text
         if not path.exists():
             raise InputError(
-                f"{directory} holds an adaptation, but data.json, which describes its data, is "
-                "missing. Restore it, or choose another directory."
+                f"{directory} contains an adapted model, but data.json is missing. Restore "
+                "data.json, or choose another directory."
             )
         if not resume:
-            raise InputError(f"{directory} holds an adaptation; choose another directory.")
+            raise InputError(f"{directory} contains an adapted model. Choose another directory.")
         before = read_json(path)
-        for name, what in (("sha256", "other text"), ("length", "rows of another length")):
+        for name, what in (("sha256", "other text"), ("length", "a different sequence length")):
             if before.get(name) != now[name]:
                 raise InputError(
-                    f"{directory} holds an adaptation with {what}: text {before.get('text')}, "
+                    f"{directory} contains a model adapted with {what}: text "
+                    f"{before.get('text')}, "
                     f"adapt_length {before.get('length')}. Use the same text and length, or choose "
                     "another directory."
                 )

@@ -104,7 +104,7 @@ def _pretrainer(settings, names, tokenizer):
     else:
         config = _shape(settings.model, tokenizer, overrides)
     if not any(objective.uses_pooler for objective in objectives):
-        config = dataclasses.replace(config, use_pooler=False)  # it would be saved untrained
+        config = dataclasses.replace(config, use_pooler=False)  # no objective trains the pooler
     return Pretrainer(Encoder(config, dtype=settings.dtype), objectives)
 
 

@@ -1,4 +1,4 @@
-"""Batches from input workers on other machines; ends a run if a worker stops answering."""
+"""Reads batches from input workers on other machines. Ends a run if a worker stops responding."""
 
 import os
 import socket
@@ -18,13 +18,13 @@ _STATUS = 2  # exit status, the same as for every `InputError`
 def from_input_workers(
     every: Callable[[int, int], tf.data.Dataset], addresses: Sequence[str]
 ) -> tf.data.Dataset:
-    """Returns the batches in order; the input workers create them in rotation."""
+    """Returns a dataset of batches, read from the input workers one after the other."""
     for address in addresses:
         try:
             connect(address, timeout=10)  # otherwise TensorFlow waits for an hour
         except OSError as error:
             raise InputError(
-                f"no input worker answers at {address} ({error}). Start it with `keras-bert "
+                f"no input worker responds at {address} ({error}). Start one with `keras-bert "
                 "input-worker`."
             ) from error
     parts = [
@@ -38,7 +38,7 @@ def from_input_workers(
 
 
 class InputWorkerWatch:
-    """Context manager that ends the process if an input worker is silent for ten seconds."""
+    """Context manager that ends the process if an input worker stops responding."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = addresses
@@ -73,9 +73,9 @@ def connect(address: str, timeout: float) -> None:
 
 def _end(address):
     print(
-        f"the input worker {address} has not answered for {_SECONDS_BETWEEN * _MISSES:.0f} "
-        "seconds; the run ends. Run the same command again to resume from the last checkpoint, "
-        "after restarting this worker or naming other input_workers.",
+        f"the input worker {address} has not responded for {_SECONDS_BETWEEN * _MISSES:.0f} "
+        "seconds, so the run ends. Restart this worker or name other input_workers. Then run "
+        "the same command again to resume from the last checkpoint.",
         file=sys.stderr,
         flush=True,
     )

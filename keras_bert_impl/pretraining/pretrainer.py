@@ -124,7 +124,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         weighted_metrics: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Configures training as in Keras; the losses come from the objectives.
+        """Configures training as in Keras. The objectives define the losses.
 
         `weighted_metrics` is a dict by output. The default is the loss and accuracy of each
         objective.
@@ -154,7 +154,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 for output in objective.output_names
             }
         super().compile(optimizer, weighted_metrics=weighted_metrics, **kwargs)
-        self._compiled.arguments["weighted_metrics"] = given  # for a `.keras` file
+        self._compiled.arguments["weighted_metrics"] = given  # when a `.keras` file is loaded
 
     def _metric_name(self, output, name):
         # Keras adds the output's name as a prefix only if there are several outputs.
@@ -163,7 +163,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
 
     def train_step(self, *args: Any, **kwargs: Any) -> Any:
         given = self.compile_arguments()
-        if given.get("metrics") or given.get("weighted_metrics"):  # they may read the logits
+        if given.get("metrics") or given.get("weighted_metrics"):  # may read the logits
             return super().train_step(*args, **kwargs)
         with factored_logits():
             return super().train_step(*args, **kwargs)
@@ -176,7 +176,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         }
 
     def _track_loss(self, loss, batch):
-        # Averaged over labels, because the last batch of held-out rows is padded with empty rows.
+        # The mean is over labels, because the last batch of held-out rows is padded with empty
+        # rows.
         track_loss(self, loss, sum(self.loss_totals(*batch).values()))
 
     def loss_share(
@@ -190,7 +191,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 if isinstance(y_pred[output], VocabularyLogits):
                     from keras_bert_impl.layers.vocabulary_loss import vocabulary_scores
 
-                    # Stored in place of the logits, so that the metrics can read them.
+                    # The losses replace the logits, so the metrics can read them.
                     y_pred[output] = vocabulary_scores(labels[output], y_pred[output])
                 losses = objective.losses(output, labels[output], y_pred[output])
                 total = ops.sum(losses * weights[output]) / ops.maximum(totals[output], 1.0)
@@ -218,8 +219,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         heads = [one.flops(config, length, predictions) for one in self.objectives]
         return float(encoder_flops(config, length) + sum(heads))
 
-    # Excludes a pooler that no objective trains, about which the optimizer would warn. Keras uses
-    # one of the two properties before training and the other after it.
+    # Excludes a pooler that no objective trains, to avoid a warning of the optimizer. Keras reads
+    # `trainable_variables` before training and `trainable_weights` after training.
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         return self._without_unused(super().trainable_variables)
@@ -280,8 +281,9 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         changed = dataclasses.replace(config, **overrides)
         if layout_of(changed) is not layout_of(config):
             raise InputError(
-                f"{source.path}: a {config.architecture} with causal={changed.causal} has "
-                "different tensors. Pass its config.json to start with newly initialized weights."
+                f"{source.path}: its weights cannot be loaded with causal={changed.causal}, "
+                f"because a {config.architecture} then has different tensors. To start with "
+                "newly initialized weights, pass its config.json."
             )
         is_kept = "use_pooler" in overrides or _has_pooler(source, config)
         if not is_kept and not any(one.uses_pooler for one in trained):
@@ -300,7 +302,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         """Writes a model directory, with the heads, for `from_pretrained` and `transformers`.
 
         Heads without a class in `transformers` are written under names of this package. Existing
-        files of these names are replaced. A given tokenizer is written with the weights.
+        files of these names are replaced. If a tokenizer is given, it is also written.
         """
         config = self.encoder.config
         heads = [one.head for one in self.objectives if one.head and has_class(config, one.head)]

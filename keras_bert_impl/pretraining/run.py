@@ -94,7 +94,7 @@ def pretrain(
     stages = plan(records, settings)
     manifests = {stage.records: read_manifest(stage.records) for stage in stages}
     names = checked_objectives(manifests[stages[0].records], settings.objectives)
-    devices = get_strategy(strategy)  # workers connect before anything else uses TensorFlow
+    devices = get_strategy(strategy)  # workers must connect before any other use of TensorFlow
     tokenizer = read_tokenizer(records)
     _check_as_wanted(settings, manifests, tokenizer)
     with devices.scope():
@@ -119,12 +119,12 @@ def pretrain(
         is_word_start = tokenizer.word_starts([replacement_ids(tokenizer)])
         if is_word_start.numpy().all():
             _LOG.warning(
-                "mask_unit=word masks single tokens: no token of the vocabulary continues a word"
+                "mask_unit=word has no effect: no token of the vocabulary continues a word"
             )
     for folder in manifests:
         if os.path.realpath(folder) == os.path.realpath(output_directory):
-            raise InputError(f"{output_directory} holds the records; name another folder.")
-    # Created after all checks, so that a rejected run leaves no files.
+            raise InputError(f"{output_directory} contains the records; name another folder.")
+    # All checks come first, so that an invalid run leaves no files.
     may_change = ("on_spike", "spike_factor", "input_workers")
     read = made_of(settings, manifests) if is_chief() else None
     run = RunDirectory(output_directory, settings, resume, may_change, read)
@@ -160,7 +160,7 @@ def made_of(
         }
     for name in ("model", "teacher", "generator"):
         path = getattr(settings, name)
-        if isinstance(path, dict):  # a configuration, already part of the settings
+        if isinstance(path, dict):  # a configuration is already part of the settings
             continue
         if path is not None and Path(path).suffix == ".json":
             sha256 = hashlib.sha256(read_bytes(model_file(path))).hexdigest()
@@ -205,7 +205,7 @@ class _Training:
         self._preemption = EndsOnSigterm()
 
     def go(self, callbacks: list[keras.callbacks.Callback], verbose: str | int) -> None:
-        """Trains to the end; afterwards the model has the weights to evaluate and save."""
+        """Trains to the end. Then the model has the weights to evaluate and save."""
         finished = self._checkpoint.restore()  # report intervals
         model = self._settings.model
         if not finished and isinstance(model, str) and Path(model).is_dir():
@@ -235,16 +235,16 @@ class _Training:
 
     def _train(self, finished, callbacks):
         if not finished and self._settings.on_spike == "skip":
-            self._checkpoint.save(0)  # for rolling back
+            self._checkpoint.save(0)  # to roll back after a spike
         callbacks = self._callbacks(finished) + callbacks
         last = None
         while finished < self._stages[-1].end and not (self._budget and self._budget.is_used_up):
             stage = next(stage for stage in self._stages if finished < stage.end)
             if not stage.same_batches(last):
-                # A graph for both stages would have an unknown batch size.
+                # A graph shared by two stages has an unknown batch size.
                 self._pretrainer.train_function = self._pretrainer.test_function = None
             if stage != last and stage.begins(finished):
-                self._guard.skipped_rows.assign(0)  # no skipped rows in the new records yet
+                self._guard.skipped_rows.assign(0)  # no rows of the new records are skipped yet
             with clear_read_errors(stage.records), self._preemption, self._watch():
                 skipped_rows = self._fit(stage, finished, callbacks)
             if self._preemption.has_ended:
@@ -277,7 +277,7 @@ class _Training:
         return callbacks
 
     def _watch(self):
-        """Returns a context manager that ends the run if an input worker is gone."""
+        """Returns a context manager that ends the run if an input worker stops responding."""
         if not self._settings.input_workers:
             return contextlib.nullcontext()
         from keras_bert_impl.pretraining.input_workers import InputWorkerWatch
@@ -331,7 +331,7 @@ class _Training:
 
 
 def _check_as_wanted(settings, manifests, tokenizer):
-    """Raises `InputError` if the records do not match the settings, which may be a recipe's."""
+    """Raises `InputError` if the records do not match the settings or recipe."""
     for records, manifest in manifests.items():
         is_long = records == str(settings.long_records)
         for setting, found, how in (

@@ -1,4 +1,4 @@
-"""Settings of pre-training. Imports nothing heavy, so that command-line help is fast."""
+"""Settings of pre-training. Does not import TensorFlow, so that help is fast."""
 
 import dataclasses
 import json
@@ -100,8 +100,9 @@ class PretrainSettings:
         mask_split: Fractions of the predicted tokens that are masked, replaced by random tokens and
             unchanged.
         max_predictions: Maximum number of predictions per example. None for no limit.
-        dupe_factor: Number of static masks per row, used by the epochs in rotation. 1 with records
-            from `prepare --passes` is the same as BERT's script. None for new masks in each epoch.
+        dupe_factor: Number of static masks per row; epoch `e` uses mask `e % dupe_factor`. 1 with
+            records from `prepare --passes` is the same as BERT's script. None for new masks in
+            each epoch.
         generator: Published name or `config.json` of the generator of `replaced_token`. None for a
             quarter of the model's width, or for the generator in a model directory.
         accumulation_steps: Gradient accumulation: parts into which each batch is split.
@@ -110,7 +111,7 @@ class PretrainSettings:
             `report_every`.
         report_every: Number of steps between reports and checkpoints. A report and a checkpoint
             also follow the last step and each change of the records or the batch size.
-        input_workers: Machines running `keras-bert input-worker` that make the batches, such as
+        input_workers: Machines running `keras-bert input-worker` that create the batches, such as
             `grpc://host:5050`. The batches are the same as without them.
         evaluate_every: Number of steps between evaluations on the held-out rows, a multiple of
             `report_every`. None to evaluate only at the end.
@@ -238,9 +239,10 @@ class PretrainSettings:
         is_reached = least <= self.ramp_steps and max(self.batch_sizes()) < self.total_steps
         if not is_reached or (self.ramp_steps > 0) != (first < last):
             raise InputError(
-                "ramp_steps must be 0 if first_batch_size equals batch_size. Otherwise it must be "
-                f"at least {least}, so that each batch size has a step, and less than total_steps "
-                f"when rounded to steps_per_execution={self.steps_per_execution}. Received: "
+                "ramp_steps must be 0 if first_batch_size equals batch_size. Otherwise it must "
+                f"be at least {least} (one step per batch size). Rounded to a multiple of "
+                f"steps_per_execution={self.steps_per_execution}, it must be less than "
+                "total_steps. Received: "
                 f"ramp_steps={self.ramp_steps}, total_steps={self.total_steps}, "
                 f"first_batch_size={first}, batch_size={last}"
             )
@@ -251,9 +253,10 @@ class PretrainSettings:
             )
         if self.long_records_length is not None and self.long_records is None:
             raise InputError(
-                f"the last {self.long_part:.0%} of the steps need rows of "
-                f"{self.long_records_length} tokens. Prepare such records and pass their folder as "
-                "long_records=DIR, or omit these steps with long_records_length=null."
+                f"the last steps (long_part={self.long_part:.0%}) need rows of "
+                f"{self.long_records_length} tokens. Prepare records with --length "
+                f"{self.long_records_length} and set long_records=DIR, or set "
+                "long_records_length=null to omit these steps."
             )
 
     def _check_teacher(self):
@@ -271,7 +274,7 @@ class PretrainSettings:
         objectives = list(self.objectives or ())
         if self.generator is not None and "replaced_token" not in objectives:
             raise InputError(
-                "generator is only for the objective replaced_token; use that objective, or set "
+                "generator is only for the objective replaced_token. Use this objective, or set "
                 f"generator=null. Received: generator={self.generator}, objectives={objectives}"
             )
         changed = [name for name in _MASK_SETTINGS if getattr(self, name) != _default(name)]
@@ -307,7 +310,7 @@ class AdaptationSettings:
         adapt_learning_rate: Peak learning rate, reached after 10% of the steps.
         adapt_length: Sequence length in tokens. None for 128, or the model's maximum if that is less.
 
-    Source: Gururangan et al. 2020; their domains are larger and take 12,500 steps each.
+    Source: Gururangan et al. 2020, who train 12,500 steps on larger domains.
     """
 
     adapt_steps: PositiveInt = 1000

@@ -123,13 +123,13 @@ class StageData:
         if names and not any(weights[name].numpy().any() for weights in masked for name in names):
             masking = self._arguments["masking"]
             raise InputError(
-                f"nothing is masked in {stage.records}: its examples are so short that mask_rate="
-                f"{masking.rate} of their tokens is less than one {masking.unit}. Prepare longer "
+                f"nothing is masked in {stage.records}: its examples are too short to mask "
+                f"a {masking.unit} with mask_rate={masking.rate}. Prepare longer "
                 "examples, increase mask_rate, or set mask_unit=token."
             )
 
     def train(self, stage: Stage, row: int) -> tf.data.Dataset:
-        """Returns the training batches of a `Stage`, starting at a row."""
+        """Returns the training batches of a `Stage` from a given row on."""
         return self._distribute(stage, start_row=row, input_workers=self._input_workers)
 
     def held_out(self, stage: Stage) -> tuple[tf.data.Dataset, int] | tuple[None, None]:
@@ -137,8 +137,7 @@ class StageData:
         num_batches = num_held_out_batches(read_manifest(stage.records), stage.batch_size)
         if not num_batches:
             return None, None
-        # Counted here, because Keras counts each replica's batch of a distributed dataset as a
-        # step.
+        # For a distributed dataset, Keras would count each replica's batch as a step.
         return self._distribute(stage, split="held_out"), num_batches
 
     def _distribute(self, stage, **arguments):

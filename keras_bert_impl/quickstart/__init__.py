@@ -1,1 +1,1 @@
-"""`keras-bert quickstart`: an end-to-end example with text that is on every machine."""
+"""`keras-bert quickstart`: an end-to-end example on text from the installed packages."""

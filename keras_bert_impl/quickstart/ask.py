@@ -1,4 +1,4 @@
-"""Predicts with an exported model in a program that has only TensorFlow and TensorFlow Text.
+"""Predicts with an exported model in a program that imports only TensorFlow and TF-Text.
 
 python ask.py SAVED_MODEL < texts.json    # a JSON list of strings
 """

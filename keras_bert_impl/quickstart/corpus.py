@@ -18,14 +18,14 @@ from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.pretraining.examples.rows import uniform
 from keras_bert_impl.quickstart.prose import prose_sentences
 
-# Tests and vendored packages do not document the library itself.
+# Folders of tests and vendored packages, which do not document the library.
 _SKIPPED_FOLDERS = set(
     "tests test testing _vendor _vendored vendored vendor externals site-packages dist-packages "
     "idlelib lib2to3 turtledemo _tf_keras __pycache__".split()
 )
 File = tuple[str, str, Path]  # library, dotted name of the module, path
 _LARGEST_FILE = 2_000_000  # bytes; larger files are generated tables
-_OWN_DOCUMENT = 3  # sentences; a shorter docstring joins the document of its class or module
+_OWN_DOCUMENT = 3  # sentences; a shorter docstring is added to the document of its class or module
 _SCOPES = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -61,7 +61,7 @@ def file_documents(module: str, path: str | Path) -> list[tuple[str, list[str]]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in strings of other packages
             tree = ast.parse(source)
-    # Newer Python syntax, a different encoding, null bytes, or nesting too deep for the parser.
+    # newer syntax, a different encoding, null bytes, or too much nesting for the parser
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     if module == "pydoc_data.topics":
@@ -106,7 +106,7 @@ def _help_topics(tree):
     return []
 
 
-_FEWEST_WORDS = 20  # of a passage
+_FEWEST_WORDS = 20  # sentences of a passage
 _FEWEST_SENTENCES = 2  # next-sentence prediction needs two
 _FILES_PER_TASK = 64
 
@@ -115,7 +115,7 @@ _FILES_PER_TASK = 64
 class Passage:
     """A document: the documentation of a class, a function, a module or a help topic."""
 
-    library: str  # its distribution, such as `"scikit-learn"`, or `"python"`
+    library: str  # name of the distribution, such as `"scikit-learn"`, or `"python"`
     name: str  # module and object, such as `"numpy.linalg:solve"`
     text: str  # one sentence per line
 
@@ -153,7 +153,7 @@ def read_passages(
 def split_by_module(
     passages: Sequence[Passage], held_out_fraction: float = 0.15, seed: int = 0
 ) -> tuple[list[Passage], list[Passage]]:
-    """Splits passages by module, without near duplicates across the split.
+    """Splits passages by module. Removes held-out passages that nearly repeat a training passage.
 
     Returns:
         (training, held_out): passages in their original order; `held_out_fraction`,
@@ -217,10 +217,10 @@ def _documents_of(files):
     return [file_documents(module, path) for _, module, path in files]
 
 
-_MOST_LABELED_WORDS = 60  # of a labeled passage: a few sentences, so that the task is not trivial
+_MOST_LABELED_WORDS = 60  # sentences of a labeled passage; few, so that the task is not trivial
 _FEWEST_LABELED_WORDS = 15
 
-# Common names of a library besides its distribution and its packages.
+# Common names of libraries that differ from the names of distributions and packages.
 _OTHER_NAMES = {
     "huggingface-hub": ["hugging face", "huggingface", "hf"],
     "jax": ["jnp", "lax"],
@@ -272,7 +272,7 @@ def write_labeled(passages: Iterable[Passage], path: str | Path) -> None:
 
 
 def _short_passages(passage, names):
-    """Yields `Passage`s of consecutive sentences of one passage."""
+    """Yields short `Passage`s of consecutive sentences from a passage."""
     chosen, words = [], 0
     for sentence in passage.sentences:
         sentence = _without_names(sentence, names)
@@ -301,8 +301,8 @@ def _names_pattern(passages, libraries):
             names.add(passage.name.split(":")[0].split(".")[0].strip("_"))
     for library in libraries:
         names.update([library, *_OTHER_NAMES.get(library, [])])
-    # Longest first: "tensorflow datasets" before "tensorflow". The parts of a name may be joined by
-    # a hyphen, an underscore, a space or nothing. "np." includes its dot.
+    # The longest names come first: "tensorflow datasets" before "tensorflow". A hyphen, an
+    # underscore, a space or nothing joins the parts of a name. "np." includes the dot.
     ordered = sorted(names, key=lambda name: (-len(name), name))
     spelled = "|".join("[-_ ]?".join(map(re.escape, re.split("[-_ ]", name))) for name in ordered)
     return re.compile(rf"(?<![A-Za-z])(?:{spelled})(?:['’]s\b)?(?:\.(?=\w)|(?![A-Za-z]))", re.I)

@@ -1,7 +1,7 @@
 """The quickstart job on local text: corpus, pre-training, fine-tuning, export, predictions.
 
-Every stage uses the functions that users with their own text would call. A stage whose output
-exists is skipped, so that an interrupted run resumes.
+Every stage calls public functions of this package. If the output of a stage exists, the stage is
+skipped. In this way, an interrupted run resumes.
 """
 
 import collections
@@ -58,7 +58,8 @@ class MainJob:
     def run(self) -> dict[str, dict[str, float]]:
         """Runs every unfinished stage; returns the scores, also written to `scores.json`."""
         check_ready(self.directory)
-        run = RunDirectory(self.directory, self.settings)  # rejects stages made with other settings
+        # raises if finished stages have other settings
+        run = RunDirectory(self.directory, self.settings)
         self._stage("text", "reading the documentation of the installed packages", self.read_text)
         self.show_first_result()
         self._stage("tokenizer", "learning a vocabulary", self.learn_vocabulary)
@@ -110,7 +111,7 @@ class MainJob:
             self._say(f"         {text[:80]}{'...' if len(text) > 80 else ''}")
             self._say(f"             predicted: {predictions[row]}; label: {dev.labels[row]}")
         self._say(
-            f"         logistic regression on words is right for {score:.1%} of {len(dev):,} passages"
+            f"         logistic regression on words: accuracy {score:.1%} on {len(dev):,} passages"
         )
         self._say(
             "         expect BERT to score lower: it starts from random weights, and published "
@@ -126,7 +127,7 @@ class MainJob:
             WordPieceTokenizer(vocabulary).save_pretrained(temporary)
 
     def prepare_records(self) -> None:
-        """Writes the records, with a fiftieth of the documents held out."""
+        """Writes the records, with one of 50 documents held out."""
         manifest = prepare(
             self.path("text/corpus.txt"),
             self.path("records"),
@@ -134,7 +135,7 @@ class MainJob:
             length=self.settings.length,
             passes=self.settings.passes,
             held_out=0.02,
-            num_workers=1,  # all text is read before a second process would start
+            num_workers=1,  # a second process would start too late to help
             seed=self.settings.seed,
         )
         train = manifest["splits"]["train"]
@@ -158,8 +159,8 @@ class MainJob:
                 intermediate_dim=4 * settings.hidden_dim,
                 max_length=settings.length,
                 # 1 / sqrt(hidden_dim), large enough for attention to start learning. BERT's 0.02
-                # suits a width of 768; with it, a network this small predicts only word frequencies
-                # for longer.
+                # is for a width of 768. With 0.02, a small network predicts only word frequencies
+                # for many more steps.
                 initializer_range=round(settings.hidden_dim**-0.5, 2),
             )
         )
@@ -181,7 +182,7 @@ class MainJob:
             learning_rate=settings.learning_rate,
             bias_correction=True,
             mask_rate=settings.mask_rate,
-            dropout=0.0,  # no regularization for a few passes over the corpus
+            dropout=0.0,  # no regularization, because the corpus is read only a few times
             jit_compile=True,
             report_every=_REPORT_EVERY,
             evaluate_every=_REPORT_EVERY
@@ -251,7 +252,7 @@ class MainJob:
         load_tuned(self.path("finetuning-pretrained")).export(self.path("exported"))
 
     def ask(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Predicts with the SavedModel in a new process without this package; returns its output."""
+        """Returns the predictions of the SavedModel from a new process without this package."""
         answer = subprocess.run(
             [sys.executable, ask.__file__, str(self.path("exported"))],
             input=json.dumps(texts),
@@ -270,7 +271,7 @@ class MainJob:
 
 
 class _Report(keras.callbacks.Callback):
-    """Reports the held-out scores, one line per evaluation, and early on the time left."""
+    """Callback that reports the held-out scores of each evaluation and the remaining time."""
 
     def __init__(self, say: Callable[[str], None], total_steps: int) -> None:
         super().__init__()
@@ -279,7 +280,7 @@ class _Report(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         steps, now = (epoch + 1) * _REPORT_EVERY, time.monotonic()
-        # The first report includes compilation, so the rate is measured from there.
+        # The rate is measured after the first report, which includes compilation.
         if not hasattr(self, "_first"):
             self._first = steps, now
         first_step, first_time = self._first
@@ -303,7 +304,7 @@ class _Report(keras.callbacks.Callback):
 def unigram(
     train: tf.data.Dataset, held_out: tf.data.Dataset, vocabulary_size: int, train_batches: int
 ) -> dict[str, float]:
-    """Predicts masked tokens only from word frequencies in `train_batches` batches of `train`."""
+    """Baseline: predicts masked tokens from token frequencies in `train_batches` batches."""
     counts = np.ones(vocabulary_size)
     for _, labels, weights in train.take(train_batches):
         np.add.at(counts, labels["masked_lm"].numpy(), weights["masked_lm"].numpy())
@@ -340,5 +341,5 @@ def tfidf_predictions(
 
 
 def accuracy(predictions: Sequence[str], labels: Sequence[str]) -> float:
-    """Returns the share of predictions that equal their label."""
+    """Returns the accuracy."""
     return sum(map(operator.eq, predictions, labels)) / len(labels)

@@ -1,11 +1,11 @@
-"""Extracts plain English from docstrings, without markup, code, tables and signatures."""
+"""Extracts English sentences from docstrings, without markup, code, tables and signatures."""
 
 import inspect
 import re
 
 from keras_bert_impl.pretraining.corpus.sentences import split_sentences
 
-# Sections that hold no prose, or only fragments such as "If the shape is wrong."
+# Sections that contain no prose, or only fragments such as "If the shape is wrong."
 _DROPPED_SECTIONS = set(
     "references|reference|see also|seealso|methods|raises|warns|yaml|api docstring|"
     "call arguments inputs|example usage".split("|")
@@ -26,9 +26,9 @@ _GOOGLE_ENTRY = re.compile(r"[`*]{0,2}[\w.,*` /\[\]-]{1,40}?[`*]{0,2}\s*(?:\([^(
 _FIELD = re.compile(r":(\w+)(?:\s[^:]*)?:\s*(.*)")
 _FENCE = re.compile(r"(```|~~~)")
 
-# Keeps the words of roles such as :func:`x`, links, emphasis and calls, and drops citations.
-# (substring that every match contains, tested first because `in` is far faster; pattern;
-# replacement)
+# Removes citations and the markup of roles such as :func:`x`, links, emphasis and calls.
+# (substring of every match, pattern, replacement). The substring is tested first because `in` is
+# faster.
 _INLINE = [
     ("`", re.compile(r":[\w:+-]+:`~?(?:[^`<]*?\.)?([^`<]+?)(?:\s*<[^`>]*>)?`"), r"\1"),
     ("`", re.compile(r"`([^`<]+?)\s*<[^`>]*>`_{0,2}"), r"\1"),  # `text <url>`_
@@ -45,8 +45,8 @@ _INLINE = [
     ("  ", re.compile(r" +"), " "),
     (" ", re.compile(r" +([.,;:!?])(?= |$)"), r"\1"),
 ]
-_FEWEST_TOKENS, _MOST_TOKENS = 5, 80  # of a sentence
-_LONGEST_LINE, _LONGEST_PARAGRAPH = 1_000, 5_000  # characters; bounds the time of the patterns
+_FEWEST_TOKENS, _MOST_TOKENS = 5, 80  # words of a sentence
+_LONGEST_LINE, _LONGEST_PARAGRAPH = 1_000, 5_000  # characters; limits the time of the patterns
 _CODE = re.compile(r"[=<>{}\[\]\\|@$^#*~`%+&_/]|https?:|\w\.\w+\.\w|\w\(|--|\.\.|::|\(\s*[,)]")
 _WORD = re.compile(r"\(?[\"']?(?:[A-Za-z]+(?:[-'’][A-Za-z]+)*|\d+(?:[.,]\d+)*)[\"']?[).,;:!?\"']*")
 _SYMBOL = re.compile(r"[(]?(?:[b-zB-HJ-Z]|[\d.,]+)[).,;:]*")  # a letter or a number
@@ -78,7 +78,7 @@ def _is_prose(sentence):
         return False
     if sum(bool(_WORD.fullmatch(token)) for token in tokens) < 0.95 * len(tokens):
         return False
-    # Unlike lists of names and numbers, an English sentence has function words.
+    # An English sentence has function words; a list of names or numbers has none.
     small = sum(token.lower().strip("(,;:") in _FUNCTION_WORDS for token in tokens)
     symbols = sum(bool(_SYMBOL.fullmatch(token)) for token in tokens)
     return small >= max(1, len(tokens) // 10) and symbols <= len(tokens) // 5
@@ -92,7 +92,7 @@ def _paragraphs(lines):
         stripped = line.strip()
         depth = len(line) - len(line.lstrip())
         new, text, hanging = _opens_paragraph(section, stripped, depth)
-        # A deeper indent without a bullet or entry starts a definition below its term.
+        # Deeper indentation without a bullet or entry starts the definition of a term.
         grows = depth > indent and not entry
         if not stripped or new or depth < indent or grows:
             if current:
@@ -117,7 +117,7 @@ def _opens_paragraph(section, stripped, depth):
     bullet = _BULLET.match(stripped)
     if bullet:
         stripped = stripped[bullet.end() :]
-    if section.endswith(":"):  # Google's style
+    if section.endswith(":"):  # Google style
         entry = _GOOGLE_ENTRY.fullmatch(stripped)
         if entry and (depth or bullet):
             return True, _capitalized(entry.group(1)), True
@@ -131,7 +131,7 @@ def _capitalized(text):
 
 
 def _without_headings(lines):
-    """Yields (section, line) without headings; section is None in sections without prose."""
+    """Yields (section, line) without headings. `section` is None in sections without prose."""
     section = ""
     for position, line in enumerate(lines):
         stripped = line.strip()

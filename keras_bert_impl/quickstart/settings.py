@@ -1,4 +1,4 @@
-"""Settings of the quickstart. Imports nothing heavy, so that command-line help is fast."""
+"""Settings of the quickstart. Does not import TensorFlow, so that help is fast."""
 
 import dataclasses
 import importlib.util
@@ -31,14 +31,14 @@ class QuickstartSettings:
         learning_rate: Peak learning rate of pre-training.
         mask_rate: Fraction of the tokens to predict.
         libraries: Number of classes.
-        texts_per_library: Maximum number of labeled texts per library, for training and again for
-            scoring.
+        texts_per_library: Maximum number of labeled texts per library, in each of the training and
+            held-out sets.
         finetuning_epochs: Epochs of fine-tuning.
         finetuning_rate: Peak learning rate of fine-tuning.
         seed: Seed of all random choices.
     """
 
-    vocabulary_size: Annotated[int, Range(least=300)] = 5000  # characters alone are about 200
+    vocabulary_size: Annotated[int, Range(least=300)] = 5000  # single characters need about 200
     num_layers: PositiveInt = 2
     hidden_dim: PositiveInt = 128
     num_heads: PositiveInt = 4
@@ -64,7 +64,7 @@ class QuickstartSettings:
 
 
 def check_ready(output_directory: str | Path) -> None:
-    """Checks, without creating anything, that the job can run to its end."""
+    """Checks that the job can run to its end. Creates no files."""
     missing = [what for name, what in _NEEDED.items() if not importlib.util.find_spec(name)]
     if missing:
         raise InputError(

@@ -13,7 +13,7 @@ from keras_bert_impl.tasks.registry import score, task_of_examples
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tuning.choice import save_tuned
 
-_BEFORE = "Before calibration: "  # of a run's verdict, which needs the training set
+_BEFORE = "Before calibration: "  # key of the run's verdict, which needs the training set
 
 
 def calibrate(
@@ -23,7 +23,7 @@ def calibrate(
     goal: Goal = Goal(),
     base: str | Path | None = None,
 ) -> Calibration:
-    """Calibrates a loaded model on labeled examples, and saves it where it was loaded from.
+    """Calibrates a loaded model on labeled examples and saves it in its directory.
 
     Args:
         directory: run or model directory of the model.
@@ -40,7 +40,7 @@ def calibrate(
 
 
 def score_again(run: str | Path, model: TaskModel, examples: Any) -> dict[str, float]:
-    """Scores a run again after its model was calibrated; replaces its scores and predictions.
+    """Scores a run again after calibration; replaces the scores and predictions.
 
     Args:
         examples: the validation set of the run.

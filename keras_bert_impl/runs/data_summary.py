@@ -11,19 +11,19 @@ from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.comparison import is_uneven
 
 _SAMPLE = 10_000  # number of rows to tokenize
-_SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize, in about half a second
+_SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize; takes about half a second
 _PERCENTILES = (50, 90, 99)
-_CUT = 0.01  # share of truncated texts that is worth a warning
+_CUT = 0.01  # share of truncated texts that causes a warning
 _SHOWN_CLASSES = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class DataSummary:
-    """Statistics of a run's examples; `data.json` contains a copy.
+    """Statistics of the examples of a run, also written to `data.json`.
 
     Attributes:
         train_rows, dev_rows: number of examples.
-        labels: what `train_labels` and `dev_labels` count: `"classes"`, `"entities"`, `"tags"`,
+        labels: the unit of `train_labels` and `dev_labels`: `"classes"`, `"entities"`, `"tags"`,
             `"questions"` or `"endings"`; `"numbers"` if they contain `min`, `mean` and `max`; None
             without labels.
         train_labels, dev_labels: name -> count.
@@ -33,7 +33,7 @@ class DataSummary:
         truncated: fraction of texts that are truncated; None if they are split into windows.
         in_both: number of validation examples with a text that is also in the training set.
         empty: number of examples with an empty text, in both sets.
-        warnings: problems of the data with what to do about them.
+        warnings: problems of the data, each with a fix.
     """
 
     train_rows: int
@@ -81,7 +81,7 @@ def summarize(
     """Counts labels, measures sequence lengths and checks for problems.
 
     Args:
-        metric: the score that models are compared by.
+        metric: the score used to compare models.
         is_weighted: whether the run has class weights.
     """
     labels, of_train = train.label_counts()
@@ -120,7 +120,7 @@ def _lengths(model, examples):
     texts = examples.inputs
     sample = np.unique(np.linspace(0, len(texts) - 1, min(len(texts), _SAMPLE)).astype(int))
     rows, characters = [], 0
-    # Ordered such that the first n texts are spread over the file for any n.
+    # In this order, the first n texts are spread over the file for any n.
     for number in np.random.default_rng(0).permutation(sample):
         rows += model.rows_of(texts[number])
         characters += sum(map(len, rows[-1]))
@@ -168,7 +168,8 @@ def _of_length(summary, model):
     if summary.max_length >= most:
         return f"{cut}: the model takes at most {most} tokens. Try long_texts=mean."
     wanted = min(-(-summary.lengths["99"] // 8) * 8, most)
-    return f"{cut}. max_length={wanted} would hold {'99 %' if wanted < most else 'more'} of them."
+    share = "99 % of the texts" if wanted < most else "more texts"
+    return f"{cut}. With max_length={wanted}, {share} fit."
 
 
 def _of_classes(summary, has_one_each, metric, is_weighted):

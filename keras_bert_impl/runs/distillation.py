@@ -36,8 +36,8 @@ _DIVERGENCES = {
 class _WithLabelLoss:
     """Base class of objectives that include the model's label loss."""
 
-    variables = ()  # trained with the model
-    read_variables: Sequence = ()  # used, but not trained: the teacher's variables
+    variables = ()  # layers trained with the model
+    read_variables: Sequence = ()  # the variables of the teacher, which are not trained
     _model: TaskModel
 
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
@@ -62,8 +62,8 @@ class SoftTargets(_WithLabelLoss):
         teacher_weight * divergence + (1 - teacher_weight) * label loss
 
     The divergence between the teacher's and student's predictions is `kl_divergence` with a
-    temperature for classification, computed for each label in multi-label classification, and the
-    squared error for regression. The teacher predicts in each step, without dropout.
+    temperature for classification, computed for each label in multi-label classification. For
+    regression, it is the squared error. The teacher predicts in each step, without dropout.
 
     Args:
         student: `TextClassifier`, or `TokenClassifier` without a CRF.
@@ -75,8 +75,8 @@ class SoftTargets(_WithLabelLoss):
     Raises:
         InputError: student and teacher do not match, or an argument is out of range.
 
-    Source: Hinton et al. 2015 (arXiv:1503.02531); with weight 1 and temperature 1, prediction-layer
-        distillation of Jiao et al. 2020, "TinyBERT", equation 10.
+    Source: Hinton et al. 2015 (arXiv:1503.02531); with weight 1 and temperature 1, Jiao et al.
+        2020, "TinyBERT", equation 10 (prediction-layer distillation).
 
     Example:
         from keras_bert_impl.tasks import SoftTargets
@@ -219,7 +219,7 @@ def _check_task(model, what):
 
 
 def _check_pair(student, teacher):
-    """Raises if the teacher does not match the student."""
+    """Raises `InputError` if teacher and student do not match."""
     _check_task(student, "distillation")
     if type(teacher) is not type(student):
         raise InputError(

@@ -1,4 +1,4 @@
-"""Data drift: compares served texts and predictions with the training set's."""
+"""Data drift: compares served texts and their predictions with the training set."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tasks.registry import task_of_model
 
-_BINS = 10  # bins of numbers, the deciles of the reference
+_BINS = 10  # number of bins: deciles of the reference
 _LARGE, _SMALL = 0.25, 0.1  # conventional limits of the population stability index
 _SIGNIFICANT = 0.01
 _MIN_EXPECTED = 5  # expected count of a class, for the chi-square approximation
@@ -21,12 +21,13 @@ _MIN_EXPECTED = 5  # expected count of a class, for the chi-square approximation
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Difference between served texts and the reference in one quantity.
+    """Difference between the served texts and the reference in a quantity.
 
     Attributes:
-        psi: population stability index: the sum of (q - p) log(q / p) over bins or classes, where p
-            is the share in the reference and q the share in the served texts. Counts are smoothed
-            by 0.5, so the index of a few texts is not exactly 0 for equal shares.
+        psi: population stability index: the sum of (q - p) log(q / p) over bins or classes, where
+            p is the share in the reference and q the share in the served texts. Counts are
+            smoothed by 0.5, so for a few texts the index is not exactly 0 even if shares are
+            equal.
         p_value: p-value of the Kolmogorov-Smirnov test for numbers, or the chi-square test for
             classes.
     """
@@ -48,14 +49,14 @@ def compare_numbers(reference: Sequence[float], served: Sequence[float]) -> Comp
     if not (one.size and other.size and np.isfinite(one).all() and np.isfinite(other).all()):
         raise ValueError("expected at least one finite number in each sample.")
     edges = np.unique(np.quantile(one, np.arange(1, _BINS) / _BINS))
-    # Edges are separate bins, since integers are often equal to an edge.
+    # Each edge is a separate bin, because integers are often equal to an edge.
     bins = (np.searchsorted(edges, v) + np.searchsorted(edges, v, "right") for v in (one, other))
     counts = np.array([np.bincount(b, minlength=2 * len(edges) + 1) for b in bins])
     return Comparison(_psi(*counts[:, counts.any(0)]), _kolmogorov_smirnov(one, other))
 
 
 def compare_classes(reference: Sequence[str], served: Sequence[str]) -> Comparison:
-    """Compares how often each class occurs."""
+    """Compares the frequencies of classes."""
     if not (len(reference) and len(served)):
         raise ValueError("expected at least one name in each sample.")
     one, other = Counter(reference), Counter(served)
@@ -65,25 +66,25 @@ def compare_classes(reference: Sequence[str], served: Sequence[str]) -> Comparis
 
 
 def _psi(reference, served):
-    """Computes the index of two arrays of counts; adding 0.5 to each count avoids log 0."""
+    """Computes the population stability index of two arrays of counts, smoothed by 0.5."""
     p, q = ((counts + 0.5) / (counts + 0.5).sum() for counts in (reference, served))
     return float(((q - p) * np.log(q / p)).sum())
 
 
 def _kolmogorov_smirnov(one, other):
-    """Returns the asymptotic p-value of the two-sample test for sorted arrays."""
+    """Returns the asymptotic p-value of the Kolmogorov-Smirnov test for sorted arrays."""
     points = np.concatenate([one, other])
     shares = (np.searchsorted(v, points, side="right") / v.size for v in (one, other))
     statistic = np.abs(np.subtract(*shares)).max()
     x = statistic * math.sqrt(one.size * other.size / (one.size + other.size))
-    if x < 0.2:  # the series converges slowly there, and the probability is 1 up to 1e-12
+    if x < 0.2:  # the series converges slowly here, and the probability is 1 up to 1e-12
         return 1.0
     k = np.arange(1, 101)
     return float(np.clip(2 * ((-1.0) ** (k - 1) * np.exp(-2 * (k * x) ** 2)).sum(), 0, 1))
 
 
 def _chi_square(counts):
-    """Returns the p-value of the test whether two rows of counts have the same distribution."""
+    """Returns the p-value of the chi-square test for two rows of counts."""
     expected = counts.sum(0) * counts.sum(1, keepdims=True) / counts.sum()
     rare = expected.min(0) < _MIN_EXPECTED
     if rare.any():  # rare classes are merged
@@ -167,7 +168,7 @@ def _numbers(answer) -> Iterator[tuple[str, float]]:
     for name, value in answer.items():
         if isinstance(value, float):
             yield name, value
-        elif name == "values":  # regression
+        elif name == "values":  # regression has no class names
             yield from ((f"value {number}", one) for number, one in enumerate(value))
         elif name == "entities":
             yield name, float(len(value))

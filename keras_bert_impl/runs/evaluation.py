@@ -25,9 +25,9 @@ def evaluate(
     output_directory: str | Path | None = None,
     more: dict[str, LabeledExamples] | None = None,
 ) -> dict[str, float]:
-    """Computes the metrics of a fine-tuned model, as `finetune` does for the saved model.
+    """Computes the metrics of a fine-tuned model, as at the end of `finetune`.
 
-    Decision settings such as SQuAD 2.0's no-answer threshold are the model's; they are not selected
+    Decision settings of the model, such as the no-answer threshold of SQuAD 2.0, are not selected
     again.
 
     Args:
@@ -37,8 +37,8 @@ def evaluate(
         more: dict of name -> more examples; see `more_dev` of `finetune`.
 
     Returns:
-        Scores by name. Models are compared by the first one: for a run, the metric that its epochs
-        were compared by.
+        Scores by name. The first score is used to compare models. For a run, it is the `metric` of
+        its settings.
 
     Raises:
         InputError: the model does not exist, the examples belong to a different task, or a label is

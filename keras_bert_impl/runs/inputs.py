@@ -20,7 +20,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 
 def model_directory(path: str | Path) -> str | Path:
-    """Returns the model directory of a run directory; keeps other paths and names."""
+    """Returns the model directory of a run directory. Returns other paths and names unchanged."""
     directory = local_path(path) / "model"
     return directory if directory.is_dir() else path
 
@@ -44,7 +44,7 @@ def made_of(
     }
     for name in ("model", "teacher"):
         path = getattr(settings, name)
-        if path:  # a teacher may be a run directory
+        if path:  # the teacher may be a run directory
             read[name] = {"source": str(path), **_identity(model_directory(path))}
     return read
 
@@ -83,7 +83,7 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
 
 
 def with_named_classes(*sets: LabeledExamples) -> tuple[LabeledExamples, ...]:
-    """Uses class numbers as class names if the first set, the training set, has no names."""
+    """Uses class numbers as class names if the training set (the first set) has no names."""
     return task_of_examples(sets[0]).with_named_classes(*sets)
 
 
@@ -96,7 +96,8 @@ def read_options(
     options = {"task": task, **dev.read_with, "train": (train.read_with or {}).get("dev")}
     if options.get("dev_split"):
         options["train"], options["dev"] = options["dev"], None
-    places = ("data",) if options.get("tfds") else ("train", "dev", "data")  # otherwise from splits
+    # otherwise the examples are from splits
+    places = ("data",) if options.get("tfds") else ("train", "dev", "data")
     for name in places:
         if isinstance(options.get(name), list):
             options[name] = [str(Path(path).absolute()) for path in options[name]]

@@ -19,13 +19,13 @@ from keras_bert_impl.training.strategy import is_chief, num_workers, number_of_c
 
 
 class Phase(NamedTuple):
-    """Consecutive epochs with one objective and one optimizer.
+    """Consecutive epochs with the same objective and optimizer.
 
     Attributes:
-        start, end: first epoch, and the epoch after the last one.
+        start, end: first epoch, and the epoch after the last epoch.
         objective: see `ReplicatedTrainer`; None for the task's loss.
-        name: subfolder for the phase's checkpoints.
-        is_scored: whether metrics and loss of the model are meaningful.
+        name: subfolder for the checkpoints.
+        is_scored: whether the metrics and loss of the model are computed.
     """
 
     start: int
@@ -55,7 +55,7 @@ def phases_of(
 def metric_of(
     settings: FinetuneSettings, task: Task, train: LabeledExamples, dev: LabeledExamples
 ) -> str | None:
-    """Returns the score to compare runs by; None means the task's first score."""
+    """Returns the name of the score used to compare runs; None for the first score of the task."""
     if settings.metric is None:
         return task.default_metric(train)
     return check("metric", settings.metric, Annotated[str, OneOf(*task.score_names(dev))])
@@ -90,7 +90,7 @@ def best_epoch(
 
 def _score_of_chief(score, model):
     """Creates a function that scores a model on the chief and returns its score on all workers."""
-    # Built outside the strategy, since the chief must predict while the other workers wait.
+    # Created outside of the strategy, because only the chief predicts.
     alone = type(model).from_config(model.get_config()) if is_chief() else None
 
     def of_chief():
@@ -108,7 +108,8 @@ def read_scores(metrics: Path, start: int, finished: int, steps: int) -> list[fl
     scores = [line[KEY] for line in read_metrics(metrics, finished * steps) if KEY in line]
     if len(scores) != finished - start:
         raise InputError(
-            f"{metrics} has the scores of {len(scores)} epochs, but {finished - start} are done. "
+            f"{metrics} has the scores of {len(scores)} epochs, but {finished - start} are "
+            "finished. "
             f"Remove {metrics.parent} to start over."
         )
     return scores

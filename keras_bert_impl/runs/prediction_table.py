@@ -1,7 +1,7 @@
-"""Prediction tables: the input rows with added columns of predictions, written row by row.
+"""Tables of predictions: the input rows, with columns of predictions added.
 
-The columns of the input come first. If both have a column NAME, the predicted one is named
-`predicted_NAME`.
+The columns of the input come first. If the input has a column NAME, the prediction column NAME is
+renamed to `predicted_NAME`.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from keras_bert_impl.tasks.data.layout import Layout
 from keras_bert_impl.tasks.data.tables import open_table, table_format
 
 Row = dict[str, Any]
-# The input row, or some of its columns; the prediction; and its cells in a line of text.
+# (input row or some of its columns, prediction, cells of the prediction in a line of text)
 Predicted = tuple[Row, Row, list[str]]
 _CLASH = "predicted_"
 
@@ -45,7 +45,7 @@ def read_rows(
 
 def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = None) -> int | None:
     """Counts the rows of a file to estimate the remaining time; None for pipes."""
-    if not local_path(path).is_file():  # a pipe
+    if not local_path(path).is_file():  # a pipe can be read only once
         return None
     if layout is None:
         return sum(1 for _ in read_lines(path))
@@ -66,8 +66,8 @@ def joined(row: Row, answer: Row) -> Row:
     taken = [name for name in names.values() if name in row]
     if taken:
         raise InputError(
-            f"the input has the columns {listed(taken)}, which are needed for predictions. Rename "
-            "them, or select one column to keep with --id."
+            f"the input has the columns {listed(taken)}, which are reserved for predictions. "
+            "Rename these columns, or select one column to keep with --id."
         )
     return row | {names[name]: value for name, value in answer.items()}
 
@@ -79,12 +79,14 @@ def joined(row: Row, answer: Row) -> Row:
 def table_writer(
     path: str | Path, like: str | Path | None = None, delimiter: str | None = None
 ) -> Iterator[Callable[[Iterable[Predicted]], None]]:
-    """Yields a function that appends predictions to a table; it is created if the block ends without error.
+    """Yields a function that appends predictions to a table.
+
+    The file is created only if the block ends without error.
 
     Args:
         like: file of the input. A CSV file is written with its delimiter, a Parquet file with the
             types of its columns.
-        delimiter: of `like`, if it was given.
+        delimiter: delimiter of `like`; None to detect it.
     """
     path = local_path(path)
     as_written = dict if path.suffix == ".jsonl" else _in_columns
@@ -112,7 +114,7 @@ def _delimiter_of(like, delimiter):
 
 
 def _in_columns(answer):
-    """Returns an answer with a column for the score of each class, and numbers as float32 has them."""
+    """Returns a prediction with a column for the score of each class, and float32 numbers."""
     columns: Row = {}
     for name, value in answer.items():
         of_classes = isinstance(value, dict)
@@ -145,7 +147,7 @@ class _JsonLines:
 
 
 class _Delimited:
-    """A CSV file with quotes, or, without a delimiter, a TSV file without."""
+    """A CSV file with quotes; without a delimiter, a TSV file without quotes."""
 
     def __init__(self, file: TextIO, delimiter: str | None) -> None:
         self._file, self._delimiter = file, delimiter
@@ -168,7 +170,7 @@ class _Delimited:
 
 
 class _Parquet:
-    """A Parquet file; column types are from a schema, or else from the first rows."""
+    """A Parquet file. Column types are read from a schema or inferred from the first rows."""
 
     def __init__(self, path: Path, known: pyarrow.Schema | None) -> None:
         self._path, self._known = path, known
@@ -217,8 +219,7 @@ def _check_columns(row, columns):
     more = [name for name in row if name not in columns]
     if more:
         raise InputError(
-            f"a row has the columns {listed(more)}, which the first row does not have. Write a "
-            ".jsonl file."
+            f"a row has the columns {listed(more)}, which the first row lacks. Write a .jsonl file."
         )
 
 

@@ -1,4 +1,4 @@
-"""Resumable fine-tuning runs, which write a run directory."""
+"""Resumable fine-tuning runs. A run writes a run directory."""
 
 import dataclasses
 import functools
@@ -78,7 +78,7 @@ def tune(
     read_with: dict[str, Any] | None,
     **settings: Any,
 ) -> TunedRun:
-    """Fine-tunes and scores a model; see `finetune`, which also writes the report."""
+    """Fine-tunes and scores a model, without the report; see `finetune`."""
     output_directory = local_path(output_directory)
     config = settings_for(train)(model=str(model), **settings)
     train, dev = as_examples(train, "train"), as_examples(dev, "dev")
@@ -89,12 +89,12 @@ def tune(
         raise InputError(f"{output_directory} contains a set of runs. Choose another directory.")
     task, own = task_with(config, train, dev)
     for more in more_dev.values():
-        task_of(train, more)  # checks their labels before training, not after it
+        task_of(train, more)  # raises for invalid labels before training
     metric = metric_of(config, task, train, dev)
     dev = task.with_metric(dev, metric)
     of_fit: dict[str, Any] = {}
     if "class_weight" in own:
-        # Tasks with this setting have the method.
+        # tasks with this setting have the method
         weights = task.class_weight(train, own.pop("class_weight"))  # type: ignore[attr-defined]
         of_fit["class_weight"] = weights
     model_class: type[TaskModel] = task.model_class(own)
@@ -111,7 +111,7 @@ def tune(
         phases = phases_of(config, tuned, teacher)
     best = best_epoch(config, task, tuned, dev, phases[-1].start, metric)
     data = task.inputs(train), task.inputs(dev)
-    # Created after all checks, so that invalid input does not leave a directory.
+    # All checks come first, so that invalid input leaves no directory.
     read = made_of(config, train, dev) if is_chief() else None
     run = RunDirectory(output_directory, config, resume, MAY_CHANGE, read)
     verbose = verbose if is_chief() else 0
@@ -243,7 +243,7 @@ def _show(verbose, *lines):
 
 
 def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, verbose, **of_fit):
-    """Trains the remaining epochs of each phase and leaves the weights to save in the model."""
+    """Trains the remaining epochs of each phase. Then the model has the weights to save."""
     steps = model.steps_per_epoch(train[0], settings.batch_size)
     end = phases[-1].end
     step_of = functools.partial(operator.mul, steps)
@@ -270,7 +270,8 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
         if is_chief() and not log:
             log = [MetricsLog(run, steps, end * steps, steps_done)]
             log[0].examples_per_step = settings.batch_size
-        # The score comes first, since the log and the checkpoint of the best epoch use it.
+        # The score comes first, because the log and the checkpoint of the best epoch need the
+        # score.
         of_score = [best] if best_here else []
         progress = TrainingProgress(
             end, step_of, steps_done, "epoch", verbose, best_here and best.metric
@@ -281,7 +282,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
             batch_size=settings.batch_size,
             validation_data=dev if phase.is_scored else None,
             callbacks=[*of_score, *log, checkpoint, *callbacks, progress],
-            verbose=0,  # shown by `TrainingProgress`
+            verbose=0,  # `TrainingProgress` shows the progress
             **of_fit,
         )
         with progress:
@@ -295,7 +296,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
                 fit(epochs=phase.end, initial_epoch=finished)
     if best is not None:
         checkpoint.restore_best()
-        mean_of_workers(strategy, 0.0)  # the chief removes it after all workers have read it
+        mean_of_workers(strategy, 0.0)  # the chief removes the file after all workers have read it
 
 
 def _compile(model, settings, steps, phase):
@@ -323,7 +324,7 @@ def _save_and_score(tuned, run, settings, task, train, dev, more_dev, metric, ve
         save_tuned(tuned, run.model, settings.model)
     else:
         tuned.save_pretrained(run.model)
-    # Reloaded, so that the scores describe the saved model.
+    # The model is loaded again, so that the scores are of the saved files.
     saved = load_tuned(run.path, settings.dtype)
     scores = metric_first(task.finish(saved, dev, run.path), metric)
     scores |= score_more(saved, more_dev, run.path)

@@ -22,9 +22,9 @@ from keras_bert_impl.tuning.settings import FULL, TuningSettings
 
 # The grid for fine-tuning BERT on all tasks: Devlin et al., appendix A.3.
 PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
-MAY_CHANGE = ("checkpoint_minutes",)  # settings that a resumed run may have other values of
+MAY_CHANGE = ("checkpoint_minutes",)  # settings that may change when a run is resumed
 SOFT, TINYBERT = "soft", "tinybert"
-_DEFAULTS = {  # epochs of each kind of distillation
+_DEFAULTS = {  # default epochs for each value of `distillation`
     SOFT: {"temperature": 2.0, "teacher_weight": 0.5},
     TINYBERT: {"temperature": 1.0, "teacher_weight": 1.0, "intermediate_epochs": 10},
 }
@@ -37,17 +37,17 @@ class ObjectiveSettings(TuningSettings):
     Args:
         teacher: Run or model directory of a teacher with the same task, labels and tokenizer. See
             `SoftTargets`.
-        distillation: How to train on the teacher. soft uses its predictions; tinybert first uses
-            its layers for `intermediate_epochs` (see `IntermediateLayers`), then its predictions
-            for `epochs`. Each phase has its own optimizer and learning-rate schedule. Default:
-            soft, if there is a teacher.
+        distillation: Distillation method. soft trains on the predictions of the teacher. tinybert
+            first trains on the layers of the teacher for `intermediate_epochs` (see
+            `IntermediateLayers`), then on its predictions for `epochs`. Each phase has a separate
+            optimizer and learning-rate schedule. Default: soft, if there is a teacher.
         temperature: Divisor of both models' logits. Not for regression. Default: 2 for soft, 1 for
             tinybert.
-        teacher_weight: Weight of the teacher's predictions in the loss; the weight of the labels is
-            the rest. Default: 0.5 for soft, 1 for tinybert.
+        teacher_weight: Weight of the teacher's predictions in the loss. The labels have the weight
+            `1 - teacher_weight`. Default: 0.5 for soft, 1 for tinybert.
         intermediate_epochs: Epochs of training on the teacher's layers, for tinybert. Default: 10.
-        r_drop: Loss weight of the divergence between two passes with different dropout.
-            It doubles the computation. See `RDrop`. Default: none.
+        r_drop: Loss weight of the divergence between two passes with different dropout. Two passes
+            double the computation. See `RDrop`. Default: none.
 
     Raises:
         InputError: the settings are incompatible.
@@ -103,7 +103,8 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         model: Model directory or name to fine-tune.
         epochs: Passes over the training set.
         batch_size: Texts per batch, over all devices.
-        warmup: Fraction of the steps in which the learning rate rises; then it falls to 0.
+        warmup: Fraction of the steps with rising learning rate. In the remaining steps, the rate
+            falls to 0.
         weight_decay: Decoupled weight decay. Not applied to biases and normalization layers.
         clip_norm: Maximum global gradient norm. None for no limit.
         max_length: Maximum sequence length. Texts with more tokens are truncated, or split into windows
@@ -114,12 +115,12 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         dtype: Dtype policy, such as `"mixed_bfloat16"`.
         keep_best: Save the epoch with the best `metric` on --dev.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The
-            learning rate falls as in a run of all `epochs`.
-        metric: Score to compare epochs and runs by, such as macro_f1, f1/CLASS or
-            average_precision. It is listed first. Default: macro_f1 if the largest class has ten
-            times as many examples as the smallest, else the task's default.
-        checkpoint_minutes: Minutes after which a checkpoint is also saved within an epoch. It may
-            change when a run is resumed.
+            learning-rate schedule is the same as in a run of all `epochs`.
+        metric: Score used to compare epochs and runs, such as macro_f1, f1/CLASS or
+            average_precision. Default: macro_f1 if the largest class has ten times as many
+            examples as the smallest, else the task's default.
+        checkpoint_minutes: Minutes between checkpoints within an epoch. May change when a run is
+            resumed.
         seed: Seed of the head, text order and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.

@@ -1,8 +1,8 @@
-"""Fine-tuning methods: which weights are trained, at what rate, and which are saved."""
+"""Fine-tuning methods: trained weights, learning rates and saved weights."""
 
 from keras_bert_impl.lazy import lazy_names
 
-# Loaded on first use: the command line reads settings without TensorFlow.
+# Names are loaded lazily, because the command line reads settings without TensorFlow.
 _HOMES = {
     "GradualUnfreezing": "choice",
     "ParameterReport": "choice",

@@ -27,7 +27,7 @@ from keras_bert_impl.tuning.settings import BIAS, HEAD, TuningSettings
 
 
 def choose_weights(model: keras.Model, settings: TuningSettings) -> None:
-    """Sets which weights are trainable and reinitializes layers, as the settings specify.
+    """Freezes and reinitializes layers according to the settings.
 
     The model is a `TaskModel` with the adapter of the settings. Raises `InputError` if the encoder
     has fewer layers than the settings name, or no biases.
@@ -37,8 +37,8 @@ def choose_weights(model: keras.Model, settings: TuningSettings) -> None:
     for name in ("frozen_layers", "reinitialized_layers"):
         if (getattr(settings, name) or 0) > num_layers:
             raise InputError(
-                f"{name} must be at most {num_layers}, the number of layers with their own "
-                f"weights. Received: {getattr(settings, name)}"
+                f"{name} must be at most {num_layers}, the number of layers (layers with shared "
+                f"weights count once). Received: {getattr(settings, name)}"
             )
     if settings.reinitialized_layers:
         reinitialize(encoder, settings.reinitialized_layers)
@@ -65,8 +65,8 @@ def freeze(encoder: Encoder, num_layers: int) -> None:
     """Freezes the embeddings and the first blocks; the other blocks are trainable.
 
     Args:
-        num_layers: Number of blocks to freeze; blocks that share weights count once. Freezing all
-            of them also freezes the final normalization, but not the pooler.
+        num_layers: Number of blocks to freeze; blocks that share weights count once. If all blocks
+            are frozen, the final normalization is also frozen, but not the pooler.
     """
     for depth, layers in enumerate(layers_of(encoder)):
         for layer in layers:
@@ -106,12 +106,13 @@ def learning_rates(
     """Returns learning-rate factors for `AdamW(rates=...)`.
 
     Args:
-        layer_decay: Factor of the last block; the block below has the squared factor, and so on
-            down to the embeddings.
-        head_factor: Factor of everything above the blocks, including the pooler, except a CRF.
+        layer_decay: Factor of the last block. Each lower block and the embeddings are multiplied
+            by the factor again.
+        head_factor: Factor of all weights above the blocks, including the pooler, but not of a
+            CRF.
         crf_factor: Factor of the CRF weights.
 
-    Source: Clark et al. 2020, appendix B, whose code gives the last block the square.
+    Source: Clark et al. 2020, appendix B. Their code squares the factor of the last block.
     """
     layers = layers_of(model.encoder)
     rates = [
@@ -123,7 +124,7 @@ def learning_rates(
 
 
 def count_parameters(model: keras.Model) -> tuple[int, int]:
-    """Returns the total and the trainable number of parameters of a model, (int, int)."""
+    """Returns the number of all parameters and of trainable parameters: (int, int)."""
     return tuple(
         sum(math.prod(weight.shape) for weight in weights)
         for weights in (model.weights, model.trainable_weights)
@@ -144,9 +145,10 @@ class ParameterReport(keras.callbacks.Callback):
 class GradualUnfreezing(keras.callbacks.Callback):
     """Gradual unfreezing: starts with the head and unfreezes one more block each epoch, top down.
 
-    The first epoch trains everything above the blocks. The embeddings are unfrozen after the lowest
-    block. A resumed run trains the same layers as an uninterrupted one. Weights frozen before `fit`
-    stay frozen. Weights frozen by `fit` are trainable again when it ends, even with an error.
+    The first epoch trains all weights above the blocks. The embeddings are unfrozen after the
+    lowest block. A resumed run trains the same layers as an uninterrupted run. Weights that were
+    frozen before `fit` stay frozen. All others are trainable again when `fit` ends, even after an
+    error.
 
     Args:
         frozen_layers: Layers that are never trained; see `TuningSettings`.
@@ -163,11 +165,12 @@ class GradualUnfreezing(keras.callbacks.Callback):
         self._lowest = 0 if frozen_layers is None else frozen_layers + 1
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        # The optimizer needs slots for all weights that will become trainable.
+        # The optimizer needs slots for all weights, including weights that are unfrozen later.
         if not self.model.optimizer.built:
             with self.model.distribute_strategy.scope():
                 self.model.optimizer.build(self.model.trainable_variables)
-        # Weights, not layers: setting a layer trainable would also unfreeze its frozen parts.
+        # Sets `trainable` of weights, because `trainable` of a layer also unfreezes its frozen
+        # parts.
         self._weights = [
             [weight for layer in part for weight in layer.trainable_weights]
             for part in layers_of(self.model.encoder)
@@ -189,17 +192,17 @@ class GradualUnfreezing(keras.callbacks.Callback):
 def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> None:
     """Saves the fine-tuned weights, the head and a reference to the base model.
 
-    `from_pretrained` of the model's class, or `tasks.load_tuned`, reads the directory. LoRA weights
-    are in the layout of the `peft` library, which can also load them onto the base model.
+    `from_pretrained` of the model's class, or `tasks.load_tuned`, reads the directory. LoRA
+    weights have the file format of the `peft` library, so `peft` can load them.
 
     Args:
-        model: The trainable weights of its encoder and its head are written.
-        directory: Files with the same names are replaced.
-        base: The model that was fine-tuned; see `interop.open_model`. Its name and the checksum of
-            its weights are saved.
+        model: The fine-tuned model. Its head and the trainable weights of its encoder are written.
+        directory: Output directory. Files with the same names are replaced.
+        base: The base model; see `interop.open_model`. Its name and the checksum of its weights
+            are saved.
 
     Raises:
-        InputError: frozen weights differ from the base's, or the directory is the base's.
+        InputError: frozen weights differ from the base model, or the directory is the base model.
 
     Example:
         adapter = Adapter("lora", size=8)

@@ -1,4 +1,4 @@
-"""Fine-tuning settings. Imports nothing heavy, so that the command line's help starts fast."""
+"""Fine-tuning settings. Does not import TensorFlow, so that help is fast."""
 
 import dataclasses
 from typing import Annotated
@@ -23,32 +23,32 @@ CRF_RATE = 5e-3
 
 @dataclasses.dataclass(frozen=True)
 class TuningSettings:
-    """Which weights are trained, and at what learning rates.
+    """Settings for the trained weights and their learning rates.
 
-    The head, and everything else above the blocks, is always trained. Where blocks share weights,
-    as in ALBERT, a shared block counts as one layer.
+    All weights above the blocks, including the head, are always trained. If blocks share weights,
+    as in ALBERT, they count as one layer.
 
     Args:
         tuning: Weights to train, such as `"full"`, `"head"` or `"lora"`. `"full"` trains all
             weights. `"head"` freezes the embeddings and blocks. `"bias"` trains only the biases of
-            the encoder. A kind of `Adapter` trains small added weights instead of the encoder's.
-            Except with `"full"`, a run saves only the trained weights, which are loaded together
-            with the base model.
-        learning_rate: Peak learning rate. Default: 3e-5, or more where few weights are trained. That is
-            5e-4 for adapters, 1e-3 for LoRA, head and bias, 5e-3 for prefix, 3e-2 for prompt.
+            the encoder. A kind of `Adapter` trains a few added weights instead of the encoder.
+            Except for `"full"`, a run saves only the trained weights, and loading also requires
+            the base model.
+        learning_rate: Peak learning rate. Default: 3e-5 for full; 5e-4 for adapters; 1e-3 for
+            LoRA, head and bias; 5e-3 for prefix; 3e-2 for prompt.
         head_rate: Peak learning rate above the blocks: the pooler and the head. Default:
             `learning_rate`; 1e-3 for prefix and prompt.
-        crf_rate: Peak learning rate of the CRF weights. They start at 0 and are added to sums of
-            the order of 1, so at an encoder's learning rate they would barely change.
-        layer_decay: Factor of the learning rate from each layer to the one below. The last block's
-            rate is `layer_decay * learning_rate`; the factor applies again at each lower layer,
-            down to the embeddings, in (0, 1]. The pooler and the head use `head_rate`. ELECTRA's
-            code squares the factor of the last block.
+        crf_rate: Peak learning rate of the CRF weights. These weights start at 0 and must reach
+            the order of 1, so they need a higher rate than the encoder.
+        layer_decay: Layer-wise learning-rate decay: factor from each layer to the layer below, in
+            (0, 1]. The rate of the last block is `layer_decay * learning_rate`. The factor is
+            applied again at each lower layer, down to the embeddings. The pooler and the head use
+            `head_rate`. ELECTRA's code squares the factor of the last block.
         frozen_layers: Number of first layers to freeze, together with the embeddings.
         reinitialized_layers: Number of last layers that start from random weights, together with
             the pooler.
-        unfreeze_gradually: The first epoch trains only the head; each later epoch trains one more
-            layer, from the top.
+        unfreeze_gradually: Gradual unfreezing: the first epoch trains the head, each later epoch
+            one more layer.
         adapter_size: Rank of LoRA, width of adapters, or length of the prefix or prompt. See `size`
             of `Adapter`. Default: see `Adapter`.
         lora_alpha: Scale of the LoRA update, divided by its rank. See `alpha` of `Adapter`.
@@ -89,7 +89,7 @@ class TuningSettings:
         defaults = {field.name: field.default for field in dataclasses.fields(TuningSettings)}
         chosen = {n for n, default in defaults.items() if getattr(self, n) != default}
         if self.tuning != FULL:
-            # These change weights that a run would not save, or that are not trained.
+            # these settings change weights that the run does not save or train
             of_full = {"frozen_layers", "reinitialized_layers", "unfreeze_gradually"}
             self._refuse(chosen & of_full)
         if self.tuning not in ADAPTER_KINDS:

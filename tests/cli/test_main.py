@@ -100,7 +100,7 @@ def test_help_imports_no_tensorflow():
         (["modles"], "there is no command 'modles'; did you mean 'models'?"),
         (
             ["convert", "--from", "model", "--to", ""],
-            "the value of to is empty; is a shell variable",
+            "the value of to is empty; check that the shell variable",
         ),
         (
             ["cross-validate"],
@@ -111,7 +111,7 @@ def test_help_imports_no_tensorflow():
         (["models", "--jsno"], "there is no option --jsno; did you mean --json?"),
         (["--unknown"], "there is no option --unknown; there is --debug, --help, --version"),
         (["recipes", "--lr", "1"], "there is no option --lr; "),
-        (["finetune", "--out=x", "b.csv"], "'b.csv' belongs to no option: each takes one value."),
+        (["finetune", "--out=x", "b.csv"], "unexpected argument 'b.csv': options have one value"),
         (
             ["finetune", "--out=x", "--threshold=1"],
             "there is no option --threshold; run `keras-bert calibrate --model run",

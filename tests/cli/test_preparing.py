@@ -35,7 +35,7 @@ def test_bad_input_writes_nothing(tmp_path, capsys):
     empty.write_text("\n")
     out = tmp_path / "tokenizer"
     for arguments, message in (
-        ([str(empty), "--out", str(out)], "there is no text"),
+        ([str(empty), "--out", str(out)], "no text found"),
         ([str(tmp_path / "gone"), "--out", str(out)], "gone does not exist"),
         ([str(empty), "--out", str(out), "--size", "0"], "'0' is not a positive whole number"),
     ):

@@ -173,7 +173,7 @@ def test_the_held_out_rows_of_a_run_are_a_file_to_score_on(tmp_path):
     [
         (["--groups", "g"], "--groups requires --dev-split"),
         (["--dates", "d"], "--dates requires --dev-split"),
-        (["--groups", "g", "--dates", "d", "--dev-split", "0.1"], "two ways to split"),
+        (["--groups", "g", "--dates", "d", "--dev-split", "0.1"], "exclude each other"),
     ],
 )
 def test_columns_of_a_split_need_a_split(given, message):

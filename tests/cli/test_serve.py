@@ -86,7 +86,7 @@ def test_ports_that_cannot_be_used(folder, capsys):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         line = error_of(folder, "--port", port, capsys=capsys)
-    assert f"cannot listen on port {port} of 127.0.0.1: it is in use. Choose" in line
+    assert f"cannot listen on port {port} of 127.0.0.1: the port is in use. Choose" in line
     assert "cannot listen" in error_of(folder, "--host", "192.0.2.1", capsys=capsys)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

@@ -88,7 +88,7 @@ def test_values_have_the_types_of_the_fields():
         ("--warmup-steps=few", "warmup_steps must be an integer or None"),
         ("--lengths=[8, many]", "lengths must be a list of values, each an integer"),
         ("--strategy=[a", "not valid YAML"),
-        ("batch_size", "'batch_size' belongs to no option: each takes one value"),
+        ("batch_size", "unexpected argument 'batch_size': options have one value"),
         ("--batch-size=", "batch_size must be an integer, got None"),
     ],
 )

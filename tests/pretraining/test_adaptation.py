@@ -174,16 +174,16 @@ def test_accepts_corrected_text_after_rejected_text(folder, tmp_path, monkeypatc
 def test_another_adaptation_in_the_same_directory(folder, tmp_path, monkeypatch):
     other = write_text(tmp_path / "other.txt", seed=1)
     text, out = folder / "corpus.txt", folder / "adapt"
-    with pytest.raises(InputError, match="holds an adaptation with other text"):
+    with pytest.raises(InputError, match="contains a model adapted with other text"):
         adapt(folder / "base", other, out, **SETTINGS)
-    with pytest.raises(InputError, match="rows of another length"):
+    with pytest.raises(InputError, match="a different sequence length"):
         adapt(folder / "base", text, out, **SETTINGS | {"adapt_length": 8})
     with pytest.raises(InputError, match="other settings .total_steps was 2"):
         adapt(folder / "base", text, out, **SETTINGS | {"adapt_steps": 3})
-    with pytest.raises(InputError, match="holds an adaptation; choose another"):
+    with pytest.raises(InputError, match="contains an adapted model. Choose another"):
         adapt(folder / "base", text, out, resume=False, **SETTINGS)
     (tmp_path / "half" / "records").mkdir(parents=True)
-    with pytest.raises(InputError, match="holds an adaptation, but data.json, .* is missing"):
+    with pytest.raises(InputError, match="contains an adapted model, but data.json is missing"):
         adapt(folder / "base", text, tmp_path / "half", **SETTINGS)
     workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(workers))

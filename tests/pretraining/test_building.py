@@ -61,5 +61,5 @@ def test_a_model_that_becomes_causal_keeps_its_tensors(tmp_path):
         layer_types=["full_attention"],
     )
     transformers.ModernBertModel(config).save_pretrained(tmp_path / "modern")
-    with pytest.raises(InputError, match="Pass its config.json"):
+    with pytest.raises(InputError, match="pass its config.json"):
         Pretrainer.from_pretrained(tmp_path / "modern", ["left_to_right"], causal=True)

@@ -91,7 +91,7 @@ def test_run_ends_with_its_input_worker_and_resumes_without(records_directory, t
         worker.kill()
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 2
-        assert f"input worker grpc://localhost:{port} has not answered for 10 seconds" in errors
+        assert f"input worker grpc://localhost:{port} has not responded for 10 seconds" in errors
     finally:
         worker.kill()
     before = len(reports())

@@ -94,7 +94,7 @@ def test_the_list_and_a_file(capsys, tmp_path):
             "records_tokenizer is wordpiece, but the settings require byte-level BPE. Run prepare with "
             "a byte-level BPE tokenizer, or set records_tokenizer=wordpiece.",
         ),
-        (["bert_base"], "need rows of 512 tokens. Prepare such records and pass their folder"),
+        (["bert_base"], "need rows of 512 tokens. Prepare records with --length 512"),
         (["distilbert"], "distillation needs a teacher model; set teacher=DIR"),
         (
             [

@@ -153,7 +153,7 @@ def test_rejects_invalid_arguments(undisturbed, records_directory, tmp_path, set
     broken.write_text("{")
     refused("broken.json, line 1, is not valid JSON", model=str(broken))
     refused("other settings .learning_rate was 0.01", run=run, learning_rate=1e-3)
-    with pytest.raises(InputError, match="holds the records; name another folder"):
+    with pytest.raises(InputError, match="contains the records; name another folder"):
         pretrain(records_directory, records_directory, **settings)
     with pytest.raises(InputError, match="holds a run"):
         pretrain(records_directory, run, resume=False, **settings)
@@ -196,7 +196,7 @@ def test_rejects_examples_too_short_for_a_word(tmp_path, shape, settings, caplog
     corpus, records = tmp_path / "corpus.txt", tmp_path / "records"
     corpus.write_text("unwanted\n\nunwanteded\n")
     prepare(corpus, records, WordPieceTokenizer(pieces), length=8, objective="mlm", num_workers=1)
-    with pytest.raises(InputError, match="nothing is masked in .*: its examples are so short"):
+    with pytest.raises(InputError, match="nothing is masked in .*: its examples are too short"):
         pretrain(records, tmp_path / "run", **settings, mask_unit="word")
     assert not (tmp_path / "run").exists()
     assert not caplog.records

@@ -62,7 +62,7 @@ def test_what_cannot_be_compared(folder, capsys):
     assert evaluate(folder, "good", "three") == 2
     assert "the models have different labels" in capsys.readouterr().err
     assert main(["evaluate", f"--model={folder}/good", "--max-drop=0.1"]) == 2
-    assert "needs --against OLD" in capsys.readouterr().err
+    assert "requires --against OLD" in capsys.readouterr().err
 
 
 def test_a_run_is_compared_by_its_metric(folder, capsys):

@@ -80,7 +80,7 @@ def test_a_model_directory_is_calibrated_on_a_file(folder, tmp_path, capsys):
     ("options", "message"),
     [
         (["--threshold=best"], "threshold must be f1"),
-        (["--class=positive"], "--class is for --threshold RULE"),
+        (["--class=positive"], "--class requires --threshold RULE"),
         (["--threshold=f1", "--class=spam"], "label 'spam' is not one of 'negative', 'positive'"),
     ],
 )

@@ -49,7 +49,7 @@ def test_lengths_of_a_sample(model, monkeypatch):
 @pytest.mark.parametrize(
     "train, dev, message",
     [
-        (TRAIN, DEV, "25.0% of the texts are truncated. max_length=8 would hold 99 % of them."),
+        (TRAIN, DEV, "25.0% of the texts are truncated. With max_length=8, 99 % of the texts fit."),
         (TRAIN, DEV, "1 of the 2 validation texts are also in the training set"),
         (Examples(["joy", "bad"], ["a", "b"]), DEV, "'a', 'b' have one training example"),
         (Examples(["joy", " "], ["a", "b"]), DEV, "1 texts are empty."),

@@ -101,7 +101,7 @@ def test_a_taken_name_gets_a_prefix():
 @pytest.mark.parametrize(
     "name, rows, message",
     [
-        ("a.csv", [{"id": 1}, {"id": 2, "more": 3}], "columns 'more', which the first row"),
+        ("a.csv", [{"id": 1}, {"id": 2, "more": 3}], "columns 'more', which the first row lacks"),
         ("a.parquet", [{"id": 1}, {"id": "b"}], "values of different types.*Write a .csv"),
     ],
 )

@@ -1,8 +1,8 @@
 """`prepare` on Apache Beam: writes the same blocks, rows and shards as on one machine.
 
-The text is read twice. The first pass keeps the hash and length of each document, from which it
-finds duplicates and assigns documents to blocks. The second pass sends the documents to the workers
-that build the blocks. The row counts of the blocks determine the shard and position of each row.
+The text is read twice. The first pass keeps the hash and length of each document, finds duplicates
+and assigns documents to blocks. In the second pass, the workers build the blocks. The row counts
+of the blocks determine the shard and position of each row.
 """
 
 import copy
@@ -65,7 +65,7 @@ def build_pipeline(
     directory: str | Path,
     dealing: dict[str, int],
 ) -> None:
-    """Adds all steps to a `beam.Pipeline`; see `write` for the arguments."""
+    """Adds all steps to a `beam.Pipeline`. The arguments are the same as for `write`."""
     sources = list(enumerate(readers.sources(corpus.paths, corpus.format)))
     directory = str(directory)
     of_sources = pipeline | "sources" >> beam.Create(sources) | beam.Reshuffle()
@@ -210,7 +210,7 @@ def _size(built_block):
 def _dealt(built_block, dealers, seed):
     """Yields ((split, shard), (position in the shard, row)) for each row of a block."""
     number, split, built = built_block
-    dealer = copy.deepcopy(dealers[number])  # another worker may deal the same block again
+    dealer = copy.deepcopy(dealers[number])  # another worker may read the same block again
     places = dealer.deal(len(built.rows), cutting.first_shard_of(number, seed))
     for (shard, place), row in zip(places, built.rows):
         yield (split, shard), (place, row)
@@ -231,7 +231,7 @@ def _write_shard(rows_of, directory):
 
 
 def _sum_up(_, lengths, kept, sizes, shards, directory):
-    """Writes `Written` to a file, the only way to return it to the calling process."""
+    """Writes `Written` to a file. A pipeline cannot return objects to the calling process."""
     documents = sum(lengths.values())
     counts = {split: blocks.Counts() for split in records.SPLITS}
     for _, split, _, of_block in sizes:

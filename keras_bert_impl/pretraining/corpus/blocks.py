@@ -40,7 +40,7 @@ class Settings:
 
 @dataclasses.dataclass
 class TextBlock:
-    """Consecutive documents of one split. The number is None until the block is complete."""
+    """Consecutive documents of one split; `number` is None until the block is complete."""
 
     split: str
     documents: list[NumberedDocument] = dataclasses.field(default_factory=list)
@@ -59,7 +59,7 @@ class TextBlock:
 
 @dataclasses.dataclass
 class Counts:
-    """Statistics of a block or a split; `+` adds two of them."""
+    """Statistics of a block or a split. `+` adds two statistics."""
 
     documents: int = 0
     sentences: int = 0
@@ -146,13 +146,13 @@ class WordTokens:
         begins[1:] |= kinds[1:] * kinds[:-1] >= _ALONE
         starts = np.flatnonzero(begins)
         first_words = np.flatnonzero(characters[starts] == ord("\n"))
-        # An Arrow array also stores its words contiguously, so that nothing is copied.
+        # An Arrow array stores its words contiguously, so this view copies nothing.
         buffers = map(pa.py_buffer, (np.append(starts, len(data)), data.replace(b"\n", b" ")))
         words = pa.Array.from_buffers(pa.large_string(), len(starts), [None, *buffers])
         return words, first_words, len(starts) - num_spaces
 
     def _learn(self, words):
-        """Replaces the cache by the entries of these distinct words."""
+        """Replaces the cache by entries for the given distinct words."""
         places = pc.index_in(words, self._words).fill_null(-1).to_numpy().astype(np.int64)
         is_new = places < 0
         places[is_new] = len(self._words) + np.arange(np.count_nonzero(is_new))
@@ -200,10 +200,10 @@ def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordToke
     block, num_words = tokenize(text_block.documents, word_tokens)
     if settings.objective == "mlm_nsp" and len(block.document_numbers) < 2:
         raise InputError(
-            f"fewer than two of the documents from {text_block.documents[0][1].source} to "
-            f"{text_block.documents[-1][1].source} contain text that the tokenizer can encode. "
-            "Next-sentence prediction needs two: add documents, use larger blocks, or choose "
-            "--objective mlm."
+            "next-sentence prediction needs at least two documents per block with text that the "
+            f"tokenizer can encode. The block from {text_block.documents[0][1].source} to "
+            f"{text_block.documents[-1][1].source} has fewer. Add documents, use larger blocks, "
+            "or choose --objective mlm."
         )
     counts = Counts(
         documents=len(block.document_numbers),
@@ -243,14 +243,14 @@ def _examples(block, settings, pass_number, num_separators):
         return rows.contiguous_examples(block, settings.length)
     is_nsp = settings.objective == "mlm_nsp"
     make = rows.next_sentence_examples if is_nsp else rows.sentence_order_examples
-    length = settings.length - (num_separators - 1)  # pairs leave room for one separator
+    length = settings.length - (num_separators - 1)  # a pair has one more separator
     return make(block, length, settings.seed, pass_number, settings.short_sequence_probability)
 
 
 def tokenize(
     documents: Sequence[NumberedDocument], word_tokens: WordTokens
 ) -> tuple[rows.TokenBlock, int]:
-    """Splits documents into sentences and tokenizes them; also returns the number of words."""
+    """Splits documents into tokenized sentences; returns (`TokenBlock`, number of words)."""
     paragraphs, sentence_counts = [], []
     for _, document in documents:
         own = [document.paragraphs]
@@ -273,7 +273,7 @@ def tokenize(
 class HashSet:
     """A set of 64-bit integers in 8 bytes each, used to detect duplicate documents."""
 
-    _MOST_RECENT = 1 << 18  # in a Python set, which needs ten times as much memory
+    _MOST_RECENT = 1 << 18  # a Python set needs ten times as much memory
 
     def __init__(self) -> None:
         self._recent: set[int] = set()

@@ -1,4 +1,4 @@
-"""A worker process that builds blocks for `prepare`. Importing this module loads nothing heavy."""
+"""A worker process that builds blocks for `prepare`. It is imported without TensorFlow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _worker: dict[str, Any] = {}  # settings and tokenizer of this process
 
 
 def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
-    """Initializes the worker process: one core, no accelerator, its own tokenizer."""
+    """Initializes a worker process: one core, no accelerator, a separate tokenizer."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     keep_freed_memory()
     import_tensorflow_alone()
@@ -35,7 +35,7 @@ def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
     _worker["settings"] = blocks.Settings(**settings)
-    gc.freeze()  # otherwise each garbage collection would traverse all objects of TensorFlow
+    gc.freeze()  # otherwise each garbage collection traverses all objects of TensorFlow
 
 
 def keep_freed_memory() -> None:
@@ -47,13 +47,13 @@ def keep_freed_memory() -> None:
 
 
 def build_block(text_block: blocks.TextBlock) -> blocks.BuiltBlock:
-    """Calls `blocks.build_block` in a worker process that `start` has initialized."""
+    """Calls `blocks.build_block` in a worker process initialized by `start`."""
     from keras_bert_impl.pretraining.corpus import blocks
 
     return blocks.build_block(text_block, _worker["settings"], _worker["word_tokens"])
 
 
 def _end_with_parent():
-    # Without this, a worker whose parent is killed would wait for a block forever.
+    # Without this, a worker waits forever for a block if its parent process is killed.
     multiprocessing.parent_process().join()
     os._exit(1)

@@ -17,7 +17,7 @@ from keras_bert_impl.pretraining.corpus.readers import Document
 from keras_bert_impl.pretraining.corpus.sentences import split_sentences
 from keras_bert_impl.pretraining.examples import records, rows
 
-_LOOKED_AT = 100  # number of strings of a list that are checked for being paths
+_LOOKED_AT = 100  # number of strings in a list that are checked for paths
 _LONGEST_PATH = 4_000
 _URL = re.compile(r"\w+://")
 _IN_FOLDER = re.compile(r"[/\\]")
@@ -90,8 +90,8 @@ def check_corpus(documents: Iterable[Document], corpus: Corpus, objective: str, 
         if count > 0:
             how, what = {"held_out": ("larger", "held-out"), "train": ("smaller", "train")}[split]
             raise InputError(
-                f"held_out={corpus.held_out} leaves too few of {found} documents in the {what} "
-                f"split. Choose a {how} held_out, or add documents."
+                f"held_out={corpus.held_out} leaves too few of the {found} documents in the "
+                f"{what} split. Choose a {how} held_out, or add documents."
             )
     raise InputError(
         f"none of the {found} documents has two sentences, so every pair would have a random "
@@ -142,8 +142,8 @@ def text_blocks(
 
 def _one_document(what, document):
     return InputError(
-        f"{what} has only one distinct document ({document.source}), but next-sentence prediction "
-        "draws random segments from a second one. Add documents, or choose --objective mlm."
+        f"{what} has only one distinct document ({document.source}), but next-sentence "
+        "prediction needs two. Add documents, or choose --objective mlm."
     )
 
 

@@ -1,6 +1,6 @@
 """Output of `prepare`: a folder that is replaced as a whole, or a new folder on a bucket.
 
-Finished blocks of an interrupted `prepare` stay next to it, and the same command resumes.
+An interrupted `prepare` keeps its finished blocks next to the output. The same command resumes.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: 
         _check_replaceable(place, settings, tokenizer.fingerprint)
         return place
     try:
-        tf.io.gfile.makedirs(output_directory)  # fails now if the bucket is not writable
+        tf.io.gfile.makedirs(output_directory)  # raises an error if the bucket is not writable
         taken = tf.io.gfile.exists(os.path.join(output_directory, records.MANIFEST))
     except tf.errors.OpError as error:
         raise InputError(f"cannot write {output_directory}: {error.message}") from error
@@ -77,7 +77,7 @@ def check_is_no_input(place: Path, paths: list[str]) -> None:
         if is_inside and place.is_dir() and any(e.name[0] != "." for e in place.iterdir()):
             raise InputError(
                 f"the output folder {place} is part of the input {path}, so its files would be "
-                "read as text. Write the records elsewhere, or name inputs outside of the folder."
+                "read as text. Choose an output folder outside of the input."
             )
 
 
@@ -123,7 +123,7 @@ def _check_replaceable(directory, settings, fingerprint):
             )
         try:
             manifest = records.read_manifest(directory)
-        except InputError:  # damaged or of another version: may be replaced
+        except InputError:  # records that are damaged or of another version may be replaced
             return
         way_out = "name another folder, or remove that one."
         if manifest["tokenizer"]["fingerprint"] != fingerprint:
@@ -148,7 +148,7 @@ def _has_records(directory):
 
 
 def _remove_other_shards(directory):
-    """Removes surplus shards of the replaced records; other files stay."""
+    """Removes surplus shards of the replaced records and keeps other files."""
     for split, of_split in records.read_manifest(directory)["splits"].items():
         named = {shard["file"] for shard in of_split["shards"]}
         for path in directory.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"):
@@ -157,17 +157,17 @@ def _remove_other_shards(directory):
 
 
 class Interrupted(InputError):
-    """An interruption that the input did not cause; finished blocks are kept."""
+    """An interruption not caused by the input. Finished blocks are kept."""
 
 
 class FinishedBlocks:
-    """Rows of finished blocks, kept in a hidden folder until the records are complete."""
+    """A hidden folder with the rows of finished blocks, kept until the records are complete."""
 
     def __init__(
         self, output_directory: Path, settings: blocks.Settings, tokenizer: Tokenizer
     ) -> None:
         parent = output_directory.parent
-        # The same path in each run, whether or not the records already exist.
+        # The path must not depend on whether the records already exist.
         if os.path.ismount(output_directory) or not os.access(parent, os.W_OK | os.X_OK):
             parent = output_directory
         self._folder = parent / f".{output_directory.name}.unfinished"
@@ -199,7 +199,7 @@ class FinishedBlocks:
         if not path.is_file():
             return None
         content, _, checksum = path.read_bytes().rpartition(b"\n")
-        if _checksum(content) != checksum:  # truncated by a crash of the machine
+        if _checksum(content) != checksum:  # a crash of the machine truncated the file
             return None
         header, _, joined = content.partition(b"\n")
         header = json.loads(header)

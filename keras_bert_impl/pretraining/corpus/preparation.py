@@ -28,8 +28,8 @@ from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.version import install_command
 
 _LOG = logging.getLogger(__name__)
-_FEW_TRUE_PAIRS = 0.2  # fraction of the pairs; nearly one half for ordinary documents
-_SECONDS_ALONE = 6  # about the time that other processes take to import TensorFlow
+_FEW_TRUE_PAIRS = 0.2  # fraction of consecutive pairs; about one half is normal
+_SECONDS_ALONE = 6  # seconds; about the time a process needs to import TensorFlow
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +113,7 @@ def prepare(
         objective: `"mlm_nsp"` for next-sentence prediction pairs, `"mlm_sop"` for sentence-order
             pairs, or `"mlm"` for single segments of a document.
         passes: Number of times that new examples are drawn from each document. Masks are new in
-            each epoch in any case.
+            each epoch for any value.
         short_sequence_probability: Fraction of the documents that get a shorter target length.
         pack: Whether several examples share a row.
         max_examples_per_row: Maximum number of examples packed into a row.
@@ -126,9 +126,9 @@ def prepare(
             shards.
         seed: Seed of all random choices.
         num_workers: Number of processes that build blocks. 1 uses only this process. With more,
-            this process builds alone for the first seconds, which is enough for a small corpus.
-            More than 1 requires the `if __name__ == "__main__":` guard of `multiprocessing`. None
-            for one per core.
+            this process builds the first blocks alone for a few seconds, so a small corpus starts
+            no other process. More than 1 requires the `if __name__ == "__main__":` guard of
+            `multiprocessing`. None for one per core.
         progress: Function called with a `Progress` after each block. None for no reports. A
             `runner` reports its own progress.
         runner: Apache Beam runner, one of `RUNNERS` (extra `beam`), used instead of `num_workers`.
@@ -219,7 +219,7 @@ def _manifest(written, corpus, settings, tokenizer, dealing):
 
 
 def _check_splits(manifest):
-    """Raises `InputError` if a split has no rows, or nothing that an objective could learn."""
+    """Raises `InputError` if a split has no rows, or no rows that an objective can learn from."""
     for split, counts in manifest["splits"].items():
         if not counts["rows"] and (split == "train" or manifest["settings"]["held_out"]):
             raise InputError(
@@ -231,8 +231,8 @@ def _check_splits(manifest):
     share = 1 - train["pairs_labelled_1"] / train["examples"]
     if manifest["settings"]["objective"] == "mlm_nsp" and share < _FEW_TRUE_PAIRS:
         _LOG.warning(
-            "only %.1f%% of the pairs are consecutive segments (50%% in BERT's data), because most "
-            "documents have one sentence, or sentences as long as a row",
+            "only %.1f%% of the pairs are consecutive segments (50%% in BERT's data): most "
+            "documents have a single sentence, or their sentences are as long as a row",
             100 * share,
         )
 
@@ -291,7 +291,7 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
         for text_block in text_blocks:
             built = finished.read(text_block)
             pending.append((text_block, built, None if built else begin(text_block)))
-            if len(pending) > num_workers:  # one block in reserve, so that no worker waits for text
+            if len(pending) > num_workers:  # one extra block, so that no worker waits for text
                 yield _result(*pending.popleft(), finished)
         for one in pending:
             yield _result(*one, finished)
@@ -302,7 +302,7 @@ def _workers(num_workers, tokenizer_directory, settings):
     """Yields a function that starts building a `TextBlock` in another process and returns a future."""
     executor = concurrent.futures.ProcessPoolExecutor(
         num_workers,
-        mp_context=multiprocessing.get_context("spawn"),  # a forked TensorFlow deadlocks
+        mp_context=multiprocessing.get_context("spawn"),  # TensorFlow deadlocks when forked
         initializer=build_worker.start,
         initargs=(str(tokenizer_directory), dataclasses.asdict(settings)),
     )

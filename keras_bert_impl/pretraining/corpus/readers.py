@@ -18,7 +18,7 @@ from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.io.tfds import open_dataset
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
-_LONGEST_LINE = 64 << 20  # bytes; a longer line is not text and would fill the memory
+_LONGEST_LINE = 64 << 20  # bytes; a file with a longer line is not text
 _READ_AT_ONCE = 1 << 20  # bytes
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
 _MANY_LINED_JSON = re.compile(r'\[\s*\{\s*("|$)|\{\n"')
@@ -81,8 +81,8 @@ def read_documents(
 
     Raises:
         InputError: A path does not exist (raised immediately). While iterating: a file is binary,
-            truncated, not UTF-8, a table or JSON on several lines; a JSON line is broken or lacks
-            the field; or the corpus contains no text at all. The message names the file and, if
+            truncated, not UTF-8, a table or a multi-line JSON file; a JSON line is invalid or
+            lacks the field; or the corpus contains no text. The message names the file and, if
             possible, the line.
 
     Example:
@@ -124,7 +124,7 @@ def read_source(name: str, format: str, text_field: str = "text") -> Iterator[Do
 
 def no_text(paths: Paths) -> InputError:
     """Returns the error for a corpus without text."""
-    return InputError(f"there is no text in {', '.join(paths_of(paths))}.")
+    return InputError(f"{', '.join(paths_of(paths))}: no text found. Name files that contain text.")
 
 
 def _read(paths, sources, text_field):
@@ -173,7 +173,7 @@ def _detect(path, otherwise):
     if start.startswith("<doc"):
         return "wikiextractor"
     if _MANY_LINED_JSON.match(start):
-        found = "array" if start.startswith("[") else "object on several lines"
+        found = "array" if start.startswith("[") else "object that spans several lines"
         raise InputError(
             f"{path} is a JSON {found}; write one object per line (.jsonl), or pass the texts "
             "themselves."
@@ -220,7 +220,7 @@ def _texts(lines, path, number):
         try:
             texts = lines.decode("utf-8")
         except UnicodeDecodeError:
-            pass  # decoded line by line below, to name the line
+            pass  # the lines are decoded one by one below, to name the line
         else:
             if "\r" not in texts and "\ufeff" not in texts:
                 return texts.removesuffix("\n").split("\n")
@@ -272,7 +272,7 @@ def _read_wikiextractor(path, _):
         elif number != first + 1 or html.unescape(line).strip() != title:
             paragraphs.append(line)  # the title is not part of the running text
     if paragraphs is not None:
-        raise InputError(f"{path}:{first}: this <doc …> has no </doc>; the file is cut short.")
+        raise InputError(f"{path}:{first}: this <doc …> has no </doc>; the file is truncated.")
 
 
 def _read_json_lines(path, text_field):

@@ -3,8 +3,8 @@
 import re
 
 # A run of stops, then closing quotes or brackets, then whitespace (optional after full-width
-# stops). The pattern starts with a single character set because `re` searches for these fast. It
-# matches only at the first stop of a run, because trying every stop would take quadratic time.
+# stops). The pattern starts with a character set because `re` searches for character sets fast. It
+# matches only at the first stop of a run, to avoid quadratic time.
 _CANDIDATE = re.compile(
     r"""[.!?…‽⁇⁈⁉。！？｡।॥۔؟]"""
     r"""(?:(?<=[.!?…‽⁇⁈⁉])(?<![.!?…‽⁇⁈⁉]{2})(?P<stop>[.!?…‽⁇⁈⁉]*)(?P<close>["'”’»)\]}]*)\s+(?=\S)"""
@@ -61,7 +61,7 @@ def split_sentences(text: str) -> list[str]:
 
     The rules prefer joining two sentences to breaking one. On the informal web text of UD English
     EWT (train), precision is 99% and recall 83%; splitting at every stop gives 93% and 85%. Most
-    missed boundaries have no stop at all.
+    missed boundaries have no stop.
 
     Returns:
         The sentences, stripped of whitespace; together they contain all of `text`.
@@ -87,7 +87,9 @@ def _ends_sentence(text, start, candidate):
     following = following_match["word"] or ""
     if not following:
         return bool(following_match["address"])  # a dash, a smiley, another stop
-    starts_small = following[0].islower() and not following[1:2].isupper()  # "iPhone" may start one
+    starts_small = (
+        following[0].islower() and not following[1:2].isupper()
+    )  # "iPhone" may start a sentence
     stop = text[candidate.start()] + candidate["stop"]
     if starts_small or stop != "." or candidate["close"]:
         return not starts_small

@@ -1,9 +1,9 @@
 """Rows of unmasked examples on disk: compressed TFRecord shards and a `manifest.json`.
 
 A record is a `tf.train.Example` of one row. L is the sequence length, E the maximum number of
-examples per row. All features except `row_id` are stored as raw little-endian arrays, which are
-written faster than lists of integers. They are int32, except that `token_ids` are uint16 for a
-vocabulary of up to 2¹⁶ tokens.
+examples per row. All features except `row_id` are raw little-endian arrays, because lists of
+integers are slower to write. The arrays are int32, but `token_ids` are uint16 for a vocabulary of
+up to 2¹⁶ tokens.
 
 | feature | shape | content |
 |---|---|---|
@@ -39,7 +39,7 @@ from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES
 from keras_bert_impl.tokenizers import Tokenizer
 
 MANIFEST = "manifest.json"
-ROWS_ARE_MISSING = "rows are missing"  # error message of the graph that reads a shard
+ROWS_ARE_MISSING = "rows are missing"  # error message in the graph that reads a shard
 _ROWS_AT_ONCE = 256
 PER_EXAMPLE = ("example_lengths", "first_lengths", "pair_labels")
 FORMAT_VERSION = 3
@@ -69,7 +69,7 @@ def serialize_rows(
     for name in dtypes:
         feature[name].bytes_list.value.append(b"")
     feature["row_id"].int64_list.value.append(0)
-    # One message is reused, because creating its parts for each row would take most of the time.
+    # The message is reused, because creating its parts for each row takes most of the time.
     lists = [feature[name].bytes_list.value for name in dtypes]
     columns = [arrays[name].astype(dtype, casting="unsafe") for name, dtype in dtypes.items()]
     row_ids, serialized = feature["row_id"].int64_list.value, []
@@ -105,14 +105,13 @@ def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
     }[objective]
     which = one if counts["pairs_labelled_1"] else zero
     raise InputError(
-        f"all {counts['examples']} segment pairs of the {split} split are {which}, so there is "
-        "nothing to learn. Add documents of several sentences, shorter than a row, or choose "
-        "--objective mlm."
+        f"all {counts['examples']} segment pairs of the {split} split are {which}, so all labels "
+        "are equal. Add documents with several short sentences, or choose --objective mlm."
     )
 
 
 class Dealer:
-    """Deals rows to the open shards in a fixed cycle and replaces full shards by new shards."""
+    """Assigns rows to the open shards in a fixed cycle and replaces full shards by new shards."""
 
     def __init__(self, num_open_shards: int, rows_per_shard: int) -> None:
         self.rows_per_shard = rows_per_shard
@@ -177,7 +176,7 @@ class ShardWriter:
 
 
 class ShardFile:
-    """Writes serialized rows to an uncompressed file, which `close` compresses to the shard."""
+    """Writes serialized rows to a temporary file, compressed to the shard by `close`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -192,7 +191,7 @@ class ShardFile:
         """Compresses the rows to `path` and removes the uncompressed file."""
         self._writer.close()
         with open(self._plain, "rb") as plain, open(self._path, "wb") as file:
-            # Without name and time stamp, so that equal rows give equal bytes.
+            # The file has no name or time stamp, so equal rows give equal bytes.
             with igzip.IGzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as compressed:
                 shutil.copyfileobj(plain, compressed, 1 << 20)
         self._plain.unlink()
@@ -227,8 +226,8 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     """Reads and validates the manifest of a records folder, and checks the sizes of its shards.
 
     Args:
-        directory: Folder written by `prepare`, or the str of such a folder on a bucket, such as
-            `gs://bucket/records`, or on any file system that TensorFlow supports.
+        directory: Folder written by `prepare`. For a bucket or another file system of TensorFlow,
+            a str such as `gs://bucket/records`.
 
     Raises:
         InputError: The folder contains no records or has an unsupported format version, a shard is
@@ -238,12 +237,12 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     path = os.path.join(directory, MANIFEST)
     try:
         if not tf.io.gfile.exists(path):
-            raise InputError(f"{directory} holds no records (no {MANIFEST}); run prepare.")
+            raise InputError(f"{directory} contains no records (no {MANIFEST}); run prepare.")
         with tf.io.gfile.GFile(path, "rb") as file:
             text = file.read()
         manifest, names, expected = checked_manifest(path, text)
         files = [os.path.join(directory, name) for name in names]
-        with concurrent.futures.ThreadPoolExecutor(32) as pool:  # because buckets have high latency
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:  # buckets have high latency
             sizes = list(pool.map(_size, files))
     except tf.errors.OpError as error:
         raise InputError(f"cannot read {path}: {error.message}") from error
@@ -252,8 +251,8 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
             raise InputError(f"the shard {file} is missing; copy it again or run prepare again.")
         if size != size_then:
             raise InputError(
-                f"the shard {file} is truncated or changed: it has {size} bytes, not the "
-                f"manifest's {size_then}; copy it again or run prepare again."
+                f"the shard {file} is truncated or changed: it has {size} bytes, but the "
+                f"manifest lists {size_then}. Copy it again or run prepare again."
             )
     return manifest
 
@@ -297,8 +296,8 @@ def check_shards(directory: str | Path) -> None:
             file = os.path.join(directory, shard["file"])
             if _sha256(file) != shard["sha256"]:
                 raise InputError(
-                    f"the shard {file} is damaged: its checksum differs from the manifest's; copy "
-                    "it again or run prepare again."
+                    f"the shard {file} is damaged: its checksum does not match the manifest. "
+                    "Copy it again or run prepare again."
                 )
             if _count_rows(file, manifest) != shard["rows"]:
                 raise _other_rows(file)
@@ -336,9 +335,9 @@ def clear_read_errors(directory: str | Path) -> Iterator[None]:
         tf.errors.NotFoundError,
     ) as error:
         check_shards(directory)
-        if ROWS_ARE_MISSING in str(error):  # intact shards of another `prepare`
+        if ROWS_ARE_MISSING in str(error):  # another `prepare` has written intact shards
             raise InputError(
-                f"the records in {directory} were replaced while they were read; start again."
+                f"the records in {directory} were replaced during reading. Start again."
             ) from error
         raise
 

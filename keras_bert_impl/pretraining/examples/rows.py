@@ -1,8 +1,8 @@
 """Creates examples from a block of tokenized documents and packs them into rows.
 
-The tokens of a block are one array, and every segment is a span [start, end) of it, so creating,
-trimming and packing examples copies no tokens. Random draws are stateless: each depends only on its
-name.
+The tokens of a block are one array. A segment is a span [start, end) of this array, so examples
+are created, trimmed and packed without copying tokens. Random draws are stateless: a draw depends
+only on its name.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def next_sentence_examples(
     pass_number: int = 0,
     short_sequence_probability: float = 0.1,
 ) -> list[Example]:
-    """Creates segment pairs for next-sentence prediction like BERT's published code.
+    """Creates segment pairs for next-sentence prediction, as in BERT's published code.
 
     Source: Devlin et al. 2018, section 3.1 and appendix A.2.
     """
@@ -111,7 +111,7 @@ def _target(most_tokens, short_sequence_probability, generator):
 
 
 def _end_of_chunk(block, sentence, document_end, target):
-    """Returns the sentence after the one that reaches the target, or the end of the document."""
+    """Returns the index after the sentence that reaches the target, or the end of the document."""
     starts = block.sentence_starts
     return bisect.bisect_left(starts, starts[sentence] + target, sentence, document_end)
 
@@ -219,7 +219,7 @@ def pack_rows(
     open_rows: list[list[list[int]]] = [
         [] for _ in range(row_length + 1)
     ]  # indexed by the number of free tokens
-    occupied = 0  # bit f: open_rows[f] is not empty; one bit scan finds the tightest fit
+    occupied = 0  # Bit f is set if open_rows[f] is not empty. A bit scan finds the tightest fit.
     for index in np.argsort(np.negative(lengths), kind="stable").tolist():
         length = lengths[index]
         fitting = occupied >> length << length

@@ -32,7 +32,7 @@ from keras_bert_impl.pretraining.settings import (
 from keras_bert_impl.tokenizers import Tokenizer
 
 _SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
-# Rows that are shuffled together: eight shards of the default size. See
+# Number of rows that are shuffled together: eight shards of the default size. See
 # docs/decisions/reading-order.md.
 SHUFFLED_ROWS = 262_144
 Tensors = dict[str, tf.Tensor]
@@ -64,28 +64,28 @@ def pretraining_dataset(
     | replacement_draws | [B, P], random numbers for `replaced_token` |
     | cls_positions | [B, E], start of each example, for segment pairs |
 
-    Labels (int32) and weights (float32, 0 at unused slots) are dicts by objective name: `masked_lm`
-    and `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E]; `left_to_right` [B, L],
-    which masks nothing. `replaced_token` uses the masks of `masked_lm`.
+    Labels (int32) and weights (float32, 0 at unused slots) are dicts by objective name:
+    `masked_lm` and `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E];
+    `left_to_right` [B, L], without masks. `replaced_token` uses the masks of `masked_lm`.
 
-    The train split is infinite. Each epoch shuffles the order of the shards, then 262,144 rows at a
-    time, and draws new masks. A batch may span two epochs, so no row is dropped. `start_row=k *
-    batch_size` gives the batches of an uninterrupted run from step k on. The held-out split is read
-    once, in order, always with the same masks; its last batch is padded with empty rows.
+    The train split is infinite. Each epoch shuffles the order of the shards, then 262,144 rows at
+    a time, and draws new masks. A batch may span two epochs, so no row is dropped. `start_row=k *
+    batch_size` gives the batches of an uninterrupted run from step k on. The held-out split is
+    read once, in order, with fixed masks. Its last batch is padded with empty rows.
 
     Args:
         directory: Records written by `prepare`, or the str of a copy on a bucket.
         batch_size: Global batch size in rows.
         split: `"train"` or `"held_out"`.
         start_row: Number of rows already read; train split only.
-        shard_index, num_shards: Input pipeline `shard_index` of `num_shards` gets a slice of each
-            global batch: B = batch_size / num_shards rows.
+        shard_index, num_shards: Index and number of input pipelines. Each pipeline reads a slice
+            of each global batch: B = batch_size / num_shards rows.
         objectives: Names of the pre-training objectives. None for the objectives that the records
             were prepared for.
         tokenizer: The tokenizer of the records. None for the copy stored with the records.
-        input_workers: Machines running `keras-bert input-worker`, such as `"grpc://host:5050"`, for
-            the train split. They create the batches in rotation, with the same content and order as
-            without input workers. They need the records at the same path.
+        input_workers: Machines running `keras-bert input-worker`, such as `"grpc://host:5050"`,
+            for the train split. The batches are the same as without input workers. The records
+            must have the same path on each machine.
 
     Returns:
         A `tf.data.Dataset` that shards itself: distribute it with
@@ -171,7 +171,7 @@ class _Shards:
     """Reads (serialized rows [n], epochs [n]) of a split, a group of shards at a time."""
 
     def __init__(self, directory: str | Path, shards: Sequence[dict[str, Any]], seed: int) -> None:
-        directory = records.absolute(directory)  # an input worker may run in a different folder
+        directory = records.absolute(directory)  # for input workers in other folders
         self._files = tf.constant([os.path.join(directory, shard["file"]) for shard in shards])
         self._rows = np.array([shard["rows"] for shard in shards], np.int64)
         self._group = max(1, SHUFFLED_ROWS // int(self._rows.max(initial=1)))  # shards
@@ -216,7 +216,7 @@ class _Shards:
         return permutation(row_keys(self._seed, _SHARD_ORDER, epoch), len(self._rows))
 
     def _load(self, shards):
-        """Reads whole shards, few enough to shuffle in memory: string [n]."""
+        """Reads some whole shards, to be shuffled in memory: string [n]."""
         files = tf.gather(self._files, shards)
         rows = tf.reduce_sum(tf.gather(tf.constant(self._rows), shards))
         dataset = tf.data.TFRecordDataset(files, compression_type="GZIP", buffer_size=1 << 20)
@@ -329,7 +329,7 @@ class Batcher:
 
 
 def _next_tokens(rows):
-    """Returns the token after each token, and whether both belong to the same example."""
+    """Returns the next token of each token, and whether both belong to the same example."""
 
     def following(values):
         return tf.pad(values[:, 1:], [[0, 0], [0, 1]])

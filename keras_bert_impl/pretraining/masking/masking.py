@@ -35,14 +35,14 @@ class Masking:
 
     Args:
         unit: Masking unit. `"token"`; `"word"` (whole-word masking); `"ngram"`, one to three words
-            with probability proportional to 1 / number of words; or `"span"`, one to ten words from
-            a geometric distribution, where all tokens of a span are replaced in the same way.
+            with probability proportional to 1 / number of words; or `"span"`, one to ten words
+            from a geometric distribution. All tokens of a span are replaced in the same way.
         rate: Fraction of the tokens to predict, in (0, 1).
         max_predictions: Maximum number of predictions per example. None for no limit.
         mask: Fraction of the chosen tokens replaced by the mask token.
         random: Fraction of the chosen tokens replaced by a random token; the rest stays unchanged.
-        dupe_factor: Static masking: number of different masks per row, which the epochs use in
-            rotation. None for new masks in each epoch.
+        dupe_factor: Static masking: number of different masks per row. Epoch `e` uses mask `e %
+            dupe_factor`. None for new masks in each epoch.
 
     Source: Devlin et al., "BERT", section 3.1, and `create_pretraining_data.py` for static masking;
     Liu et al. 2019, section 4.1, for dynamic masking; for the units see `units.units_of`.
@@ -70,8 +70,8 @@ class Masking:
     def num_predictions(self, example_length: int) -> int:
         """Computes the number of predictions per example: min(max, max(1, round(rate · length))).
 
-        The length includes [CLS] and [SEP]. Units that would exceed this number are skipped, so
-        there may be fewer predictions. A span is not skipped but cut after a word.
+        The length includes [CLS] and [SEP]. Units that exceed this number are skipped, so there
+        may be fewer predictions. Spans are not skipped, but cut after a word.
         """
         count = max(1, round(example_length * self.rate))
         return count if self.max_predictions is None else min(self.max_predictions, count)
@@ -79,8 +79,8 @@ class Masking:
     def num_slots(self, length: int, max_examples_per_row: int) -> int:
         """Returns an upper bound on the predictions of a row, for any packing.
 
-        Rounding adds at most a fixed excess to `rate` · length of each example, so a full row of E
-        examples has at most P = `rate` · L + E · excess predictions.
+        A row of E examples has at most P = `rate` · L + E · excess predictions. The excess is the
+        most that rounding adds per example.
         """
         excess = max(
             self.num_predictions(tokens) - self.rate * tokens for tokens in range(3, length + 1)
@@ -113,7 +113,7 @@ class Masked(NamedTuple):
 
 
 def replacement_ids(tokenizer: Tokenizer) -> list[int]:
-    """Returns the ids allowed as random replacements, which exclude special and unused tokens."""
+    """Returns the ids allowed as random replacements: all but special and unused tokens."""
     return [
         index
         for index, token in enumerate(tokenizer.vocabulary)
@@ -236,7 +236,7 @@ def _choose(rows, units, is_special, counts, keys, slots, word_ends):
     def in_order(values):
         return tf.gather(values, shuffled, batch_dims=1)
 
-    first = tf.range(length) - position_ids  # start of the example, which sorting does not change
+    first = tf.range(length) - position_ids  # start of the example, unchanged by sorting
     is_open, left = ~in_order(is_special), per_token(counts, example_ids)
     if word_ends is not None:
         rest_of_word = in_order(word_ends - tf.range(length))

@@ -27,9 +27,9 @@ def mask_tokens(
 ) -> tuple[Any, Any]:
     """Masks tokens for masked language modeling.
 
-    In each row `max(1, round(mask_rate * tokens))` tokens are chosen, as in BERT. Special tokens
-    count as tokens but are never chosen. With the same seed, the same row at the same index of a
-    batch gets the same mask, so use a different seed for each batch.
+    In each row, `max(1, round(mask_rate * tokens))` tokens are chosen, as in BERT. Special tokens
+    count as tokens but are never chosen. The mask depends on the row, its index in the batch and
+    the seed. Use a different seed for each batch.
 
     Args:
         token_ids: int array or list `[batch, length]` or `[length]` (rows of a list may differ in
@@ -44,8 +44,8 @@ def mask_tokens(
 
     Returns:
         (masked_ids, labels): int32 `[batch, length]` or `[length]`, tensors if `token_ids` is a
-        tensor, otherwise NumPy arrays. Labels are the original ids, and -100 where nothing is
-        predicted.
+        tensor, otherwise NumPy arrays. Labels are the original ids of the chosen tokens, and -100
+        for all other tokens.
 
     Raises:
         InputError: Ids are outside the vocabulary, or settings are invalid.

@@ -1,7 +1,7 @@
 """Masking units (tokens, words or several consecutive words), computed in graph.
 
-B is the batch size, L the sequence length. A unit is identified by the position where it starts,
-and ends before the next unit or at its end.
+B is the batch size, L the sequence length. A unit is identified by the position of its first
+token.
 """
 
 from typing import Any
@@ -49,12 +49,12 @@ def take_units(
     last: tf.Tensor,
     left: tf.Tensor,
 ) -> tf.Tensor:
-    """Takes units in order and skips units that no longer fit."""
+    """Chooses units in order and skips units that no longer fit."""
 
     def one_round(is_open, is_chosen, left):
         opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)
         before = tf.gather(opened - tf.cast(is_open, tf.int32), first, batch_dims=1)
-        with_unit = opened - before - 1 - places_in_unit + sizes  # tokens if taken
+        with_unit = opened - before - 1 - places_in_unit + sizes  # tokens if chosen
         is_taken = is_open & (with_unit <= left)
         taken = tf.cumsum(tf.cast(is_taken, tf.int32), axis=1)
         before = tf.gather(taken - tf.cast(is_taken, tf.int32), first, batch_dims=1)
@@ -96,8 +96,8 @@ def _joined(is_word_start, is_segment_start, words):
     places, number = _places(is_word_start)
     _, segment_ends = _bounds(is_segment_start)
     after = tf.gather(places, tf.minimum(number + words, length), batch_dims=1)
-    after = tf.minimum(after, segment_ends)  # [B, L], where the next unit would begin
-    # Pointer jumping marks everything reachable from the first units in jumps of 1, 2, 4, 8, ...
+    after = tf.minimum(after, segment_ends)  # [B, L], where the next unit begins
+    # Pointer jumping marks all units reachable from the first units in jumps of 1, 2, 4, 8, ...
     # units. All chains end at L.
     after = tf.pad(after, [[0, 0], [0, 1]], constant_values=length)
     is_start = tf.pad(is_segment_start, [[0, 0], [0, 1]])
@@ -108,7 +108,7 @@ def _joined(is_word_start, is_segment_start, words):
 
 
 def _moved(flags, places):
-    """Returns the positions that flagged positions move to: bool [B, L + 1]."""
+    """Returns the targets of the flagged positions: bool [B, L + 1]."""
     batch, width = tf.shape(flags)[0], flags.shape[1]
     row = width * tf.range(batch)[:, tf.newaxis]
     counts = tf.math.unsorted_segment_sum(tf.cast(flags, tf.int32), places + row, batch * width)
@@ -124,7 +124,7 @@ def row_keys(*name: Any) -> tf.Tensor:
 
 
 def random_bits(keys: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
-    """Returns 64 random bits (uint64) for each key (uint64) and counter, which broadcast.
+    """Returns 64 random bits (uint64) for each key (uint64) and counter. Both are broadcast.
 
     Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"
     (SplitMix64): the value at `counter` of the stream that starts at `key`.

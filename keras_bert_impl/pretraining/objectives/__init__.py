@@ -1,4 +1,4 @@
-"""Pre-training objectives: small classes that share one encoder, for any backend."""
+"""Pre-training objectives, for any backend. All objectives of a run share one encoder."""
 
 from collections.abc import Iterable
 
@@ -38,14 +38,16 @@ def as_objectives(
         [objectives] if isinstance(objectives, (PretrainingObjective, str)) else objectives
     ):
         if not isinstance(objective, PretrainingObjective):
-            if objective not in list(OBJECTIVES):  # a list, for unhashable values
+            if objective not in list(OBJECTIVES):  # a list, because a value may be unhashable
                 known = ", ".join(OBJECTIVES)
                 raise InputError(f"objectives must be among {known}. Received: {objective!r}")
             objective = OBJECTIVES[objective]()
         made.append(objective)
     names = [objective.name for objective in made]
     if "left_to_right" in names and len(made) > 1:
-        raise InputError(f"left_to_right cannot be combined with others. Received: {names}")
+        raise InputError(
+            f"left_to_right cannot be combined with other objectives. Received: {names}"
+        )
     outputs = [name for objective in made for name in objective.output_names]
     if not made or len(set(outputs)) < len(outputs):
         raise InputError(f"objectives must not be empty or share outputs. Received: {names}")

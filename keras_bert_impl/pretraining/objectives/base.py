@@ -22,7 +22,7 @@ Tensor = Any
 Tensors = dict[str, Tensor]
 ENCODER_FEATURES = ("token_ids", "segment_ids", "position_ids", "example_ids")
 Shape = tuple[int | None, ...]
-# Sizes from the published code; tokens further into a span share the last position embedding.
+# Sizes from the published code. All later tokens of a span share the last position embedding.
 _NUM_PLACES, _PLACE_DIM = 20, 200
 
 
@@ -51,7 +51,7 @@ class PretrainingObjective:
 
     @property
     def has_default_losses(self) -> bool:
-        """Whether `losses` and `hits` are not overridden; the defaults do not need all logits."""
+        """Whether `losses` and `hits` are the defaults, which do not need all logits."""
         own = type(self)
         return own.losses is PretrainingObjective.losses and own.hits is PretrainingObjective.hits
 
@@ -86,8 +86,8 @@ class PretrainingObjective:
         """Returns 1.0 where the prediction equals the label; the mean is the accuracy."""
         if isinstance(logits, VocabularyScores):
             return logits.hits
-        # Same as an argmax unless logits tie. On CPUs an argmax over the vocabulary takes longer
-        # than the loss.
+        # The same as an argmax unless logits are equal. On CPUs, an argmax over the vocabulary
+        # takes longer than the loss.
         own = ops.take_along_axis(logits, ops.cast(labels, "int32")[..., None], axis=-1)[..., 0]
         return ops.cast(own >= ops.max(logits, axis=-1), "float32")
 
@@ -188,7 +188,7 @@ class _PairObjective(PretrainingObjective):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class NextSentence(_PairObjective):
-    """Predicts whether the second segment follows the first or is from another document.
+    """Predicts whether the second segment follows the first segment or is from another document.
 
     Source: Devlin et al., "BERT", section 3.1.
     """
@@ -221,7 +221,7 @@ class SpanBoundary(PretrainingObjective):
         dtype = encoder.dtype_policy
         gather = GatherPositions(dtype=dtype, name="gather_boundaries")
         states, starts = encoded["sequence_output"], inputs["span_starts"]
-        # A span always has a token before and after it, at least [CLS] and [SEP]. The values at
+        # Every span has a token before it and after it, at least [CLS] and [SEP]. The values at
         # unused slots do not matter.
         before = gather(states, ops.maximum(starts - 1, 0))
         after = gather(states, inputs["span_ends"] + 1)
@@ -255,7 +255,7 @@ class SpanBoundary(PretrainingObjective):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class SpanBoundaryHead(keras.layers.Layer):
-    """Two dense layers with GELU and layer normalization, then the token embeddings.
+    """Head of two dense layers with GELU and layer normalization, then the token embeddings.
 
     Args:
         before, after: `[batch, predictions, hidden]`. Hidden states of the tokens before and after

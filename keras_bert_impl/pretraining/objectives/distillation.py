@@ -81,8 +81,7 @@ class _Distillation(PretrainingObjective):
         return {name: labels.get(name, outputs[name]) for name in self.output_names}
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
-        # Reports count three times this value, for forward and backward pass; a teacher has no
-        # backward pass.
+        # Reports triple this value for the backward pass, but a teacher has no backward pass.
         return encoder_flops(self._config, length) / 3
 
     def get_config(self) -> dict[str, Any]:
@@ -93,9 +92,9 @@ class _Distillation(PretrainingObjective):
 class Distillation(_Distillation):
     """Masked language modeling plus distillation of a teacher's predictions and last hidden states.
 
-    Source: Sanh et al. 2019 (arXiv:1910.01108), section 2 and 3; weights and temperature: the
-    published command (transformers, research_projects/distillation), here with its
-    `--restrict_ce_to_mask`; without that flag, the divergence is over all tokens.
+    Source: Sanh et al. 2019 (arXiv:1910.01108), section 2 and 3; weights and temperature are from
+    the published command (transformers, research_projects/distillation) with its flag
+    `--restrict_ce_to_mask`. Without this flag, the divergence is over all tokens.
     """
 
     name = "distillation"
@@ -131,7 +130,7 @@ class Distillation(_Distillation):
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
         states = encoder({name: inputs[name] for name in ENCODER_FEATURES})["sequence_output"]
         head = head_tensors(encoder.config, self.head)
-        # A newly initialized head would only teach noise.
+        # the predictions of a newly initialized head are noise
         head = [dataclasses.replace(name, optional=False) for name in head]
         logits = masked_logits(encoder, states, inputs)
         return keras.Model(inputs, {"states": states, "masked_lm": logits}), head
@@ -153,7 +152,7 @@ class Distillation(_Distillation):
             raise InputError(
                 "student and teacher must have the same hidden_dim for distillation, but have "
                 f"{student.hidden_dim} and {self._config.hidden_dim}. Use layer_distillation, "
-                "which maps the student's dimension to the teacher's."
+                "which supports different dimensions."
             )
 
     def weights(self, features: Tensors, weights: Tensors) -> Tensors:
@@ -213,7 +212,7 @@ class LayerDistillation(_Distillation):
 
 
 class _Frozen(keras.layers.Layer):
-    """Runs a model without dropout or gradients and hides its variables from the outer model."""
+    """Calls a model without dropout or gradients, and hides its variables from the outer model."""
 
     def __init__(self, model: keras.Model, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -86,7 +86,10 @@ def test_text_and_records_on_a_bucket(folder, tmp_path, tokenizer):
     [
         ("aa ab.\nac ad.\n", r"one document .*corpus.txt, document 1.*--objective mlm"),
         ("\n\n", "no text in .*corpus.txt"),
-        ("\ufffd\n\n\ufffd \ufffd\n\n", "fewer than two of the documents .* contain text"),
+        (
+            "\ufffd\n\n\ufffd \ufffd\n\n",
+            "next-sentence prediction needs at least two documents per block",
+        ),
     ],
 )
 def test_bad_input_raises_the_same_error(tmp_path, tokenizer, text, message):

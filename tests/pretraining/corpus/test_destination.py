@@ -80,7 +80,7 @@ def test_interrupted_upload_resumes(
     message = rf"cannot write {name}/\S+: no connection. Finished blocks are kept"
     with pytest.raises(InputError, match=message):
         prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
-    with pytest.raises(InputError, match="holds no records"):
+    with pytest.raises(InputError, match="contains no records"):
         records.read_manifest(name)
     monkeypatch.setattr(tf.io.gfile, "copy", copy)
     monkeypatch.setattr(blocks, "build_block", None)  # must not build again

@@ -307,7 +307,7 @@ def test_progress_increases(tmp_path, write_corpus, tokenizer):
         (
             "\ufffd\n\ufffd\n\n\ufffd \ufffd\n\n",
             {},
-            "fewer than two of the documents .* contain text",
+            "next-sentence prediction needs at least two documents per block",
         ),
     ],
 )
@@ -324,7 +324,7 @@ def test_worker_raises_the_same_error(tmp_path, tokenizer, monkeypatch):
     monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
     path = tmp_path / "corpus.txt"
     path.write_text("aa ab.\nad.\n\nac.\n\n" + "\ufffd\n\n\ufffd \ufffd\n\n")
-    with pytest.raises(InputError, match="fewer than two of the documents"):
+    with pytest.raises(InputError, match="next-sentence prediction needs at least two documents"):
         prepare(path, tmp_path / "records", tokenizer, block_characters=4, num_workers=2)
     assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
 

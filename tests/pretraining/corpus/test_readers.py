@@ -198,7 +198,7 @@ def test_missing_path_raises_immediately(tmp_path):
 
 def test_empty_corpus_and_wrong_arguments(tmp_path):
     path = write(tmp_path / "empty.txt", " \n\n")
-    with pytest.raises(InputError, match=f"there is no text in {path}"):
+    with pytest.raises(InputError, match=f"{path}: no text found"):
         list(read_documents(path))
     with pytest.raises(InputError, match="no corpus"):
         read_documents([])

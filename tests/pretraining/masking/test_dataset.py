@@ -314,7 +314,7 @@ def test_rejects_damaged_records_on_a_bucket(records_directory, bucket):
     tf.io.gfile.remove(f"{bucket}/{name}")
     with pytest.raises(InputError, match=f"the shard {bucket}/{name} is missing"):
         pretraining_dataset(bucket, BATCH)
-    with pytest.raises(InputError, match="ram://other holds no records"):
+    with pytest.raises(InputError, match="ram://other contains no records"):
         pretraining_dataset("ram://other", BATCH)
     with pytest.raises(InputError, match="cannot read nowhere://bucket/manifest.json: File system"):
         pretraining_dataset("nowhere://bucket", BATCH)
@@ -344,7 +344,7 @@ def test_bad_manifest(tmp_path, text, message):
 
 
 def test_no_records(tmp_path, corpus, tokenizer):
-    with pytest.raises(InputError, match="holds no records"):
+    with pytest.raises(InputError, match="contains no records"):
         pretraining_dataset(tmp_path, BATCH)
     prepare(corpus, tmp_path / "r", tokenizer, length=32, num_workers=1)
     with pytest.raises(InputError, match="no held_out rows"):

@@ -51,7 +51,7 @@ def test_input_workers_make_the_same_batches(records_directory, input_workers, k
 
 def test_rejects_an_unreachable_worker(records_directory):
     (port,) = free_ports(1)
-    with pytest.raises(InputError, match=f"no input worker answers at grpc://localhost:{port} "):
+    with pytest.raises(InputError, match=f"no input worker responds at grpc://localhost:{port} "):
         take(records_directory, 1, input_workers=[f"grpc://localhost:{port}"])
 
 
