@@ -135,11 +135,13 @@ def test_rejects_invalid_grids_before_the_first_run(runs, tmp_path, grid, settin
 
 def test_rejects_a_directory_of_other_settings_or_texts(runs, tmp_path):
     tune(tmp_path, {"seed": [1]})
-    with pytest.raises(InputError, match="seed=1 holds a finished run with other settings .epochs"):
+    with pytest.raises(
+        InputError, match="seed=1 contains a finished run with other settings .epochs"
+    ):
         tune(tmp_path, {"seed": [0, 1]}, epochs=4)
-    with pytest.raises(InputError, match="holds a run on other train texts"):
+    with pytest.raises(InputError, match="contains a run on other train texts"):
         finetune_set("base", DEV, DEV, tmp_path, {"seed": [0, 1]})
-    with pytest.raises(InputError, match="holds a run. Resume it"):
+    with pytest.raises(InputError, match="contains a run. Resume this run"):
         tune(tmp_path, {"seed": [0, 1]}, resume=False)
     with pytest.raises(InputError, match="contains a set of runs"):
         finetune("base", TRAIN, DEV, tmp_path)

@@ -219,7 +219,7 @@ def test_a_model_made_outside_of_the_scope_is_named():
         with pytest.raises(InputError, match="create the whole model inside the strategy's scope"):
             model.fit(["good"], [1], verbose=0)
         partly = TextClassifier(encoder, helpers.tokenizer(), num_classes=2)
-    with pytest.raises(InputError, match="its encoder included: with strategy.scope"):
+    with pytest.raises(InputError, match="inside the scope of the strategy: with strategy.scope"):
         partly.fit(["good"], [1], verbose=0)
     model.fit(["good"], [1], verbose=0)  # outside of the scope it trains
 

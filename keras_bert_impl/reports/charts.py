@@ -17,8 +17,8 @@ from keras_bert_impl.version import install_command
 
 Point = tuple[float, float]
 
-# Colors of a light page; `assets/page.css` contains the dark colors. Series: Okabe and Ito's
-# palette, darkened where a line on white would have less contrast than 3:1.
+# Colors of a light page; `assets/page.css` contains the dark colors. The colors of series are from
+# the palette of Okabe and Ito. Some are darkened for a contrast of at least 3:1 on white.
 COLORS = {
     "paper": "#ffffff",
     "ink": "#1b1f24",
@@ -39,8 +39,8 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 class _Shape:
     kind: str  # line, rect, circle or text
     color: str  # key of `COLORS`
-    points: tuple[Point, ...]  # rect: corner and size; circle: center and radius
-    text: str = ""  # contents of a text; for other shapes, the tooltip
+    points: tuple[Point, ...]  # corner and size of a rect, or center and radius of a circle
+    text: str = ""  # content of a text, or tooltip of another shape
     anchor: str = "start"
     size: float = 12
     opacity: float = 1.0
@@ -56,7 +56,7 @@ class Drawing:
         self._shapes: list[_Shape] = []
 
     def line(self, points: Sequence[Point], color: str = "ink", size: float = 1) -> None:
-        """Adds a line; series other than the first are dashed."""
+        """Adds a line. All series except the first are dashed."""
         self._shapes.append(_Shape("line", color, tuple(points), size=size))
 
     def rectangle(
@@ -94,7 +94,7 @@ class Drawing:
     # === Formats ===
 
     def svg(self, is_file: bool = False) -> str:
-        """Returns SVG: an element for a page, whose style sets the colors, or a file."""
+        """Returns an SVG element (with the colors of the page style) or an SVG file."""
         size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}"'
         size += f' height="{self.height}" role="img" aria-label="{escape(self.title)}"'
         shapes = "".join(map(_svg_of, self._shapes))
@@ -168,7 +168,7 @@ def _draw(axes, shape):
         axes.plot(*columns, color=color, linewidth=shape.size * points, linestyle=style)
     elif shape.kind == "text":
         place = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
-        # A dollar sign does not start a formula.
+        # dollar signs must not start a formula
         axes.text(x, y, clean(shape.text), color=color, fontsize=shape.size * points, ha=place,
                   va="baseline", rotation=90 * shape.upright, rotation_mode="anchor",
                   parse_math=False)  # fmt: skip
@@ -181,7 +181,7 @@ def _draw(axes, shape):
 # === Charts ===
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 42, 44
-_MOST_POINTS = 400  # maximum number of points of a line, more than a chart has pixels
+_MOST_POINTS = 400  # maximum number of points of a line; more than the pixels of a chart
 SERIES = ("s0", "s1", "s2", "s3", "s4", "s5")
 
 
@@ -299,7 +299,7 @@ def matrix(name: str, title: str, labels: Sequence[str], counts: np.ndarray) -> 
 
 
 def _frame(name, title, series, x, y):
-    """Draws axes, grid and legend; returns the drawing and the function from data to pixels."""
+    """Draws axes, grid and legend. Returns the drawing and a function from data to pixels."""
     drawing = Drawing(name, title)
     known = [point for one in series for point in _finite(one)]
     low_x, high_x, x_ticks = _scale([point[0] for point in known], x.limits)
@@ -342,7 +342,7 @@ def _finite(series):
 
 
 def _scale(values, limits):
-    """Returns (low, high, ticks), round numbers around the values."""
+    """Returns (low, high, ticks): round numbers that enclose the values."""
     low, high = limits or (min(values, default=0.0), max(values, default=1.0))
     if low == high:
         low, high = low - (abs(low) or 1) * 0.5, high + (abs(high) or 1) * 0.5

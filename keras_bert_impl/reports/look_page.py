@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.inputs.words import Words
 
 MOST_TOKENS = 64
-_LONGEST_ROW = 512  # tokens; the attention of all layers and heads grows quadratically
+_LONGEST_ROW = 512  # tokens; the size of all attention weights grows quadratically
 _ROWS = 16  # rows per batch
 _CONTROLS = """
 <p class="note">Choose a word. The other words are shaded by the attention between them. Arrow keys
@@ -63,9 +63,9 @@ class TextAttention(NamedTuple):
             the texts of an embedder, are concatenated.
         features: dict of int32 `[rows, length]`, the encoder's inputs in `predict`, without common
             padding.
-        weights: float32 `[layers, heads, tokens, tokens]`; rows attend to columns, and sum to 1 if
-            all tokens are included.
-        rollout: float32 `[layers, tokens, tokens]`, computed from all tokens; see `rollout`.
+        weights: float32 `[layers, heads, tokens, tokens]`. Rows attend to columns. If all tokens
+            are included, rows sum to 1.
+        rollout: float32 `[layers, tokens, tokens]`, computed from all tokens. See `rollout`.
         is_cut: whether the text has more tokens.
     """
 
@@ -153,7 +153,7 @@ def _saliency(model, text):
         rows = [[word.text[:80], round(word.score, 4)] for word in found.words]
         table = page.details("as a table", page.table(["word", "share"], rows))
         html += f"<h3>{name}</h3>{page.shaded_words(found.words)}{table}"
-    cut = " The end of the text is cut off, because it exceeds max_length." * found.is_cut
+    cut = " The text is truncated, because it exceeds max_length." * found.is_cut
     first = page.paragraph(
         f"Target: {found.target}. Log-odds or value {found.output:.3f} (baseline with all words "
         f"masked: {found.baseline:.3f}). Blue (solid) words support the target, orange (dashed) "
@@ -166,7 +166,7 @@ def _saliency(model, text):
 
 
 def token_losses(model: Any, features: dict[str, np.ndarray], count: int) -> np.ndarray:
-    """Computes the loss of each token if only this token is masked.
+    """Computes the loss of each token, with only this token masked.
 
     Args:
         features: dict of int32 `[1, length]`.
@@ -260,7 +260,7 @@ def _num_tokens(tokenizer, segments):
 
 
 def _diagonal(blocks):
-    """Returns the block-diagonal matrix of `[..., n, n]`: rows do not attend to each other."""
+    """Returns the block-diagonal matrix of `[..., n, n]`."""
     ends = np.cumsum([block.shape[-1] for block in blocks])
     joined = np.zeros((*blocks[0].shape[:-2], ends[-1], ends[-1]), "float32")
     for block, end in zip(blocks, ends):

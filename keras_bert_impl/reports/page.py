@@ -21,11 +21,11 @@ NO_INTERVAL = "–"
 
 
 class Html(str):
-    """Text that is already HTML; `escape` does not change it."""
+    """HTML text, not changed by `escape`."""
 
 
 class Digits(str):
-    """A formatted number; tables align it to the right."""
+    """A formatted number, aligned to the right in tables."""
 
 
 def escape(value: Any) -> str:
@@ -34,12 +34,12 @@ def escape(value: Any) -> str:
 
 
 def clean(value: Any) -> str:
-    """Converts any value to text; U+FFFD replaces characters that are not allowed in a page."""
+    """Converts any value to text. U+FFFD replaces characters that are not allowed in a page."""
     return _NOT_ALLOWED.sub("\ufffd", str(value))
 
 
 def user_text(value: Any, most: int = _MOST_CHARACTERS) -> Html:
-    """Returns the HTML of a user's text, truncated with a note, in its writing direction."""
+    """Returns the HTML of a text in its writing direction, truncated with a note."""
     text = str(value)
     cut = f'<small class="cut"> … {len(text):,} characters</small>' if len(text) > most else ""
     return Html(f'<bdi class="text">{escape(text[:most])}</bdi>{cut}')
@@ -60,7 +60,7 @@ def _cleaned(value):
 
 
 def number(value: Any) -> str:
-    """Formats a number for readers: 12,345 or 0.8312; keeps NaN and text."""
+    """Formats a number, such as 12,345 or 0.8312. Returns NaN and text unchanged."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, int) or (value == value and abs(value) >= 1000 and value % 1 == 0):
@@ -77,7 +77,7 @@ class Section(NamedTuple):
     Attributes:
         title: the heading.
         html: the contents.
-        drawings: the section's charts, to write them to files.
+        drawings: the charts of the section, for `pictures`.
     """
 
     title: str
@@ -117,7 +117,7 @@ style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-a
 {f'<ul class="tiles">{boxes}</ul>' if boxes else ""}
 {f'<nav aria-label="Sections"><ul>{links}</ul></nav>' if len(sections) > 1 else ""}</header>
 <main id="main">{body}</main>
-<footer>Written by keras_bert_impl {__version__}. This page loads nothing from elsewhere.</footer>
+<footer>Written by keras_bert_impl {__version__}. This page loads no other files.</footer>
 {json}<script>{code}</script></body></html>
 """
 
@@ -153,7 +153,7 @@ def paragraph(text: str, kind: str = "note") -> str:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", first: str = "row"
 ) -> str:
-    """Returns a table, which scrolls sideways if it is wider than the page."""
+    """Returns a table. A table that is wider than the page scrolls."""
     rows = [list(row) for row in rows]
     is_number = [
         bool(rows) and all(_is_number(row[n]) for row in rows) for n in range(len(headings))
@@ -205,7 +205,7 @@ def bounds(value: Interval) -> Digits:
 
 
 def charts(drawings: Sequence[Any]) -> str:
-    """Returns charts next to each other; on a phone, one below the other."""
+    """Returns charts next to each other, or one below the other on a phone."""
     figures = "".join(f"<figure>{drawing.svg()}</figure>" for drawing in drawings)
     return f'<div class="charts">{figures}</div>' if drawings else ""
 
@@ -216,7 +216,7 @@ def code(text: str) -> str:
 
 
 def details(summary: str, html: str) -> str:
-    """Returns contents that are collapsed until the reader opens them."""
+    """Returns collapsed contents, to be opened by the reader."""
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 

@@ -87,10 +87,10 @@ def read_run(path: str | Path) -> Run:
 
 
 def runs_of(path: str | Path) -> list[Path]:
-    """Returns the runs of a `finetune_set` directory, best first, or else the path."""
+    """Returns the runs of a `finetune_set` directory, best first, or the path unchanged."""
     path = local_path(path)
     found = sorted(recipe.parent for recipe in path.glob("runs/*/recipe.yaml"))
-    if found and (path / "scores.json").is_file():  # else the set is not finished
+    if found and (path / "scores.json").is_file():  # otherwise the set is not finished
         best = path / read_json(path / "scores.json").text("best")
         found.sort(key=lambda run: run != best)
     return found or [path]
@@ -101,11 +101,11 @@ def _model_class(path):
 
 
 def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
-    """Reads a run's `predictions.tsv` with one example per line.
+    """Reads `predictions.tsv` of a run, with one example per line.
 
     Returns:
-        (column names, rows), both without the index; None if the file is missing or damaged, which
-        is added to the run's problems.
+        (column names, rows), both without the index. None if the file is missing or damaged; a
+        damaged file is added to `problems`.
     """
     path = run.path / "predictions.tsv"
     if not path.exists():
@@ -139,13 +139,13 @@ def check_count(subject: Subject, count: int) -> None:
     if count != len(subject.examples):
         raise InputError(
             f"{subject.run.path} has predictions for {count:,} examples, but "
-            f"{subject.examples.source} has {len(subject.examples):,}: pass the "
+            f"{subject.examples.source} has {len(subject.examples):,} examples. Pass the "
             "examples that the run was scored on."
         )
 
 
 def explanation(model: Any, text: Any, target: Any = None) -> Html:
-    """Returns the words of a text, shaded by integrated gradients, and a table of the shares."""
+    """Returns the words of a text, shaded by integrated gradients, and a table of their shares."""
     try:
         found = attribute(model, text, target)
     except InputError as error:

@@ -85,7 +85,7 @@ def report_sections(subject: Subject) -> list[Section]:
     ]
     if run.problems:
         text = "".join(page.paragraph(problem) for problem in run.problems)
-        found.append(Section("What could not be read", text))
+        found.append(Section("Unreadable files", text))
     return [section for section in found if section is not None]
 
 
@@ -161,12 +161,12 @@ def write_comparison(
 ) -> Path:
     """Writes a report that compares runs: different settings, scores and learning curves.
 
-    With `examples`, scores have confidence intervals, and each run is compared with the first one
-    by a paired bootstrap of the difference.
+    With `examples`, scores have confidence intervals, and each run is compared with the first run
+    by a paired bootstrap.
 
     Args:
         run_directories: two or more runs, or the directory of a set of runs. All runs are compared
-            with the first run; in a set, this is the best one.
+            with the first run, in a set with the best run.
         path: file to write.
         examples: labeled texts (`Examples`) that all runs have predictions for.
         pictures: folder for the charts; see `write_report`.
@@ -189,8 +189,8 @@ def write_comparison(
         raise InputError("a comparison requires at least two run directories, or a set of runs.")
     if examples is not None and report_of(examples) is not classification:
         raise InputError(
-            f"runs are compared on labeled texts, not on {type(examples).__name__}: leave out the "
-            "examples to compare scores and curves."
+            f"a comparison supports only labeled texts, not {type(examples).__name__}. Leave out "
+            "the examples to compare scores and curves."
         )
     runs = _with_different_names([read_run(directory) for directory in directories])
     sections = [_scores(runs)]
@@ -260,8 +260,8 @@ def _paired(runs, examples):
     caption = f"{len(examples):,} examples of {without_folders(examples.source)}"
     html = page.table(headings, rows, caption, first="cell") + page.paragraph(
         f"{how([one for scores in by_run for one in scores])} Differences: paired bootstrap with "
-        "the same resamples for both runs; p is two-sided. With many comparisons, some p are "
-        "small by chance."
+        "the same resamples for both runs; p is two-sided. With many comparisons, some p-values "
+        "are small by chance."
     )
     return Section("On the same examples", html)
 
@@ -280,7 +280,7 @@ def describe_run(run_directory: str | Path, model: Any = None, examples: Any = N
 
 
 def is_described(run_directory: str | Path) -> bool:
-    """Returns whether a finished run has its report, which is missing if the process was killed."""
+    """Returns whether a finished run has a report. A killed process leaves none."""
     return (local_path(run_directory) / FILE).is_file()
 
 
@@ -288,5 +288,5 @@ def is_described(run_directory: str | Path) -> bool:
 def _only_warning(run, what):
     try:
         yield
-    except Exception as error:  # any error, since a failed report must not fail the run
+    except Exception as error:  # any error, because a failed report must not fail the run
         _LOG.warning("%s has no complete %s: %s: %s", run, what, type(error).__name__, error)

@@ -1,4 +1,4 @@
-"""Compares a SavedModel with its model, in a process without this package."""
+"""Compares a SavedModel with the exported model, in a process without this package."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ _SECONDS = 1800
 
 
 def tolerance_of(signatures: Signatures) -> float:
-    """Returns the largest difference that rounding can cause in the dtype of the computation."""
+    """Returns the largest difference that rounding can cause in a dtype."""
     policy: Any = signatures.encoder.dtype_policy
     return TOLERANCE if policy.compute_dtype == "float32" else _TOLERANCE_IN_HALF
 
@@ -43,7 +43,7 @@ def largest_difference(
         The difference; infinite if strings or integers differ.
 
     Raises:
-        InputError: the directory is not a SavedModel that takes strings, or it fails to run.
+        InputError: the directory is not a SavedModel with string inputs, or the SavedModel fails.
     """
     inputs = inputs or example_strings(signatures)
     expected = signatures.reference(**inputs)

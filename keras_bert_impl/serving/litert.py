@@ -1,7 +1,7 @@
 """Export to LiteRT, for mobile and edge devices, with TensorFlow's converter.
 
-A traced Keras model does not convert: indexing that adds dimensions to a tensor of unknown size,
-such as `mask[:, None]`, needs TensorFlow kernels in LiteRT.
+A traced Keras model cannot be converted. Indexing that adds dimensions to a tensor of unknown
+size, such as `mask[:, None]`, needs TensorFlow kernels in LiteRT.
 """
 
 from collections.abc import Sequence
@@ -57,10 +57,11 @@ def convert(
     precision: str,
     batches: list[dict] | None = None,
 ) -> bytes:
-    """Converts a network with these input shapes, by name; see `Format.write` for the rest."""
+    """Converts a network. `shapes` are the input shapes by name; see `Format.write`."""
     if batches is not None:
         raise InputError(
-            "LiteRT computes the scales of activations at run time: leave out calibration texts."
+            "LiteRT does not use calibration texts, because it computes the scales of "
+            "activations from each input. Leave out the texts."
         )
     weights = weights_of(model)
     if sum(weight.nbytes for weight in weights.values()) > _LARGE:
@@ -111,7 +112,7 @@ _DTYPES = {"int32": tf.int32, "int64": tf.int32, "float32": tf.float32, "bool": 
 
 
 class Graph:
-    """Graph of TensorFlow tensors for `serving.network`, with the API of `serving.onnx.Graph`."""
+    """Graph of TensorFlow tensors, with the methods of `serving.onnx.Graph`."""
 
     dtype = "float32"
     fused = False
@@ -192,7 +193,7 @@ def _reduce(function):
 
 
 def _reshape(inputs, shape):
-    """Reshapes a tensor; a 0 in a constant shape keeps the input's size."""
+    """Reshapes a tensor. A 0 in a constant shape keeps the size of the input."""
     known = tf.get_static_value(shape)
     if known is not None and 0 in known:
         sizes = tf.shape(inputs)

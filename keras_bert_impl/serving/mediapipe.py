@@ -1,4 +1,4 @@
-"""Export to MediaPipe's TextClassifier and TextEmbedder: a LiteRT file that takes a text."""
+"""Export to MediaPipe's TextClassifier and TextEmbedder: a LiteRT file with a text as input."""
 
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,14 @@ print(text.{0}.create_from_options(options).{1}("a text"))
 """
 _FILE = "model.tflite"
 _ROLES = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "segment_ids"}
-_SAME = 0.999  # cosine similarity; vectors of other tokens are less similar
+_SAME = 0.999  # minimum cosine similarity of vectors from the same tokens
 _TINY = 1e-30
 
 
 def export_mediapipe(
     model: keras.Model, directory: str | Path, precision: str = "fp32", **how
 ) -> Report:
-    """Writes `model.tflite`, which MediaPipe reads; counts the texts that it answers differently."""
+    """Writes `model.tflite` for MediaPipe; counts texts with different predictions."""
     _check(model)
     task = ("TextClassifier", "classify") if _labels(model) else ("TextEmbedder", "embed")
     mediapipe_format = Format(
@@ -46,22 +46,23 @@ def export_mediapipe(
 
 
 def _check(model):
-    """Raises if MediaPipe has no task or no tokenizer for a model."""
+    """Raises `InputError` if MediaPipe has no task or no tokenizer for a model."""
     kind, tokenizer = type(model).__name__, getattr(model, "tokenizer", None)
     if kind not in ("TextClassifier", "TextEmbedder") or _is_regression(model):
         raise InputError(
-            "MediaPipe takes a TextClassifier with labels or a TextEmbedder; "
-            f"export this {kind} with --format litert."
+            "MediaPipe supports only a TextClassifier with labels and a TextEmbedder. Export "
+            f"this {kind} with --format litert."
         )
     if network_of(model).groups:
         raise InputError(
-            "MediaPipe truncates long texts: this model's windows need another format."
+            "MediaPipe truncates long texts and does not support the windows of this model. "
+            "Choose another format."
         )
     lowercase = getattr(tokenizer, "lowercase", False) or getattr(model, "do_lower_case", False)
     if not isinstance(tokenizer, WordPieceTokenizer) or not lowercase or tokenizer.added_tokens:
         raise InputError(
-            "MediaPipe has only the WordPiece tokenizer of uncased models without added tokens; "
-            f"this model has {tokenizer!r}. Export it with --format litert."
+            "MediaPipe supports only the WordPiece tokenizer of uncased models without added "
+            f"tokens. This model has {tokenizer!r}. Export it with --format litert."
         )
 
 
@@ -85,7 +86,7 @@ def _write(model, directory, precision, batches):
 
 
 class _ScoresNetwork(Network):
-    """The network of a model with scores as outputs, since MediaPipe computes none from logits."""
+    """The network of a model with scores as outputs. MediaPipe does not convert logits."""
 
     def write(self, graph: Any) -> None:
         network_of(self.model).write(graph)
@@ -103,7 +104,7 @@ class _ScoresNetwork(Network):
 
 
 def _normalized(outputs, model):
-    """Returns logits less the constant that a softmax does not depend on."""
+    """Returns the logits minus a constant, which does not change the softmax."""
     if "logits" in outputs and not _is_multi_label(model):
         logits = outputs["logits"]
         least = logits - logits.max(axis=-1, keepdims=True)
@@ -159,7 +160,7 @@ def answers(path: str | Path, model: keras.Model, texts: list[str]) -> np.ndarra
 
 
 def are_different(model: keras.Model, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Returns bool `[texts]`: True where labels differ, or vectors differ by more than rounding."""
+    """Returns bool `[texts]`: whether labels differ, or vectors differ by more than rounding."""
     if _is_multi_label(model):
         return np.any((ours >= 0.5) != (theirs >= 0.5), axis=1)
     if _labels(model):
@@ -169,7 +170,7 @@ def are_different(model: keras.Model, ours: np.ndarray, theirs: np.ndarray) -> n
 
 
 def _differences(path, model, session, texts):
-    """Counts the texts that MediaPipe and our token ids, in the same file, answer differently."""
+    """Counts the texts with different predictions from MediaPipe and from our token ids."""
     with answered_by(session, model):
         if _labels(model):
             ours = np.asarray(model.predict(texts, verbose=0))

@@ -61,7 +61,7 @@ def write(
 
 
 def save(proto: onnx.ModelProto, path: Path) -> None:
-    """Writes a graph; weights that exceed the file limit are written to a second file."""
+    """Writes a graph. Weights that exceed the file limit are written to a second file."""
     large = _is_large(proto)
     onnx.save_model(proto, path, save_as_external_data=large, location=f"{path.name}_data")
 
@@ -85,7 +85,7 @@ def _quantize(proto, path, batches, config):
         "reduce_range": True,
         "use_external_data_format": _is_large(proto),
     }
-    # The tools cannot infer the output type of fused operators.
+    # the quantization tool cannot infer the output type of fused operators
     extra = {"DefaultTensorType": TensorProto.FLOAT}
     with _only_errors():
         if batches is None:
@@ -103,7 +103,7 @@ def _quantize(proto, path, batches, config):
 
 
 class _Batches:
-    """A `CalibrationDataReader` of the quantization tool."""
+    """A `CalibrationDataReader` for the quantization tool."""
 
     def __init__(self, batches, config):
         self._inputs = (as_inputs(batch, config) for batch in batches)
@@ -114,7 +114,7 @@ class _Batches:
 
 @contextlib.contextmanager
 def _only_errors():
-    """Suppresses the tools' advice, which does not apply to these graphs."""
+    """Suppresses advice of the quantization tool that does not apply to these graphs."""
     log = logging.getLogger()
     level = log.level
     log.setLevel(logging.ERROR)
@@ -128,11 +128,11 @@ class Session:
     """Runs an exported ONNX model in ONNX Runtime on the CPU."""
 
     def __init__(self, model: str | Path | bytes, config: EncoderConfig) -> None:
-        import onnxruntime  # the OpenVINO export only requires onnx
+        import onnxruntime  # not imported above, because the OpenVINO export requires only onnx
 
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3  # errors only only
-        # Spinning threads would take CPU time from other processes.
+        options.log_severity_level = 3  # only errors
+        # spinning threads take CPU time from other processes
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         model = model if isinstance(model, bytes) else str(model)
         providers = ["CPUExecutionProvider"]
@@ -147,7 +147,7 @@ class Session:
 
 # === Graphs ===
 
-# The first opset with LayerNormalization; supported by ONNX Runtime since 1.12 (2022).
+# first opset with LayerNormalization, supported by ONNX Runtime since 1.12 (2022)
 _OPSET, _IR_VERSION = 17, 8
 _CONTRIB = "com.microsoft"
 _TYPES = {
@@ -160,7 +160,7 @@ _TYPES = {
 
 
 class Graph:
-    """Builder of an ONNX graph. Tensors are referred to by name."""
+    """Builder of an ONNX graph. A tensor is represented by its name."""
 
     def __init__(
         self, weights: dict[str, np.ndarray], dtype: str = "float32", fused: bool = False
@@ -176,7 +176,7 @@ class Graph:
         self._constants: dict[tuple, str] = {}  # value -> name
 
     def input(self, name: str, shape: Sequence[int | str], dtype: str = "int64") -> str:
-        """Adds an input of the model; names in the shape are dynamic dimensions."""
+        """Adds an input of the model. Names in the shape are dynamic dimensions."""
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[dtype], shape))
         return name
 
@@ -200,7 +200,7 @@ class Graph:
         return self.add("Cast", tensor, to=_TYPES[dtype])
 
     def as_float32(self, tensor: str) -> str:
-        """Casts a tensor from the graph's dtype to float32, for sums."""
+        """Casts a tensor from the dtype of the graph to float32, for sums."""
         return tensor if self.dtype == "float32" else self.cast(tensor, "float32")
 
     def as_computed(self, tensor: str) -> str:
@@ -220,7 +220,7 @@ class Graph:
         return self._weights[name]
 
     def weight(self, *names: str) -> str:
-        """Adds a weight in the graph's dtype; several weights are concatenated on the last axis."""
+        """Adds a weight in the dtype of the graph. Concatenates several on the last axis."""
         name = "+".join(names)
         if name not in self._tensors:
             array = np.concatenate([self._weights[name] for name in names], axis=-1)

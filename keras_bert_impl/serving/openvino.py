@@ -28,8 +28,8 @@ print(model.inputs, model.outputs)
 """
 _FILE = "model.xml"
 _FEWEST = 1024  # number of values; smaller weights are not compressed
-# Operator -> (index of its weight input, axis with a scale for each index): embeddings have a scale
-# per token vector, matrices a scale per column.
+# Operator -> (index of the weight input, axis of the scales). Embeddings have a scale per token
+# vector; matrices have a scale per column.
 _WEIGHTS = {"Gather": (0, 0), "MatMul": (1, 1)}
 
 
@@ -58,11 +58,11 @@ def _write(model, directory, precision, batches):
         read = openvino.Core().read_model(path)
         if batches is not None:
             read = _calibrated(read, batches, encoder_of(model).config)
-        # OpenVINO converts weights to float16, and keeps float32 where it is better.
+        # OpenVINO converts weights to float16, except where float32 is better.
         try:
             openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
         except RuntimeError as error:
-            if "iostream" in str(error):  # the only sign of a full disk
+            if "iostream" in str(error):  # a full disk raises no other error
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise
 
@@ -136,7 +136,7 @@ class Session:
     def __init__(self, path: str | Path, config: EncoderConfig, precision: str = "f32") -> None:
         core = openvino.Core()
         model = core.read_model(path)
-        # After compilation, an output also has the names of tensors that it was computed from.
+        # After compilation, an output also has names of its inputs.
         self._names = [output.get_any_name() for output in model.outputs]
         if precision == "bf16" and "BF16" not in core.get_property(
             "CPU", "OPTIMIZATION_CAPABILITIES"

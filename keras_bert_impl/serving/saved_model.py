@@ -32,8 +32,8 @@ TEXTS = (
     "Why?",
     "It was built by hand, stone by stone, over more than forty years, and yet nobody lives in it.",
 )
-# Requests that arrive within two milliseconds are batched, without padding to a fixed size. Only
-# strings are batched, since ids of different lengths would require padding.
+# Requests that arrive within two milliseconds form a batch, without padding to a fixed size. Only
+# requests with strings are batched, because ids of different lengths need padding.
 _BATCHING = """\
 max_batch_size { value: 32 }
 batch_timeout_micros { value: 2000 }
@@ -64,9 +64,10 @@ def export_saved_model(
 ) -> None:
     """Writes a model as a SavedModel.
 
-    The directory also contains a model card, `README.md`, and for clients and servers a folder
-    `assets.extra` with the tokenizer's files in `tokenizer/`, `tf_serving_warmup_requests`, and if
-    known, `labels.json`, `thresholds.json` and `columns.json`, the columns of the training set.
+    The directory also contains a model card, `README.md`. The folder `assets.extra` is for clients
+    and servers. It contains the tokenizer files in `tokenizer/`, `tf_serving_warmup_requests` and,
+    if known, `labels.json`, `thresholds.json` and `columns.json` (the columns of the training
+    set).
 
     The graph uses the model's dtype policy. In float32, outputs equal `predict` to 1e-5 at any
     batch size; in bfloat16, rounding depends on the batch. For a server, load the model with
@@ -74,12 +75,12 @@ def export_saved_model(
 
     Args:
         signatures: signatures of the model, `model.signatures()`.
-        directory: directory to write; it is written to a temporary folder and renamed.
-        ids_only: whether to omit the signatures that take strings, so that loading does not require
+        directory: directory to write. A temporary folder is written first and then renamed.
+        ids_only: whether to omit the signatures with string inputs. Loading then does not require
             tensorflow_text.
         name: model name. Default: the name of the directory.
-        run: run directory, whose scores and settings go into the model card, and whose columns into
-            `columns.json`.
+        run: run directory. Its scores and settings are added to the model card, and its columns
+            are written to `columns.json`.
 
     Raises:
         InputError: the directory contains files that are not from an export, or the Keras backend
@@ -93,15 +94,16 @@ def export_saved_model(
     """
     if keras.backend.backend() != "tensorflow":
         raise InputError(
-            "a SavedModel is written on the TensorFlow backend of Keras: call model.export(...), "
-            "which starts a process with this backend, or set KERAS_BACKEND=tensorflow."
+            "export_saved_model requires the TensorFlow backend of Keras. Call "
+            "model.export(...), which starts a process with this backend, or set "
+            "KERAS_BACKEND=tensorflow."
         )
     check_target(directory, SAVED_MODEL_ENTRIES)
     name = name or local_path(directory).absolute().name
     module = tf.Module()
     with for_inference(signatures.model) as variables:
         functions = signatures.functions(ids_only)
-    # Only the variables, without Keras's serving functions of the layers.
+    # only the variables, without the serving functions of Keras layers
     module.weights = variables
     module.serve = _of_one_argument(functions["serving_default"])
     with replace_directory(directory) as temporary:
@@ -123,7 +125,7 @@ def export_saved_model(
 
 
 def _columns(run):
-    """Returns the columns of texts and labels that a run was trained on, if it records them."""
+    """Returns the columns of texts and labels in the training set of a run, if known."""
     path = local_path(run) / "data.json" if run else None
     if path is None or not path.is_file():
         return {}
@@ -132,7 +134,7 @@ def _columns(run):
 
 
 def _of_one_argument(function):
-    """Returns the endpoint `serve` for `keras.layers.TFSMLayer`, which passes one argument."""
+    """Returns the endpoint `serve` for `keras.layers.TFSMLayer`. The endpoint has one argument."""
     specs = tf.nest.flatten(function.structured_input_signature)
     if len(specs) == 1:
         return function
@@ -146,13 +148,13 @@ def _of_one_argument(function):
 
 @contextlib.contextmanager
 def for_inference(model: keras.Model) -> Iterator[list[tf.Variable]]:
-    """Context manager in which traced graphs read dense matrices in the computation's dtype."""
+    """Context manager for tracing: graphs read matrices in the dtype of the computation."""
     stored = {id(variable): variable.value for variable in model.variables}
     values = keras.StatelessScope()
     for layer in all_layers(model):
         kernel = getattr(layer, "kernel", None)
         is_matrix = isinstance(layer, keras.layers.Dense) and isinstance(kernel, keras.Variable)
-        # A quantized matrix is not float32.
+        # a quantized matrix is not float32
         if is_matrix and kernel.dtype == "float32" and layer.compute_dtype != "float32":
             rounded = tf.Variable(tf.cast(kernel.value, layer.compute_dtype), trainable=False)
             stored[id(kernel)] = rounded
@@ -172,9 +174,9 @@ def export_version(
 ) -> Path:
     """Writes a model as the next version in a folder that TensorFlow Serving watches.
 
-    The folder name is the model name. The folder contains the versions `1/`, `2/`, ..., and for a
-    server that mounts it as `/models/NAME`, `models.config`, `batching_parameters.txt` and
-    `monitoring.config`.
+    The folder name is the model name. The folder contains the versions `1/`, `2/`, ..., and the
+    files `models.config`, `batching_parameters.txt` and `monitoring.config` for a server that
+    mounts the folder as `/models/NAME`.
 
     Args:
         directory: the folder.
@@ -195,8 +197,8 @@ def export_version(
     name = directory.name
     if not re.fullmatch("[A-Za-z0-9._-]+", name):
         raise InputError(
-            f"{directory}: the folder's name, which becomes the name of the model, may have only "
-            "letters, digits, '.', '_' and '-'."
+            f"{directory}: the name of the folder is the name of the model and may contain only "
+            "letters, digits, '.', '_' and '-'. Rename the folder."
         )
     _check_is_no_model(directory)
     with _no_other_export(directory):
@@ -214,7 +216,7 @@ def export_version(
 
 @contextlib.contextmanager
 def _no_other_export(directory):
-    """Context manager in which no other export can choose a version number here."""
+    """Context manager that locks the folder against other exports."""
     with _OF_THREADS:  # file locks belong to the process
         lock = claim(directory / ".lock")
         if lock is None:
@@ -224,13 +226,13 @@ def _no_other_export(directory):
         finally:
             (directory / ".lock").unlink(missing_ok=True)
             lock.release()
-            with contextlib.suppress(OSError):  # not empty: there is a version
+            with contextlib.suppress(OSError):  # not empty, because it contains a version
                 directory.rmdir()
 
 
 def _check_is_no_model(directory):
     if (directory / "saved_model.pb").exists():
-        raise InputError(f"{directory} is a SavedModel; pass the folder for its versions.")
+        raise InputError(f"{directory} is a SavedModel. Pass a folder for versions.")
 
 
 def _next_version(directory):
@@ -281,7 +283,7 @@ def _strings(signatures, ranks, size):
 
 
 def example_inputs(signatures: Signatures, function: Function, size: int) -> dict[str, np.ndarray]:
-    """Returns a batch of inputs for one of the functions, from built-in texts."""
+    """Returns a batch of inputs for a function, from built-in texts."""
     specs = _specs(function)
     if specs[0].dtype == tf.string:
         strings = _strings(signatures, {spec.name: spec.shape.rank for spec in specs}, size)
@@ -303,7 +305,7 @@ def _specs(function):
 
 
 def prediction_log(name: str, signature: str, inputs: dict[str, np.ndarray]) -> bytes:
-    """Returns the serialized `PredictionLog` of a request to the model with this name.
+    """Returns the serialized `PredictionLog` of a request to a model.
 
     Source: `prediction_log.proto`, `predict.proto` and `model.proto` of TensorFlow Serving.
     """
@@ -346,7 +348,7 @@ def _use(functions):
     if all(spec.dtype == tf.string for spec in specs):
         called = "(" + ", ".join(f'{spec.name}=tf.constant(["a text"])' for spec in specs) + ")"
     return f"""\
-`keras-bert serve` and TensorFlow Serving take the folder above this one. In Python:
+Pass the parent of this folder to `keras-bert serve` and TensorFlow Serving. In Python:
 
 ```python
 {_imports(functions)}
@@ -356,7 +358,7 @@ print(model.signatures["serving_default"]{called})
 
 
 def _imports(functions):
-    """Returns the line that imports TensorFlow, and TF-Text if a graph has its operations."""
+    """Returns the line that imports TensorFlow, and TF-Text if a graph needs it."""
     graphs = [function.graph.as_graph_def() for function in functions.values()]
     nodes = [node for graph in graphs for part in (graph, *graph.library.function)
              for node in (part.node if part is graph else part.node_def)]  # fmt: skip

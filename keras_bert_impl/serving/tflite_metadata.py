@@ -1,4 +1,4 @@
-"""Metadata of LiteRT files that take texts: what each tensor is, the vocabulary and the labels.
+"""Metadata of LiteRT files with text inputs: roles of the tensors, vocabulary and labels.
 
 The metadata is a FlatBuffer in a buffer of the model; the files are a ZIP archive after it. Slots
 are the field numbers of TensorFlow Lite's published schema, `metadata_schema.fbs`.
@@ -25,7 +25,7 @@ def with_metadata(
         content: the model.
         roles: names of MediaPipe's inputs, `ids`, `mask` and `segment_ids`, by input of the signature.
         vocabulary: tokens of a WordPiece tokenizer.
-        labels: names of the classes that the output has a score for; None if it is a vector.
+        labels: class names of the scores in the output; None if the output is a vector.
     """
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     (signature,), (graph,) = model.signatureDefs, model.subgraphs
@@ -42,7 +42,7 @@ def with_metadata(
 
 
 def _archive(vocabulary, labels):
-    """Returns a ZIP file; its offsets are found from its end, so it may follow the model."""
+    """Returns a ZIP file. It may follow the model, because readers find its parts from the end."""
     files = {VOCABULARY_FILE: vocabulary, LABELS_FILE: labels}
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
@@ -53,7 +53,7 @@ def _archive(vocabulary, labels):
 
 
 def _metadata(inputs, has_labels):
-    """Returns a `ModelMetadata` as bytes; `inputs` are MediaPipe's names in the graph's order."""
+    """Returns a `ModelMetadata` as bytes. `inputs` are the names for MediaPipe, in graph order."""
     builder = flatbuffers.Builder(1024)
     text = builder.CreateString
 
@@ -74,7 +74,7 @@ def _metadata(inputs, has_labels):
 
 
 def _table(builder, offsets, numbers=None):
-    """Writes a table with offsets of other objects and bytes, by slot."""
+    """Writes a FlatBuffer table with offsets and bytes, by slot."""
     builder.StartObject(8)
     for slot, offset in offsets.items():
         builder.PrependUOffsetTRelativeSlot(slot, offset, 0)

@@ -1,7 +1,7 @@
 """The devices of a run on the JAX backend.
 
-`get_strategy` sets `keras.distribution` for the whole process, and so does entering the `scope()`
-of its result. The setting also stays after the scope, until the next call or scope.
+`get_strategy`, and the `scope()` of its result, set `keras.distribution` for the process. The
+setting is kept after the scope, until the next call or scope.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JaxDevices:
 
 
 class _ChosenDevices(JaxDevices):
-    """Devices chosen by `get_strategy`; entering the scope sets them again for the process."""
+    """Devices chosen by `get_strategy`. Entering the scope sets these devices for the process."""
 
     def __init__(self, distribution: Any) -> None:
         self._distribution = distribution
@@ -60,11 +60,11 @@ def choose_jax_devices(name: str, model_devices: int = 1) -> JaxDevices:
     if num_hosts() > 1:
         if name in ("one_device", "mirrored"):
             raise InputError(
-                f"this is one of {num_hosts()} workers, but strategy {name!r} uses only this one. "
-                "Choose 'multi_worker', or start a single process."
+                f"this process is one of {num_hosts()} workers, but strategy {name!r} uses only "
+                "one process. Choose 'multi_worker', or start a single process."
             )
         if model_devices > 1:
-            raise InputError("model_devices=... works within one process, not with workers.")
+            raise InputError("model_devices=... supports only one process, no workers.")
     devices = _device_names(name)
     if model_devices == len(devices) == 1:
         distribution = None
@@ -94,7 +94,7 @@ def num_hosts() -> int:
 
 
 def host_index() -> int:
-    """Returns the index of this process among those that `jax.distributed` has connected."""
+    """Returns the index of this process in `jax.distributed`, or 0."""
     return _jax_process()[0]
 
 
@@ -103,18 +103,18 @@ def _jax_process():
         return 0, 1
     import jax
 
-    # Calling `jax.process_count` would initialize JAX, after which processes cannot be connected.
+    # `jax.process_count` initializes JAX; after this, processes cannot be connected.
     connected = jax.distributed.is_initialized()
     return (jax.process_index(), jax.process_count()) if connected else (0, 1)
 
 
 def mean_of_hosts(value: float) -> Any:
-    """Averages a number over all processes. Blocks until all have called it."""
+    """Averages a number over all processes. Blocks until all processes have called it."""
     return value if num_hosts() == 1 else np.float32(_of_all_hosts(value).mean())
 
 
 def value_of_first_host(value: float) -> float:
-    """Returns the first process's number in all processes. Blocks until all have called it."""
+    """Broadcasts a number from the first process. Blocks until all processes have called it."""
     return value if num_hosts() == 1 else float(_of_all_hosts(value)[0])
 
 
@@ -128,7 +128,7 @@ def _of_all_hosts(value):
 
 
 def whole_value(variable: keras.Variable) -> np.ndarray:
-    """Returns the value of a variable that may be split over processes; all must call it."""
+    """Returns the value of a variable that may be sharded. All processes must call it."""
     if num_hosts() == 1 or variable.value.is_fully_replicated:
         return np.asarray(variable.numpy())
     from jax.experimental import multihost_utils
@@ -140,11 +140,11 @@ def _devices_of_user(distribution, name, model_devices):
     if name != "auto" or model_devices > 1:
         asked = f"model_devices={model_devices}" if model_devices > 1 else f"strategy {name!r}"
         raise InputError(
-            f"{asked} would replace the keras.distribution that this program has set "
-            f"({type(distribution).__name__}). Choose strategy 'auto', which keeps it, or call "
+            f"{asked} would replace the keras.distribution of this program "
+            f"({type(distribution).__name__}). Choose strategy 'auto' to keep it, or call "
             "keras.distribution.set_distribution(None) first."
         )
-    _LOG.info("the %s that the program has set", distribution)
+    _LOG.info("the %s set by the program", distribution)
     return _ChosenDevices(distribution)
 
 
@@ -155,9 +155,9 @@ def _device_names(name):
     devices = jax.devices()
     if name == "tpu" and devices[0].platform != "tpu":
         raise InputError(
-            f"strategy 'tpu': JAX sees no TPU, only {len(devices)} device(s) of kind "
-            f"{devices[0].platform}. Choose 'auto', or on a machine with a TPU install "
-            "'jax[tpu]' and unset JAX_PLATFORMS."
+            f"strategy 'tpu': JAX finds no TPU, only {len(devices)} device(s) of kind "
+            f"{devices[0].platform}. Choose 'auto'. On a machine with a TPU, install 'jax[tpu]' "
+            "and unset JAX_PLATFORMS."
         )
     if name == "one_device":
         devices = devices[:1]
@@ -175,7 +175,7 @@ def _names_workers():
 
 
 def _connect():
-    """Connects the workers of `TF_CONFIG`, or the workers that JAX's cluster detection finds."""
+    """Connects the workers of `TF_CONFIG`, or the workers found by JAX's cluster detection."""
     import jax
 
     if jax.distributed.is_initialized():
@@ -188,7 +188,8 @@ def _connect():
     except (ValueError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise InputError(
-            f"strategy 'multi_worker': jax.distributed cannot connect the workers ({reason}). Name "
-            f"at least two in the environment variable TF_CONFIG, as in {EXAMPLE}, or start the "
-            "command by SLURM, Open MPI or on a TPU slice, before any other use of JAX."
+            f"strategy 'multi_worker': jax.distributed cannot connect the workers ({reason}). "
+            f"Name at least two workers in the environment variable TF_CONFIG, as in {EXAMPLE}, "
+            "or start the command with SLURM, Open MPI or on a TPU slice. Connect before any "
+            "other use of JAX."
         ) from error

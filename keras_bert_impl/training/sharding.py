@@ -13,16 +13,16 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 
 TensorLayout: TypeAlias = keras.distribution.TensorLayout
-_Mixin: Any = object  # the methods use attributes of the `Distribution` after it in the bases
+_Mixin: Any = object  # The methods use attributes of `Distribution`, a later base class.
 
 
 def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribution.LayoutMap:
     """Creates the layout map that splits an encoder's matrices over the last axis of a mesh.
 
-    Queries, keys and values are split by heads, the first feed-forward layer and the gate by
-    outputs, the second feed-forward layer and the attention's output layer by inputs, and the token
-    embeddings by the hidden dimension. Each half of a block then needs one sum over the devices.
-    All other variables are replicated.
+    Queries, keys and values are split by heads. The first feed-forward layer and the gate are
+    split by outputs; the second feed-forward layer and the output layer of the attention, by
+    inputs. The token embeddings are split by the hidden dimension. Each half of a block then needs
+    one sum over the devices. All other variables are replicated.
 
     Args:
         device_mesh: for example of shape `(2, 4)` with the axes `"batch"` and `"model"`.
@@ -41,8 +41,7 @@ def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribu
     """
     axis = device_mesh.axis_names[-1]
     layout = keras.distribution.LayoutMap(device_mesh)
-    # Before Keras 3.15, an expression may match any part of a path; later it must match the full
-    # path.
+    # Before Keras 3.15, an expression matches any part of a path; since then, the full path.
     by_output = r"^(.*/)?(attention/(query|key|value)|layer_\d+/(intermediate|gate))"
     layout[f"{by_output}/kernel$"] = (None, axis)
     layout[f"{by_output}/bias$"] = (axis,)
@@ -60,8 +59,8 @@ class _Sharded(_Mixin):
         rows = data_shape[0]
         if rows % devices:
             raise InputError(
-                f"a batch of {rows} rows cannot be divided among {devices} devices. Use batches "
-                f"of {nearest_multiples(rows, devices)} rows, or strategy='one_device'."
+                f"a batch of {rows} rows cannot be divided evenly among {devices} devices. Use "
+                f"batches of {nearest_multiples(rows, devices)} rows, or strategy='one_device'."
             )
         return super().get_data_layout(data_shape)
 
@@ -86,7 +85,7 @@ class _Sharded(_Mixin):
         return layout
 
     def distribute_dataset(self, dataset: Any) -> Any:
-        """Returns this host's part of a dataset, unless `part_of_host` marks it as such a part."""
+        """Returns this host's part of a dataset; see `part_of_host` for exceptions."""
         return dataset if hasattr(dataset, _IS_PART) else super().distribute_dataset(dataset)
 
 
@@ -141,7 +140,7 @@ def part_of_host(dataset: Any) -> Any:
 
 
 def nearest_multiples(number: int, divisor: int) -> str:
-    """Returns the multiples of a divisor around a number, such as `"8 or 16"`; never 0."""
+    """Returns the nearest positive multiples of a divisor, such as `"8 or 16"`."""
     lower = number // divisor * divisor
     upper = math.ceil(number / divisor) * divisor
     return f"{lower} or {upper}" if 0 < lower < upper else str(upper or divisor)

@@ -1,4 +1,4 @@
-"""Selection of the devices that a run uses."""
+"""Selection of the devices of a run."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def get_strategy(name: str | Strategy = "auto", model_devices: int = 1) -> Strat
     Args:
         name: `"auto"` uses a TPU if available, otherwise the workers named in `TF_CONFIG`,
             otherwise several GPUs, otherwise one device. `"one_device"`, `"mirrored"` (all devices
-            of this host), `"multi_worker"` and `"tpu"` use that strategy or raise an error. On JAX,
-            `"auto"` uses all devices of JAX, including logical CPU devices, or the
-            `keras.distribution` that the program has set. A strategy is returned unchanged.
+            of this host), `"multi_worker"` and `"tpu"` use the named strategy or raise an error.
+            On JAX, `"auto"` uses the `keras.distribution` of the program, if set, otherwise all
+            devices of JAX, including logical CPU devices. A strategy is returned unchanged.
         model_devices: number of devices that share one copy of the weights, for models that do not
             fit one device. JAX only; see `encoder_layout`.
 
     Returns:
-        `tf.distribute.Strategy`, or `JaxDevices` on the JAX backend. Its devices are set for the
+        `tf.distribute.Strategy`, or `JaxDevices` on the JAX backend. The devices are set for the
         process until another strategy is chosen or entered.
 
     Raises:
@@ -71,7 +71,8 @@ def get_strategy(name: str | Strategy = "auto", model_devices: int = 1) -> Strat
     chosen = _choose() if name == "auto" else name
     if chosen != "multi_worker" and num_workers() > 1:
         raise InputError(
-            f"TF_CONFIG names {num_workers()} workers, but strategy {chosen!r} uses only this one. "
+            f"TF_CONFIG names {num_workers()} workers, but strategy {chosen!r} uses only one "
+            "worker. "
             "Choose 'multi_worker', or unset TF_CONFIG."
         )
     strategy = _make(chosen)
@@ -133,7 +134,7 @@ def device_names(strategy: Strategy) -> str:
 
 
 def mean_of_workers(strategy: Strategy, value: float) -> Any:
-    """Averages a number over all workers: float32 scalar. Blocks until all have called it."""
+    """Averages a number (float32 scalar) over all workers. Blocks until all have called it."""
     if isinstance(strategy, JaxDevices):
         return mean_of_hosts(value)
     import tensorflow as tf
@@ -142,14 +143,14 @@ def mean_of_workers(strategy: Strategy, value: float) -> Any:
 
 
 def number_of_chief(strategy: Strategy, value: float) -> float:
-    """Returns the number of the first worker on all workers. Blocks until all have called it."""
+    """Broadcasts a number from the first worker. Blocks until all workers have called it."""
     if isinstance(strategy, JaxDevices):
         return value_of_first_host(value)
     import tensorflow as tf
 
     def share():
         is_first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
-        # A sum with zeros is exact; a mean is not.
+        # a sum with zeros is exact, unlike a mean
         return tf.where(is_first, tf.constant(value, tf.float64), tf.constant(0.0, tf.float64))
 
     return float(strategy.reduce("SUM", strategy.run(share), axis=None))
@@ -179,7 +180,7 @@ def _make(name):
     gpus = tf.config.list_logical_devices("GPU")
     if gpus:
         return tf.distribute.MirroredStrategy([device.name for device in gpus])
-    # Collectives on CPUs are numbered per process, so two strategies would interfere.
+    # Collectives on CPUs are numbered per process, so a second strategy would reuse the numbers.
     return tf.distribute.MirroredStrategy(
         [device.name for device in tf.config.list_logical_devices("CPU")],
         cross_device_ops=tf.distribute.ReductionToOneDevice(),

@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 TIMEOUT = "KERAS_BERT_WORKER_TIMEOUT"
 DEFAULT_TIMEOUT = 600  # seconds
 _BETWEEN_SWEEPS = 0.5  # seconds
-_KEPT: list[socket.socket] = []  # listeners that stay open to the end of the process
+_KEPT: list[socket.socket] = []  # listeners that stay open until the process ends
 
 
 class WorkerLostError(RuntimeError):
@@ -34,7 +34,7 @@ class WorkerLostError(RuntimeError):
 
 
 def wait_for_workers(cluster: Cluster) -> None:
-    """Listens at this worker's address and waits until all other workers listen at theirs."""
+    """Listens at the address of this worker and waits until all other workers listen too."""
     with _listener(cluster) as listener:
         _wait(cluster, listener)
 
@@ -48,8 +48,8 @@ def _wait(cluster, listener):
         if now - begin > timeout:
             raise InputError(
                 f"{_named(missing)} did not start within {timeout:g} seconds. Start the same "
-                "command there, with that worker's task in TF_CONFIG, or wait longer with "
-                f"--worker-timeout or {TIMEOUT}."
+                "command on each missing worker, with its task in TF_CONFIG, or wait longer "
+                f"with --worker-timeout or {TIMEOUT}."
             )
         if now > next_report:
             _LOG.warning("waiting for %s", _named(missing))
@@ -77,7 +77,7 @@ def join_jax(cluster: Cluster) -> None:
 
 
 def worker_timeout() -> float:
-    """Returns how many seconds workers wait for each other."""
+    """Returns the number of seconds that workers wait for each other."""
     text = os.environ.get(TIMEOUT) or str(DEFAULT_TIMEOUT)
     try:
         seconds = float(text)
@@ -93,15 +93,15 @@ def worker_timeout() -> float:
 
 @contextlib.contextmanager
 def connecting() -> Iterator[None]:
-    """Context in which TensorFlow or JAX connects workers that have all answered."""
+    """Context manager in which TensorFlow or JAX connects the workers."""
     seconds = worker_timeout()
-    with contextlib.suppress(ValueError, AttributeError, OSError):  # stderr is not a real file
+    with contextlib.suppress(ValueError, AttributeError, OSError):  # stderr has no file descriptor
         faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
     is_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
     before = {number: signal.getsignal(number) for number in numbers}
     if is_main:
-        # Python's handler would run only after TensorFlow returns.
+        # a handler in Python would run only after TensorFlow returns
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
@@ -176,8 +176,8 @@ def _listener(cluster):
     except OSError as error:
         raise InputError(
             f"this worker cannot listen at {cluster.own_address} of TF_CONFIG: {error.strerror}. "
-            "Another process may run the same task. Otherwise choose another port for it on all "
-            "workers."
+            "If another process runs the same task, end it. Otherwise, choose another port for "
+            "this worker in TF_CONFIG on all workers."
         ) from error
 
 

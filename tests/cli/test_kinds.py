@@ -70,7 +70,7 @@ COMMANDS = [
     ("convert --from {}/gone --to {}/model", "--from: "),
     ("convert --from {} --to {}/file.txt/x", "--to: "),
     ("merge --model {}/gone --out {}/merged", "--model: "),
-    ("serve {}/gone", "there is no folder "),
+    ("serve {}/gone", "/gone does not exist"),
     ("completion fish", "shell: there is no 'fish'"),
 ]
 _WITHOUT_FILES = {"models", "doctor", "input-worker"}

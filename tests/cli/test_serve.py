@@ -76,8 +76,8 @@ def error_of(*arguments, capsys):
 
 
 def test_folders_that_cannot_be_served(tmp_path, capsys):
-    assert "there is no folder" in error_of(tmp_path / "none", capsys=capsys)
-    assert "has no SavedModel" in error_of(tmp_path, capsys=capsys)
+    assert "does not exist" in error_of(tmp_path / "none", capsys=capsys)
+    assert "contains no SavedModel" in error_of(tmp_path, capsys=capsys)
     (tmp_path / "a.txt").write_text("a")
     assert "is a file" in error_of(tmp_path / "a.txt", capsys=capsys)
 

@@ -309,5 +309,5 @@ def test_rejects_checkpoints_without_slots(bert):
     assert tensors.global_step is None
     assert tensors.read_slot("bert.pooler.dense.bias", "adam_m") is None
     dense = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    with pytest.raises(InputError, match="no adam_m and adam_v"):
+    with pytest.raises(InputError, match="no adam_m, adam_v and global_step"):
         load_adam_slots(dense, AdamW(), tensors, [])

@@ -155,7 +155,7 @@ def test_rejects_invalid_arguments(undisturbed, records_directory, tmp_path, set
     refused("other settings .learning_rate was 0.01", run=run, learning_rate=1e-3)
     with pytest.raises(InputError, match="contains the records; name another folder"):
         pretrain(records_directory, records_directory, **settings)
-    with pytest.raises(InputError, match="holds a run"):
+    with pytest.raises(InputError, match="contains a run"):
         pretrain(records_directory, run, resume=False, **settings)
     other = tmp_path / "other-model"
     vocabulary_of_another = Pretrainer.from_pretrained(run / "model", ["masked_lm"])
@@ -229,7 +229,9 @@ def test_run_resumes_only_with_its_own_records_and_settings(
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     (copy / "recipe.yaml").unlink()
-    with pytest.raises(InputError, match="holds a run, but recipe.yaml, .* is missing. Restore it"):
+    with pytest.raises(
+        InputError, match="contains a run, but recipe.yaml .* is missing. Restore recipe.yaml"
+    ):
         pretrain(records_directory, copy, **settings | {"learning_rate": 1e-3})
     # Another model shape at the same path.
     shape = tmp_path / "shape.json"

@@ -186,7 +186,7 @@ def test_rejects_invalid_arguments(records_directory, tmp_path, settings, monkey
         assert ended.returncode == 2, ended.stderr
         return ended.stderr
 
-    assert "strategy 'tpu': JAX sees no TPU" in error_of("--strategy", "tpu")
+    assert "strategy 'tpu': JAX finds no TPU" in error_of("--strategy", "tpu")
     assert "batch_size must be a multiple of 16, the replicas times" in error_of(
         "--cpu-devices", "16"
     )

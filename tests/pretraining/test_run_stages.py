@@ -132,7 +132,7 @@ def test_a_plan_has_every_step_and_row_once(seed):
         ({"first_batch_size": 2}, "ramp_steps must be"),
         (
             {"first_batch_size": 1, "ramp_steps": 2},
-            "ramp_steps must be 0 .* at least 3, so that each",
+            "ramp_steps must be 0 .* at least 3 .one step per batch",
         ),
         ({"first_batch_size": 2, "ramp_steps": 100}, "less than total_steps"),
         (
@@ -325,5 +325,5 @@ def test_spike_in_the_first_interval_is_skipped(records_directory, tmp_path, set
 @pytest.mark.slow
 def test_run_ends_after_spikes_on_all_rows(records_directory, tmp_path, settings):
     settings |= {"on_spike": "skip", "learning_rate": 1e30, "warmup_steps": 0}
-    with pytest.raises(InputError, match="This is spike 10 in a row"):
+    with pytest.raises(InputError, match="There were 10 spikes in a row"):
         pretrain(records_directory, tmp_path, **settings)

@@ -238,7 +238,7 @@ def test_a_damaged_file_is_named_on_the_page(copy, name, content):
     page = pages.read(write_report(copy))
     if name != "metrics.jsonl" and content:  # lines that are damaged are dropped
         expected = name == "recipe.yaml" and content == b"null"  # an empty mapping
-        assert (name in page.sections.get("What could not be read", "")) != expected
+        assert (name in page.sections.get("Unreadable files", "")) != expected
 
 
 def test_data_of_unexpected_types(copy):
@@ -298,7 +298,7 @@ def test_what_cannot_be_compared(run, copy, dev, tmp_path):
     (copy / "predictions.tsv").unlink()
     with pytest.raises(InputError, match="has no predictions.tsv"):
         write_comparison([run, copy], tmp_path / "c.html", dev)
-    with pytest.raises(InputError, match="labeled texts, not on list"):
+    with pytest.raises(InputError, match="labeled texts, not list"):
         write_comparison([run, copy], tmp_path / "c.html", ["a"])
 
 

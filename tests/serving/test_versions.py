@@ -153,7 +153,7 @@ def test_threads_export_one_after_the_other(exported, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name, message", [("1", "is a SavedModel"), ("a b", "may have only letters, digits")]
+    "name, message", [("1", "is a SavedModel"), ("a b", "may contain only letters, digits")]
 )
 def test_rejects_invalid_version_folders(exported, name, message):
     folder, model = exported

@@ -118,7 +118,7 @@ def test_rejects_invalid_tf_config(monkeypatch, config, message):
 def test_rejects_single_worker_strategies_with_several_workers(monkeypatch, name):
     """The second worker would train and write nothing."""
     set_config(monkeypatch, {"cluster": TWO, "task": FIRST})
-    with pytest.raises(InputError, match=f"2 workers, but strategy '{name}' uses only this one"):
+    with pytest.raises(InputError, match=f"2 workers, but strategy '{name}' uses only one worker"):
         get_strategy(name)
 
 

@@ -76,15 +76,15 @@ def test_devices_divide_optimizer_state_and_weights(results):
 def test_errors_name_the_way_out(results):
     errors = results[1]["errors"]
     assert errors["batch"] == (
-        "a batch of 12 rows cannot be divided among 8 devices. Use batches of 8 or 16 rows, or "
+        "a batch of 12 rows cannot be divided evenly among 8 devices. Use batches of 8 or 16 rows, or "
         "strategy='one_device'."
     )
-    assert "JAX sees no TPU, only 8 device(s) of kind cpu. Choose 'auto'" in errors["tpu"]
+    assert "JAX finds no TPU, only 8 device(s) of kind cpu. Choose 'auto'" in errors["tpu"]
     assert "must divide the 8 devices: choose one of 1, 2, 4, 8" in errors["model_devices"]
-    assert "Name at least two in the environment variable TF_CONFIG" in errors["workers"]
+    assert "Name at least two workers in the environment variable TF_CONFIG" in errors["workers"]
     assert "before JAX is initialized" in errors["cpu devices"]
     for name in "one device of theirs", "model devices of theirs":
-        assert "Choose strategy 'auto', which keeps it" in errors[name]
+        assert "Choose strategy 'auto' to keep it" in errors[name]
 
 
 def test_tensorflow_has_no_model_devices():

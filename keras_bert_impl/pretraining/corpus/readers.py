@@ -173,7 +173,7 @@ def _detect(path, otherwise):
     if start.startswith("<doc"):
         return "wikiextractor"
     if _MANY_LINED_JSON.match(start):
-        found = "array" if start.startswith("[") else "object that spans several lines"
+        found = "array" if start.startswith("[") else "object on several lines"
         raise InputError(
             f"{path} is a JSON {found}; write one object per line (.jsonl), or pass the texts "
             "themselves."

@@ -80,7 +80,8 @@ def _chosen(names, scores, labels, examples):
     if examples.is_multi_label:
         sets = (set(next(csv.reader([label]), [])) for label in labels)
         return np.array([[name in found for name in names] for found in sets]).reshape(scores.shape)
-    places = {name: place for place, name in enumerate(names)}  # a row of NaN has no label
+    # a row of NaN has no predicted label
+    places = {name: place for place, name in enumerate(names)}
     return np.array([places.get(label, row.argmax()) for label, row in zip(labels, scores)], int)
 
 
@@ -159,7 +160,7 @@ def _classes(scores):
 
 
 def confusion_section(names: list[str], counts: np.ndarray) -> Section:
-    """Returns the confusion matrix, or for many classes the most frequent confusions."""
+    """Returns the confusion matrix, or the most frequent confusions of many classes."""
     if len(names) > _MOST_CELLS:
         return Section("Confusion", _confused_pairs(names, counts))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -201,9 +202,9 @@ def _reliability(confidences, is_right):
     headings = ["confidence", "examples", "mean confidence", "accuracy"]
     html = page.paragraph(
         f"Expected calibration error {error:.4f}, 95% interval [{low:.4f}, {high:.4f}]: the mean "
-        "distance of the bars from the diagonal, weighted by their examples, which the bars show "
-        "(10 bins of equal width). Bars below the diagonal: overconfident; keras-bert calibrate "
-        "corrects it."
+        "distance of the bars from the diagonal, weighted by the number of examples (10 bins of "
+        "equal width). Bars below the diagonal show overconfidence, which keras-bert calibrate "
+        "corrects."
     )
     html += page.charts([picture]) + page.details("as a table", page.table(headings, rows))
     return Section("Reliability", html, [picture])
@@ -229,7 +230,8 @@ def _thresholds(model, names, labels, scores):
     html = page.paragraph(
         f"{name} is predicted if its probability is at least the threshold"
         f"{'' if chosen is None else f', {chosen:.4f} in this model (vertical line)'}. The best F1 on these "
-        f"examples, {best.f1:.4f}, is at {best.threshold:.2f}; chosen here, it is optimistic."
+        f"examples, {best.f1:.4f}, is at {best.threshold:.2f}. This F1 is optimistic, because "
+        f"the threshold was chosen on the same examples."
     )
     rows = [[o.threshold, number(o.precision), o.recall, o.f1] for o in found[::10]]
     table = page.table(["threshold", "precision", "recall", "F1"], rows)
@@ -278,7 +280,7 @@ def errors_html(wrong: int, count: int, boxes: list[str], model: Any) -> str:
 
 
 def shown_text(text: Any) -> Html:
-    """Returns the HTML of a text, or of a pair's texts one below the other."""
+    """Returns the HTML of a text, or of the two texts of a pair."""
     parts = text if isinstance(text, (tuple, list)) else (text,)
     return Html("<br>".join(map(user_text, parts)))
 

@@ -70,8 +70,8 @@ def _map(texts, vectors):
     axes = [charts.Axis(f"component {n + 1} ({share:.1%})") for n, share in enumerate(shares)]
     picture = charts.points("map", "Map of the texts", [cloud], *axes)
     text = (
-        f"{len(texts):,} texts, placed by the two principal components of their vectors, which "
-        f"explain {shares.sum():.1%} of the variance. Point at a circle to read its text."
+        f"{len(texts):,} texts, placed by the first two principal components of their vectors "
+        f"({shares.sum():.1%} of the variance). Point at a circle to read its text."
     )
     return Section("Map", page.paragraph(text) + page.charts([picture]), [picture])
 

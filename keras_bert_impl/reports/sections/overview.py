@@ -150,7 +150,7 @@ def curves_section(runs: list[Run]) -> Section | None:
     drawings = {name: _curve(runs, name) for name in names}
     if not drawings:
         return None
-    # Metrics that are also computed on validation examples; if there are none, the losses.
+    # metrics that are also computed on validation examples, or the losses if there are none
     held_out = {key.removeprefix(_HELD_OUT) for r in runs for line in r.metrics for key in line
                 if key.startswith(_HELD_OUT)}  # fmt: skip
     first = [
@@ -183,7 +183,7 @@ def _is_curve(key, value):
 
 
 def _series(run, name, position, is_one_of_several):
-    """Yields the training and validation curve; for several runs, one of them."""
+    """Yields the training and validation curve. For several runs, yields one curve per run."""
     color = charts.SERIES[position % len(charts.SERIES)]
     for key, label, other in ((name, "training", color), (_HELD_OUT + name, "validation", "s1")):
         lines = [line for line in run.metrics if _is_curve(key, line.get(key))]
@@ -245,7 +245,7 @@ def _finetune_again(run):
     options = {
         name: _as_typed(value, sources) if name in _PLACES else value
         for name, value in options.items()
-        if name != "seed" and value is not None  # the seed is always shown
+        if name != "seed" and value is not None  # the seed is always included
     }
     given = {"model": settings.pop("model", None) or "MODEL"} | options
     return _command("keras-bert finetune", given | {"out": f"{run.name}-again"} | settings)
@@ -277,7 +277,7 @@ def _option(name, value):
 
 
 def _as_typed(path, sources):
-    """Returns a relative path as typed by the user; for absolute paths, only the file name."""
+    """Returns a relative path unchanged, or the file name of an absolute path."""
     path = str(path)
     known = [str(one) for one in sources if one and path.endswith(f"/{one}")]
     return max(known, key=len, default=without_folders(path))

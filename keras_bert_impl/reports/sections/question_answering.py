@@ -41,7 +41,7 @@ def _predictions(subject):
     missing = [name for name in examples.ids if not isinstance(texts.get(name), str)]
     if missing:
         raise InputError(
-            f"{path} has no answer to question {missing[0]!r} of {examples.source}: pass the "
+            f"{path} has no answer to question {missing[0]!r} of {examples.source}. Pass the "
             "questions that the run was scored on."
         )
     return [texts[name] for name in examples.ids]
@@ -95,7 +95,7 @@ def window(context: str, answers: list[tuple[str, int]], predicted: str) -> Html
         spans.append((start, start + len(predicted), True))
     low = max(0, min((span[0] for span in spans), default=0) - _WINDOW)
     high = max((span[1] for span in spans), default=0) + _WINDOW
-    # Split at every boundary, since answers may overlap.
+    # The context is split at every boundary, because answers may overlap.
     inside = (place for span in spans for place in span[:2])
     borders = sorted({low, min(high, len(context)), *inside})
     parts = []

@@ -22,8 +22,8 @@ class Score(NamedTuple):
 
     Attributes:
         name: key in `scores.json`.
-        is_proportion: whether the score is a fraction of examples, with a Wilson interval; other
-            scores have a bootstrap interval.
+        is_proportion: whether the score is a fraction of examples. Fractions have a Wilson
+            interval; other scores have a bootstrap interval.
     """
 
     name: str

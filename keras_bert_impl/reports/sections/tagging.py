@@ -23,7 +23,7 @@ from keras_bert_impl.tasks.tagging.examples import read_tag_predictions
 from keras_bert_impl.tasks.tagging.spans import Span, read_labels, spans_of
 
 _MOST_ERRORS = 20
-_MOST_WORDS = 150  # maximum number of words shown of a sentence
+_MOST_WORDS = 150  # maximum number of words per sentence
 
 
 def sections(subject: Subject) -> list[Section]:

@@ -1,22 +1,22 @@
-"""Requests of mixed lengths in runtimes whose graphs compute one padded batch; needs only NumPy."""
+"""Runs texts of mixed lengths in chunks, for runtimes with padded batches. Needs only NumPy."""
 
 from collections.abc import Callable
 
 import numpy as np
 
-_TOKENS = 8192  # per chunk, padding included; the same limits as in `graphs/chunks.py`
+_TOKENS = 8192  # tokens per chunk, including padding; the same limits as in `graphs/chunks.py`
 _TOKENS_OF_A_RUN = 64
 
 
 def run_by_length(
     run: Callable[[dict[str, np.ndarray]], np.ndarray], features: dict[str, np.ndarray]
 ) -> np.ndarray:
-    """Runs a network on chunks of rows with similar lengths, so that little is padding.
+    """Runs a network on chunks of rows with similar lengths, with little padding.
 
     Args:
-        run: function from features to an output `[rows, ...]`, such as the logits of texts. An
-            output per token has another length in each chunk and does not fit.
-        features: int arrays `[rows, length]`, one of them `attention_mask`, padded at the end.
+        run: function from features to an output `[rows, ...]`, such as the logits of texts.
+            Outputs per token are not supported, because their length differs between chunks.
+        features: int arrays `[rows, length]`, padded at the end, including `attention_mask`.
 
     Returns:
         The output of all rows `[rows, ...]`, in the order of `features`.

@@ -1,4 +1,4 @@
-"""Exports a model to another runtime; files are only written if the outputs match the model's."""
+"""Exports a model to another runtime. Writes files only if the outputs match the model."""
 
 import dataclasses
 import json
@@ -30,12 +30,12 @@ from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.version import __version__
 
 # Maximum output difference, relative to the root mean square of the model's outputs. float32 has
-# 24 significant bits, float16 has 11 and bfloat16 8, some of which are lost in the sums of a deep
-# network. For int8, the limit only detects broken files; measure its quality by task scores.
+# 24 significant bits, float16 has 11 and bfloat16 has 8. The sums of a deep network lose some of
+# these bits. For int8, the limit only detects broken files; task scores measure the quality.
 _TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 0.16, "int8": 0.5}
 _CALIBRATION_BATCH = 8
 _ADVICE = (
-    "Precision fp16 is more exact, and so is int8 in OpenVINO without calibration. Evaluate the "
+    "Precision fp16, and int8 in OpenVINO without calibration, are more exact. Evaluate the "
     "search on your texts before you deploy it."
 )
 _TOKEN_IDS = "The inputs are token ids, `[batch, length]` of any size{}."
@@ -49,17 +49,17 @@ class Format:
 
     Attributes:
         name: used in messages.
-        write: function of a model, the `Path` of a directory, a precision and calibration batches
-            of features (a list, or None), that writes the model to the directory.
-        session: function of the directory and an `EncoderConfig`; returns a function that maps
-            features to outputs by name in the format's runtime.
+        write: function that writes a model. Arguments: model, `Path` of a directory, precision,
+            and calibration batches of features (a list, or None).
+        session: function that loads the files in the runtime of the format. Arguments: directory
+            and `EncoderConfig`. Returns a function from features to outputs by name.
         use: lines of Python that load the files and print the inputs and outputs, for the model
             card.
         precisions: precisions that the format supports.
-        network: function of a model that returns the `Network` that the session computes.
-        ask: for formats that take texts, function of the directory, the session and texts; returns
-            a sentence with the number of texts for which the runtime's tokenizer changes
-            predictions.
+        network: function of a model that returns the `Network` computed by the session.
+        ask: for formats with texts as inputs, a function of the directory, the session and texts.
+            Returns a sentence with the number of texts for which the tokenizer of the runtime
+            changes the prediction.
         inputs: description of the inputs, for the model card; `{}` is replaced by the source of
             token ids.
     """
@@ -166,8 +166,8 @@ def _compare(session, network, features, tolerance, name):
     difference = relative_difference(received, expected, features["padding_mask"])
     if difference > tolerance:
         raise InputError(
-            f"the outputs of the {name} file differ from the model's by a relative error of "
-            f"{difference:.2g}, more than {tolerance:.2g}; nothing was written."
+            f"the outputs of the {name} file and of the model differ by a relative error of "
+            f"{difference:.2g}, more than {tolerance:.2g}. Nothing was written."
         )
     return difference
 
@@ -182,15 +182,15 @@ def _measure(session, model, measure, max_drop):
 
 def _check_in_words(report):
     text = (
-        f"The outputs are within {report.difference:.1g} of the Keras model's outputs, relative to "
-        "their root mean square."
+        f"The outputs differ from the Keras model by at most {report.difference:.1g}, relative "
+        "to the root mean square of the outputs."
     )
     if report.before is not None:
         text += (
             f" The score is {report.before:.2f} before the export, and {report.after:.2f} after."
         )
     if report.neighbors is not None:
-        text += f" Of an embedder, {report.neighbors}."
+        text += f" For semantic search, {report.neighbors}."
     if report.answers is not None:
         text += f" {report.answers}."
     return text
@@ -236,12 +236,14 @@ def model_card(
 
 
 def _before_tokenization(model):
-    """Returns sentences about what a client must do before tokenization."""
+    """Returns instructions for clients about changes to texts before tokenization."""
     prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
     lines = []
     if prompt:
         shown = as_code(json.dumps(prompt, ensure_ascii=False))
-        lines.append(f"Put the prompt {shown} before each text; the tokenizer does not add it.")
+        lines.append(
+            f"Put the prompt {shown} before each text, because the tokenizer does not add it."
+        )
     if getattr(model, "do_lower_case", False):
         lines.append("Convert each text to lower case before it is tokenized.")
     return lines

@@ -61,7 +61,7 @@ def answered_by(session: Callable, model: keras.Model) -> Iterator[None]:
 def relative_difference(
     received: dict[str, np.ndarray], expected: dict[str, np.ndarray], padding_mask: np.ndarray
 ) -> float:
-    """Returns the largest RMS difference of an output, relative to the expected values' RMS.
+    """Returns the largest RMS difference of an output, relative to the RMS of the expected values.
 
     Args:
         padding_mask: int `[batch, length]` or `[batch, group, length]`. Positions with 0 are
@@ -72,7 +72,7 @@ def relative_difference(
         other = received[name]
         if array.shape[:2] == mask.shape:  # output per token
             array, other = array[mask], other[mask]
-        real = ~(array <= -1e8)  # excludes padding choices, which are -1e9, but not NaN
+        real = ~(array <= -1e8)  # excludes padding choices (-1e9), but not NaN
         distance = np.sqrt(np.mean(np.square(other - array)[real]))
         found.append(distance / max(np.sqrt(np.mean(np.square(array[real]))), 1e-6))
     worst = np.max(found)
@@ -82,7 +82,7 @@ def relative_difference(
 WARN_FROM = 0.05
 _FEWEST = 20  # minimum number of texts for a meaningful comparison of neighbors
 _MOST = 2000
-_TIE = 1e-5  # smaller differences of similarity are rounding errors errors
+_TIE = 1e-5  # smaller differences of similarity are rounding errors
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,7 +26,7 @@ from keras_bert_impl.serving.server.model import Batcher, Limits, Model
 from keras_bert_impl.serving.server.versions import Versions
 from keras_bert_impl.serving.server.wire import ApiError, Arrays, Input, check_rows, check_shape
 
-# Called with method, code and seconds of an answered request.
+# Arguments: method, code and seconds of a finished request.
 Count = Callable[[str, str, float], None]
 
 
@@ -34,7 +34,7 @@ def start(
     address: str, versions: Versions, batcher: Batcher, limits: Limits, count: Count
 ) -> tuple[grpc.Server, int]:
     """Starts a gRPC server without TLS."""
-    # A thread waits for each running request; enough threads to fill several batches.
+    # Each running request blocks a thread. This number of threads can fill several batches.
     server = grpc.server(
         ThreadPoolExecutor(2 * limits.max_batch, "grpc"),
         interceptors=[_ParsesRequests(count)],
@@ -54,7 +54,7 @@ def start(
 
 
 class _ParsesRequests(grpc.ServerInterceptor):
-    """Parses requests instead of grpcio, which leaks about 19 KB for each invalid request."""
+    """Interceptor that parses requests. grpcio would leak about 19 KB for each invalid request."""
 
     def __init__(self, count: Count) -> None:
         self._count = count
@@ -102,19 +102,19 @@ class _Service:
         arrays = read_tensors(request.inputs, signature.inputs, self._limits)
         seconds = min(self._limits.seconds, context.time_remaining() or math.inf)
         future = self._batcher.submit(signature, arrays, time.monotonic() + seconds)
-        context.add_callback(future.cancel)  # the client is gone
+        context.add_callback(future.cancel)  # the client has disconnected
         try:
             outputs = future.result(seconds)
         except FutureTimeoutError:
             raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
         except CancelledError:
-            raise ApiError("The client is gone.", "UNAVAILABLE") from None
+            raise ApiError("The client has disconnected.", "UNAVAILABLE") from None
         response = predict_pb2.PredictResponse()
         _describe(response.model_spec, self._versions.name, model)
         response.model_spec.signature_name = name
         for key in request.output_filter or outputs:
             if key not in outputs:
-                raise ApiError(f"There is no output {key!r}; there is {', '.join(outputs)}.")
+                raise ApiError(f"There is no output {key!r}. The outputs are {', '.join(outputs)}.")
             response.outputs[key].CopyFrom(tf.make_tensor_proto(outputs[key]))
         return response
 
@@ -155,11 +155,11 @@ def _snake(name):
 
 
 def _unsupported(request, context):
-    raise ApiError("This method is not supported; use Predict.", "UNIMPLEMENTED")
+    raise ApiError("This method is not supported. Use Predict.", "UNIMPLEMENTED")
 
 
 def _endpoint(name: str, answer: Callable[[Any, Any], Message], count: Count) -> Callable:
-    """Wraps a method of the service so that it returns the code of an `ApiError`."""
+    """Wraps a method of the service, so that an `ApiError` becomes a gRPC code."""
 
     def respond(request: Message, context: grpc.ServicerContext) -> Message:
         begun, code = time.monotonic(), "OK"
@@ -186,7 +186,7 @@ def read_tensors(tensors: Mapping[str, Any], inputs: Mapping[str, Input], limits
     """Converts the tensors of a `PredictRequest` to the inputs of its signature."""
     if tensors.keys() != inputs.keys():
         raise ApiError(
-            f"The signature takes the inputs {', '.join(sorted(inputs))}. "
+            f"The signature has the inputs {', '.join(sorted(inputs))}. "
             f"Received: {', '.join(sorted(tensors)) or 'none'}"
         )
     return {name: _array(name, tensors[name], kind, limits) for name, kind in inputs.items()}
@@ -204,4 +204,6 @@ def _array(name: str, tensor: Any, kind: Input, limits: Limits) -> np.ndarray:
     try:
         return tf.make_ndarray(tensor)
     except (TypeError, ValueError) as error:
-        raise ApiError(f"Input {name!r} does not have as many values as its shape.") from error
+        raise ApiError(
+            f"The number of values of input {name!r} does not match its shape."
+        ) from error

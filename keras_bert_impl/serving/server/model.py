@@ -30,15 +30,15 @@ class Limits:
     """Limits for clients.
 
     Attributes:
-        max_batch: maximum rows of a batch with several requests.
+        max_batch: maximum number of rows in a batch with several requests.
         batch_timeout: seconds that a request waits for other requests.
         max_rows: maximum rows per request.
-        max_bytes: maximum bytes per request; all requests together may have 16 times as many.
+        max_bytes: maximum bytes per request. All requests together may have 16 times this number.
         max_waiting: maximum number of requests in the queue.
         max_connections: maximum number of open connections.
         seconds: maximum seconds from a request's last byte to its response.
-        client_seconds: maximum seconds for a client to send a request or receive a response, and of
-            an idle connection.
+        client_seconds: maximum seconds for a client to send a request or receive a response. Idle
+            connections are closed after this time.
         stop_seconds: maximum seconds to finish running requests when the server is stopped.
     """
 
@@ -86,12 +86,12 @@ class Signature:
 
     @property
     def varying(self) -> list[str]:
-        """Names of the outputs whose second dimension depends on the batch."""
+        """Names of the outputs with a second dimension that depends on the batch."""
         return [name for name, shape in self._shapes.items() if None in shape[1:]]
 
     @property
     def counter(self) -> str | None:
-        """Name of the output with the size of the `varying` outputs' second dimension."""
+        """Name of the output with the size of the second dimension of the `varying` outputs."""
         counters = [name for name in self._shapes if name.startswith("num_")]
         is_simple = all(None not in self._shapes[name][2:] for name in self.varying)
         return counters[0] if len(counters) == 1 and is_simple else None
@@ -132,7 +132,7 @@ class Model:
                 self.signatures[signature](arrays)
 
     def _warmup_requests(self, path):
-        """Yields (signature, inputs) from the export, or else a row of zeros for each signature."""
+        """Yields (signature, inputs) of the export, or a row of zeros per signature."""
         if path.is_file():
             for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
                 yield read_warmup(record)
@@ -168,12 +168,12 @@ def load(directory: Path, version: int) -> Model:
         raise
     except tf.errors.OpError as error:
         raise _api_error(error) from error
-    except Exception as error:  # TensorFlow raises many kinds of errors for invalid files
+    except Exception as error:  # TensorFlow raises many types of errors for invalid files
         message = f"{type(error).__name__}: {_sentence(str(error))}"
         if "Op type not registered 'Fast" in message:
             message = (
-                "the SavedModel uses operations of tensorflow-text, which cannot be imported here; "
-                "export it with --no-custom-ops."
+                "the SavedModel uses operations of tensorflow-text, which cannot be imported. "
+                "Install tensorflow-text, or export with --no-custom-ops."
             )
         raise ApiError(message, "UNKNOWN") from error
 
@@ -188,7 +188,7 @@ def _api_error(error):
 def _sentence(message):
     """Returns the first sentence of a TensorFlow message, without nodes and traces."""
     lines = message.split("\n\t [[")[0].strip().splitlines() or ["the model failed"]
-    # TensorFlow's hint.
+    # a hint of TensorFlow
     lines = [line for line in lines if "experimental_io_device" not in line] or lines
     text = re.sub(r"^\s*\(\d+\) [A-Z_]+:\s*", "", lines[-1]).split(" [Op:")[0]
     return text[:500].strip()
@@ -213,7 +213,7 @@ def read_warmup(record: bytes) -> tuple[str, Arrays]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yields (field number, content) of a protocol buffer; numbers as bytes."""
+    """Yields (field number, content) of a protocol buffer. Numbers are bytes."""
     position = 0
     while position < len(message):
         tag, position = _number(message, position)
@@ -254,16 +254,16 @@ class Request:
 
 
 def _key(signature: Signature, arrays: Arrays) -> Hashable:
-    """Returns a key that is equal for requests that may share a batch, or None."""
+    """Returns a key; requests with equal keys may share a batch. None: no sharing."""
     shapes = [array.shape for array in arrays.values()]
-    # The model rejects different sizes in one request, but would mix up several requests.
+    # The model rejects different sizes within a request, but cannot detect several requests.
     if any(0 in shape or shape[:1] != shapes[0][:1] for shape in shapes) or not shapes[0]:
         return None
     if signature.varying:
         has_strings = all(dtype.kind == "O" for dtype, _ in signature.inputs.values())
         if signature.counter is None or not has_strings:
             return None
-    cut = -1 if signature.mask and not signature.varying else None  # lengths may differ
+    cut = -1 if signature.mask and not signature.varying else None  # the lengths may differ
     return id(signature), tuple(shape[1:cut] for shape in shapes)
 
 
@@ -280,7 +280,7 @@ class Batcher:
         self._queue: collections.deque[Request] = collections.deque()
         self._changed = threading.Condition()
         self._stopped = False
-        self.busy_since: float | None = None  # of the running batch
+        self.busy_since: float | None = None  # requests of the running batch
         self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
         self._thread.start()
 
@@ -299,7 +299,7 @@ class Batcher:
         return request.future
 
     def stop(self, seconds: float) -> bool:
-        """Finishes waiting requests and ends the thread; returns whether it ended in time."""
+        """Finishes waiting requests. Returns whether the thread ended in time."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -320,7 +320,7 @@ class Batcher:
                 self.busy_since = None
 
     def _next_batch(self):
-        """Waits for requests and returns a list of them; empty if the batcher is stopped."""
+        """Waits for requests; returns a list, which is empty if the batcher is stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._stopped)
             if not self._queue:
@@ -338,7 +338,7 @@ class Batcher:
         return batch
 
     def _joinable(self, first):
-        """Returns the first request with queued requests that fit into the same batch."""
+        """Returns the first request and the queued requests that fit into the same batch."""
         batch, rows = [first], first.num_rows
         for request in list(self._queue)[1:] if first.key is not None else ():
             if request.key == first.key and rows + request.num_rows <= self._max_rows:
@@ -347,10 +347,10 @@ class Batcher:
         return batch
 
     def _answer(self, batch):
-        """Runs a batch; if it fails, runs each request separately, so that only one fails."""
+        """Runs a batch. After an error, runs each request separately."""
         try:
             outputs = run_joined(batch)
-        except Exception as error:  # any error of the model, since the thread must continue
+        except Exception as error:  # any error of the model, because the thread must continue
             if len(batch) > 1:
                 for request in batch:
                     self._answer([request])
@@ -365,7 +365,7 @@ class Batcher:
 
 
 def run_joined(batch: list[Request]) -> list[Arrays]:
-    """Runs requests with the same key as one batch; returns their outputs."""
+    """Runs requests with the same key as one batch. Returns their outputs."""
     signature = batch[0].signature
     if len(batch) == 1:
         return [signature(batch[0].arrays)]
@@ -374,7 +374,9 @@ def run_joined(batch: list[Request]) -> list[Arrays]:
     )
     ends = np.cumsum([request.num_rows for request in batch])
     if any(array.shape[:1] != (ends[-1],) for array in outputs.values()):
-        raise ApiError("an output does not have one row for each input row.", "INTERNAL")
+        raise ApiError(
+            "the number of rows of an output differs from the number of input rows.", "INTERNAL"
+        )
     answers = []
     for request, end in zip(batch, ends):
         rows = slice(end - request.num_rows, end)
@@ -387,7 +389,7 @@ def run_joined(batch: list[Request]) -> list[Arrays]:
 
 
 def _stack(arrays):
-    """Concatenates arrays along the batch; pads the last dimension with 0 to the longest."""
+    """Concatenates arrays along the batch. Pads the last dimension with 0."""
     if len({array.shape[1:] for array in arrays}) > 1:
         longest = max(array.shape[-1] for array in arrays)
         arrays = [

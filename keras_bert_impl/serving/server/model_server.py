@@ -82,14 +82,14 @@ class ModelServer:
         self._server = _HttpServer(config, limits)
 
     def load(self) -> None:
-        """Loads the newest version that can be loaded; there may be none."""
+        """Loads the newest version that can be loaded, if any."""
         self.versions.load_newest()
         if self._feedback and self.versions.current is not None:
             self._feedback.start(self.versions.current)
 
     def start_grpc(self, address: str) -> int:
-        """Serves gRPC as well, until `run` returns."""
-        from keras_bert_impl.serving.server import grpc_service  # requires the extra `serving`
+        """Also serves gRPC, until `run` returns."""
+        from keras_bert_impl.serving.server import grpc_service  # needs the extra `serving`
 
         server, port = grpc_service.start(
             address, self.versions, self._batcher, self.limits, self._metrics.count
@@ -98,8 +98,8 @@ class ModelServer:
         return port
 
     def run(self, listener: socket.socket) -> bool:
-        """Serves on a socket until the process gets SIGTERM or SIGINT, or `stop` is called."""
-        # Head and body are written separately; Nagle's algorithm would wait between them.
+        """Serves on a socket until SIGTERM, SIGINT or a call of `stop`."""
+        # Head and body are separate writes. Nagle's algorithm would wait between the writes.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.versions.watch(self._poll_seconds)
         try:
@@ -110,7 +110,7 @@ class ModelServer:
         return all(ended)
 
     def stop(self) -> None:
-        """Makes `run` finish running requests and return; may be called in any thread."""
+        """Ends `run` after the running requests are finished. May be called in any thread."""
         self._server.should_exit = True
 
     # === Endpoints ===
@@ -137,8 +137,8 @@ class ModelServer:
             except ApiError as error:
                 response = _json_response(error.status, write_error(str(error)))
             except ClientDisconnect:
-                response = Response(status_code=499)  # the client is gone
-            except asyncio.CancelledError:  # `stop_seconds` are over
+                response = Response(status_code=499)  # the client has disconnected
+            except asyncio.CancelledError:  # after `stop_seconds`
                 response = _json_response(503, write_error("The server is stopping."))
             except Exception as error:
                 text = f"The server failed: {type(error).__name__}."
@@ -150,7 +150,7 @@ class ModelServer:
         return respond
 
     async def _page(self, request: Request) -> Response:
-        """Returns the page at `/` on which a text can be tried."""
+        """Returns the page at `/`, a form for predictions."""
         name = json.dumps(self.versions.name).replace("<", "\\u003c")
         return HTMLResponse(_PAGE.read_text("utf-8").replace("{served}", name), headers=_PAGE_RULES)
 
@@ -194,7 +194,7 @@ class ModelServer:
     def _metadata(self, name, version):
         model = self.versions.find(name, version)
         spec = {"name": name, "signature_name": "", "version": str(model.version)}
-        # Twice, as in TensorFlow Serving.
+        # twice, as in TensorFlow Serving
         signatures = {"signature_def": {"signature_def": model.metadata}, **model.decisions}
         return json.dumps({"model_spec": spec, "metadata": signatures})
 
@@ -242,7 +242,8 @@ class ModelServer:
 
     @contextlib.asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
-        """Reads the body of a request, whose bytes count until the request is answered."""
+        """Reads the body of a request. Its bytes count towards the limit until the response is
+        sent."""
         limit = self.limits.max_bytes
         too_large = ApiError(f"The request is larger than {limit} bytes.", status=413)
         if request.headers.get("content-encoding", "identity").lower() != "identity":
@@ -255,7 +256,8 @@ class ModelServer:
         async def read():
             nonlocal size
             async for part in request.stream():
-                # Read and discarded, since many clients only read after they have sent everything.
+                # The rest is read and discarded, because many clients read only after they have
+                # sent everything.
                 if length > limit:
                     continue
                 parts.append(part)
@@ -264,7 +266,10 @@ class ModelServer:
                 if size > limit:
                     raise too_large
                 if self._held > 16 * limit:
-                    raise ApiError("The server is busy: it holds too many bytes.", "UNAVAILABLE")
+                    raise ApiError(
+                        "The server is busy: the running requests have too many bytes.",
+                        "UNAVAILABLE",
+                    )
             if length > limit:
                 raise too_large
 
@@ -281,20 +286,22 @@ def _refuse_examples(found, method):
     """Raises the `ApiError` for a method that exported signatures do not support."""
     wanted = f"tensorflow/serving/{method}"
     if found == wanted:
-        raise ApiError(f"Method {method} is not supported; use predict.", "UNIMPLEMENTED")
+        raise ApiError(f"Method {method} is not supported. Use predict.", "UNIMPLEMENTED")
     kind = "classification" if method == "classify" else "regression"
     raise ApiError(f"Expected {kind} signature method_name to be {wanted}. Was: {found}")
 
 
 class _HttpServer(uvicorn.Server):
-    """HTTP server that disconnects slow clients, and ends when both HTTP and gRPC have ended."""
+    """HTTP server that disconnects slow clients. It ends when both HTTP and gRPC have ended."""
 
-    stop_grpc: Callable[[], Callable[[], Any]] | None = None  # returns a function that waits
+    # function that returns a function that waits
+    stop_grpc: Callable[[], Callable[[], Any]] | None = None
 
     def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
         super().__init__(config)
         self._limits = limits
-        self._waiting: dict[Any, float] = {}  # time since which a connection waits for its client
+        # start time of the wait of a connection for its client
+        self._waiting: dict[Any, float] = {}
 
     async def on_tick(self, counter: int) -> bool:
         connections: list[Any] = list(self.server_state.connections)
@@ -365,7 +372,7 @@ class _Metrics:
             self._scores[name].labels(version).set(value)
 
     def count(self, method: str, status: int | str, seconds: float) -> None:
-        """Counts an answered request with its HTTP status or gRPC code."""
+        """Counts a finished request with its HTTP status or gRPC code."""
         self._requests.labels(method, status).inc()
         self._seconds.labels(method).observe(seconds)
 

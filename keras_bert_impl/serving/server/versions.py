@@ -12,7 +12,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.serving.server.wire import ApiError
 
-if TYPE_CHECKING:  # it imports TensorFlow
+if TYPE_CHECKING:  # imports TensorFlow
     from keras_bert_impl.serving.server.model import Model
 
 _GRAPH = "saved_model.pb"
@@ -25,10 +25,10 @@ class Folder:
         self.path = local_path(path).absolute()
         if not self.path.exists():
             raise InputError(
-                f"there is no folder {path}; create it with `keras-bert export --out`."
+                f"the folder {path} does not exist. Create it with `keras-bert export --out`."
             )
         if not self.path.is_dir():
-            raise InputError(f"{path} is a file; pass the folder that `keras-bert export` wrote.")
+            raise InputError(f"{path} is a file. Pass the output folder of `keras-bert export`.")
         self._is_single = (self.path / _GRAPH).is_file()
         is_numbered = self.path.name.isdecimal() and self._is_single
         self.name = name or (self.path.parent if is_numbered else self.path).name
@@ -39,12 +39,12 @@ class Folder:
         self._version = int(self.path.name) if is_numbered else 1
         if not self.versions():
             raise InputError(
-                f"{path} has no SavedModel: neither {_GRAPH} nor a numbered folder with one, "
-                f"such as {path}/1/{_GRAPH}. {self._hint()}"
+                f"{path} contains no SavedModel: neither {_GRAPH} nor a numbered folder such as "
+                f"{path}/1/{_GRAPH}. {self._hint()}"
             )
 
     def _hint(self):
-        """Returns a sentence with the command that exports the model, or the likely folder."""
+        """Returns a hint: the command that exports the model, or the likely folder."""
         inside = [path.parent for path in self.path.glob(f"*/[0-9]*/{_GRAPH}")]
         if inside:
             return f"Do you mean {inside[0].parent}?"
@@ -66,7 +66,7 @@ class Folder:
         return sorted(found, reverse=True)
 
     def files(self, directory: Path) -> list[tuple[str, int, int]]:
-        """Returns the name, size and time of a SavedModel's files, to detect changes."""
+        """Returns the names, sizes and times of the files of a SavedModel, to detect changes."""
         entries = [directory / name for name in SAVED_MODEL_ENTRIES]
         paths = [path for entry in entries for path in (entry, *sorted(entry.rglob("*")))]
         paths = [path for path in paths if path.is_file()]
@@ -84,14 +84,14 @@ class Versions:
         self.name = folder.name
         self.current: Model | None = None
         self._states: dict[int, tuple[str, str, str]] = {}  # version: (state, code, message)
-        self._files: Any = None  # files of the served version when it was loaded
-        self._refused: dict[int, Any] = {}  # version that failed: its files at that time
+        self._files: Any = None  # files of the served version at load time
+        self._refused: dict[int, Any] = {}  # failed version -> its files at that time
         self._load = load
         self._report = report
         self._stopped = threading.Event()
 
     def load_newest(self) -> None:
-        """Switches to the newest version that can be loaded, if it is not the current one."""
+        """Switches to the newest version that can be loaded, if it is not the current version."""
         for version, directory in self.folder.versions():
             is_served = self.current is not None and version == self.current.version
             files = self.folder.files(directory)
@@ -99,11 +99,11 @@ class Versions:
                 return
             if self._refused.get(version) != files and self._loads(version, directory, files):
                 return
-            if is_served:  # its new files cannot be loaded, but the old version is in memory
+            if is_served:  # the new files cannot be loaded, but the old version is in memory
                 return
 
     def _loads(self, version, directory, files):
-        """Switches to a version; returns False if it cannot be loaded."""
+        """Switches to a version. Returns False if the version cannot be loaded."""
         is_served = self.current is not None and version == self.current.version
         if not is_served:
             self._set(version, "LOADING")
@@ -120,7 +120,7 @@ class Versions:
         self._set(version, "AVAILABLE")
         self.current, self._files = model, files
         self._tell(f"version {version} is loaded")
-        gc.collect()  # frees the old version, whose functions have circular references
+        gc.collect()  # frees the old version; its functions have circular references
         return True
 
     def watch(self, seconds: float) -> None:
@@ -130,7 +130,7 @@ class Versions:
         self._thread = look
 
     def stop(self, seconds: float) -> bool:
-        """Ends the thread; returns whether it ended in time."""
+        """Ends the thread. Returns whether the thread ended in time."""
         self._stopped.set()
         self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -145,7 +145,7 @@ class Versions:
         raise ApiError(f"Servable not found for request: {wanted}{hint}", "NOT_FOUND")
 
     def _served(self, name):
-        """Returns the end of an error message about a request for a different model."""
+        """Returns the part of an error message that names the served model."""
         return "" if name == self.name else f"; this server has the model {self.name}"
 
     def status(self, name: str, version: int | None) -> list[dict[str, Any]]:
@@ -168,16 +168,16 @@ class Versions:
         ]
 
     def _set(self, version, state, code="OK", message=""):
-        # Replaced, not changed, since other threads read it.
+        # The dict is replaced, not changed, because other threads read it.
         self._states = {**self._states, version: (state, code, message)}
 
     def _look(self, seconds):
         while not self._stopped.wait(seconds):
             try:
                 self.load_newest()
-            except OSError as error:  # files were deleted meanwhile, or the disk is not available
+            except OSError as error:  # the files were deleted, or the disk is not available
                 self._tell(f"{self.folder.path} cannot be read: {error}")
-            except Exception as error:  # the next version may be better
+            except Exception as error:  # tries the next version
                 self._tell(f"{type(error).__name__}: {error}")
 
     def _tell(self, line):

@@ -65,7 +65,7 @@ class PredictRequest(NamedTuple):
 
 
 def parse_request(body: bytes, method: str = "predict") -> PredictRequest:
-    """Parses the body of a `:predict` request; only checks `:classify` and `:regress` requests."""
+    """Parses the body of a `:predict` request. Only checks `:classify` and `:regress` requests."""
     if not body:
         raise ApiError("JSON Parse error: The document is empty")
     try:
@@ -109,8 +109,8 @@ def check_rows(name: str, count: int, max_rows: int) -> None:
     """Raises an `ApiError` if an input has too many rows."""
     if count > max_rows:
         raise ApiError(
-            f"Input {shown(name)} has {count} rows; this server takes up to {max_rows} in a "
-            "request. Send several requests."
+            f"Input {shown(name)} has {count} rows, but the maximum of this server is {max_rows} "
+            "rows per request. Send several requests."
         )
 
 
@@ -222,7 +222,8 @@ def _integers(values, dtype):
 
 def _floats(values, dtype):
     limits = np.finfo(dtype)
-    largest_integer = 2 ** (limits.nmant + 1) - 1  # TensorFlow Serving does not round integers
+    # like TensorFlow Serving, does not round integers
+    largest_integer = 2 ** (limits.nmant + 1) - 1
     for value in values:
         if type(value) not in (int, float):
             raise _type_error(value, dtype.name)
@@ -259,9 +260,11 @@ def write_outputs(outputs: Arrays, by_row: bool, request_id: str | None = None) 
     if by_row:
         sizes = {array.shape[:1] for array in outputs.values()}
         if len(sizes) != 1 or () in sizes:
-            raise ApiError("The outputs have no common batch size: send 'inputs', not 'instances'.")
+            raise ApiError(
+                "The outputs have different batch sizes. Send 'inputs' instead of 'instances'."
+            )
     columns = {name: _values(name, array) for name, array in sorted(outputs.items())}
-    if len(columns) == 1:  # written without its name
+    if len(columns) == 1:  # a single output is written without its name
         (values,) = columns.values()
     elif by_row:
         values = [dict(zip(columns, row)) for row in zip(*columns.values())]
@@ -275,12 +278,12 @@ def write_outputs(outputs: Arrays, by_row: bool, request_id: str | None = None) 
 
 def write_error(message: str) -> str:
     """Returns the body of a response with an error."""
-    # JSON may contain half of a surrogate pair.
+    # JSON may contain half of a surrogate pair
     return json.dumps({"error": message.encode("utf-8", "replace").decode()}, ensure_ascii=False)
 
 
 def _values(name, array):
-    """Converts an array to nested lists of JSON values, with the fewest exact digits of numbers."""
+    """Converts an array to nested lists of JSON values, with the shortest exact numbers."""
     if array.dtype.kind == "O":
         to_json = _base64 if name.endswith("_bytes") else _text
         values = np.array([to_json(value) for value in array.ravel()], object)

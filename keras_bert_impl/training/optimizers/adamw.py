@@ -1,4 +1,4 @@
-"""AdamW for BERT, and the base class that it shares with LAMB."""
+"""AdamW for BERT, and the base class of AdamW and LAMB."""
 
 import math
 import re
@@ -26,7 +26,7 @@ from keras_bert_impl.training.sharding import is_ours
 
 
 class EvaluatesAverages(keras.callbacks.Callback):
-    """Evaluates with the optimizer's moving averages (`use_ema`) during `fit`."""
+    """Callback that evaluates with the optimizer's moving averages (`use_ema`) during `fit`."""
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._weights = [variable.numpy() for variable in self.model.trainable_variables]
@@ -38,7 +38,7 @@ class EvaluatesAverages(keras.callbacks.Callback):
 
 
 def use_averages(model: keras.Model) -> None:
-    """Sets a model's weights to their moving averages, if any, as `fit` does at its end."""
+    """Sets the weights of a model to their moving averages, if any, as at the end of `fit`."""
     model.optimizer.finalize_variable_values(model.trainable_variables)
 
 
@@ -48,8 +48,9 @@ def overwrite_with_averages(
     """Sets variables to their moving averages in an optimizer."""
     for variable in variables:
         average = averages_of(optimizer)[index_of(optimizer, variable)]
-        # On JAX, an error in `fit` may have left no values. Without the copy, both variables would
-        # share a buffer, which a step donates.
+        # On JAX, the variables may have no values after an error in `fit`. The copy is needed
+        # because a step donates the buffers of variables, so two variables must not share a
+        # buffer.
         if average is not None and has_value(average):
             variable.assign(keras.ops.copy(average))
 
@@ -70,10 +71,10 @@ _RULES_OF_KERAS = {
 class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
     """Base class of AdamW and LAMB: Adam's two moments, and options by variable path.
 
-    As in PyTorch, the bias correction of a variable counts only the steps in which the variable had
-    a gradient. If it counted all steps, a layer unfrozen late would start with up to six times the
-    learning rate. A gradient of zeros counts; a variable has no gradient while it is frozen or not
-    connected to the loss.
+    As in PyTorch, the bias correction of a variable counts only the steps in which the variable
+    had a gradient. With a count of all steps, a layer unfrozen late would start with up to six
+    times the learning rate. A frozen variable, or one without effect on the loss, has no gradient.
+    A gradient of zeros counts.
 
     Args: see `AdamW`. Subclasses implement `update_step`.
     """
@@ -108,14 +109,14 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self.bias_correction = bias_correction
         self.not_decayed = tuple(_checked_patterns("not_decayed", not_decayed))
         self.rates = _checked_rates(rates)
-        # A variable of a schedule such as `TimeBudget` is part of the step's state.
+        # The variable of a schedule such as `TimeBudget` is part of the state of a step.
         self._of_schedule = getattr(learning_rate, "variable", None)
         # A namespace hides these variables from Keras and from checkpoints.
         self._this_step = types.SimpleNamespace(scalars={})
 
     @property
     def learning_rate(self) -> Any:
-        """The current learning rate; a rate that is not a schedule can be set."""
+        """The current learning rate. It can be set if it is not a schedule."""
         return super().learning_rate
 
     @learning_rate.setter
@@ -123,8 +124,8 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         schedule = keras.optimizers.schedules.LearningRateSchedule
         if isinstance(self._learning_rate, schedule) and not callable(value):
             raise InputError(
-                "the optimizer has a schedule, so that its learning rate cannot be set. Write "
-                "compile(optimizer=AdamW(3e-5)), with a constant rate, first."
+                "the learning rate of an optimizer with a schedule cannot be set. First compile "
+                "with a constant rate, such as compile(optimizer=AdamW(3e-5))."
             )
         keras.optimizers.Optimizer.learning_rate.fset(self, value)
 
@@ -143,7 +144,8 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self._momentums, self._velocities = self.add_optimizer_variables(
             variables, ["momentum", "velocity"]
         )
-        # The last variable, so that older states, which lack it, have the same order of variables.
+        # `steps` is the last variable, so the order of variables is the same in older states
+        # without `steps`.
         self.steps = self.add_variable(
             (len(variables),), dtype="int", aggregation="only_first_replica", name="steps"
         )
@@ -157,13 +159,13 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         ]
 
     def infer_steps(self) -> None:
-        """Sets `steps` after loading a state without it to `iterations`, or 0 if moments are 0."""
+        """Sets missing `steps` of a loaded state: `iterations`, or 0 if moments are 0."""
         iterations = int(ops.convert_to_numpy(self.iterations))
         moved = [np.any(ops.convert_to_numpy(v)) for v in self._velocities]
         self.steps.assign(np.where(moved, iterations, 0))
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the optimizer state, even without `steps`, which Keras itself would skip."""
+        """Loads the optimizer state, also a state without `steps`, which Keras would skip."""
         if len(store.keys()) != len(self.variables) - 1:
             return super().load_own_variables(store)
         for index, variable in enumerate(self.variables[:-1]):
@@ -188,7 +190,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
 
     def clip(self, gradients: list[Tensor]) -> list[Tensor]:
         if self.global_clipnorm and keras.backend.backend() == "tensorflow":
-            # Keras's version keeps the squares of all gradients in memory before summing them.
+            # The version in Keras keeps the squares of all gradients in memory before the sum.
             return tf.clip_by_global_norm(gradients, self.global_clipnorm)[0]
         return super().clip(gradients)
 
@@ -196,7 +198,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         pass  # `update_step` applies the decay
 
     def _scalars(self, learning_rate, variable, index):
-        """Returns the scalars of a variable's step, as a namespace."""
+        """Returns the scalars for the update of a variable, as a namespace."""
         # Computed for all variables at once; otherwise BERT's graph has thousands of operations.
         key = id(learning_rate), variable.dtype
         if key not in self._this_step.scalars:
@@ -205,7 +207,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
 
     def _new_scalars(self, learning_rate, dtype):
         """Returns a list with the scalars of each variable."""
-        # The betas as rounded by the fused operation; otherwise the corrections would not match.
+        # The corrections must use the betas as the fused operation rounds them.
         betas = [float(np.float32(beta)) for beta in (self.beta_1, self.beta_2)]
         rates = ops.cast(learning_rate, "float32") * np.array(self._factors, "float32")
         first = second = ops.ones_like(rates)
@@ -239,12 +241,12 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
 
 
 def _correction(beta, steps):
-    # 1 - beta ** steps, with expm1 because the plain difference loses four digits in float32.
+    # 1 - beta ** steps; expm1 avoids the loss of four digits in float32
     return -ops.expm1(steps * math.log(beta)) if beta else ops.ones_like(steps)
 
 
 def _in_float32(name, value, annotation):
-    """Checks a number, also after rounding to float32, where 1 - 1e-9 is 1 and 1e-50 is 0."""
+    """Checks a number after rounding to float32, where 1 - 1e-9 is 1 and 1e-50 is 0."""
     value = check(name, value, annotation)
     check(name, float(np.float32(value)), annotation)
     return value
@@ -284,20 +286,20 @@ class AdamW(MomentOptimizer):
         weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * weight)
 
     With bias correction, m is first divided by `1 - beta_1 ** steps` and v by `1 - beta_2 **
-    steps`. As in PyTorch, `steps` counts for each variable the steps in which it had a gradient.
-    Keras counts all steps, so its Adam moves a layer unfrozen late by up to six learning rates per
-    step. `keras.optimizers.AdamW` adds epsilon before it corrects v, so it starts with smaller
-    steps. PyTorch's AdamW has bias correction, the original BERT has not.
+    steps`. As in PyTorch, `steps` is the number of steps in which the variable had a gradient.
+    Adam in Keras counts all steps, and so moves a layer unfrozen late by up to six learning rates
+    per step. `keras.optimizers.AdamW` adds epsilon before the correction of v, so its first steps
+    are smaller. PyTorch's AdamW has bias correction; the original BERT does not.
 
     Args:
         learning_rate, weight_decay, beta_1, beta_2, epsilon: as in the formulas. Defaults: 1e-4,
             0.01, 0.9, 0.999, 1e-6.
         bias_correction: default True.
-        not_decayed: regular expressions. Variables whose path matches any of them (`re.search`)
-            have no weight decay. Default: biases, and gamma and beta of normalization layers.
-        rates: (regular expression, factor) pairs. The learning rate of a variable is multiplied
-            by the factor of the first expression found in its path, or 1 if there is none. Weight
-            decay uses the same rate. Default: empty.
+        not_decayed: regular expressions. Variables with a matching path (`re.search`) have no
+            weight decay. Default: biases, and gamma and beta of normalization layers.
+        rates: (regular expression, factor) pairs. The learning rate of a variable is multiplied by
+            the factor of the first expression that matches its path. The rate of weight decay is
+            multiplied too. Default: empty.
         **kwargs: see `keras.optimizers.Optimizer`: `global_clipnorm`, `use_ema`, `name`, ...
 
     Example:
@@ -332,7 +334,7 @@ if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
     def _update(weight, m, v, gradient, scalars):
-        """Does `_plain_update` in two memory passes instead of ten, 3 to 4 times faster on CPUs."""
+        """Same as `_plain_update`, but 3 to 4 times faster on CPUs (fewer memory passes)."""
         gradient = tf.convert_to_tensor(gradient)
         if weight.dtype != tf.float32:  # in bfloat16 a beta of 0.999 is 1
             return _plain_update(weight, m, v, gradient, scalars)
@@ -340,7 +342,8 @@ if keras.backend.backend() == "tensorflow":
             var=weight.handle,
             m=m.value.handle,
             v=v.value.handle,
-            beta1_power=0.0,  # disables the correction in the operation; step_size includes it
+            # disables the correction in the operation, because step_size includes the correction
+            beta1_power=0.0,
             beta2_power=0.0,
             lr=scalars.step_size,
             beta1=scalars.beta_1,

@@ -40,8 +40,8 @@ def load_adam_slots(
         found.append((index, slots))
     if not found or step is None:
         raise InputError(
-            f"{tensors.path} has no adam_m and adam_v with a global_step. Published checkpoints do "
-            "not contain them; use a checkpoint of a training run."
+            f"{tensors.path} has no adam_m, adam_v and global_step. Published checkpoints "
+            "contain no optimizer state. Use a checkpoint of a training run."
         )
     for index, (mean, square) in found:
         optimizer._momentums[index].assign(mean)
@@ -50,7 +50,7 @@ def load_adam_slots(
     has_moments = np.isin(np.arange(len(variables_of(optimizer))), [i for i, _ in found])
     optimizer.steps.assign(np.where(has_moments, step, 0))
     if optimizer.use_ema:
-        # Keras initializes the averages with the weights only at step 0.
+        # Keras initializes the averages from the weights, but only at step 0.
         for variable, average in zip(variables_of(optimizer), averages_of(optimizer), strict=True):
             average.assign(variable)
     if without:

@@ -21,15 +21,14 @@ class LAMB(MomentOptimizer):
         update = m / (sqrt(v) + epsilon) + weight_decay * weight
         weight -= learning_rate * |weight| / |update| * update
 
-    with m and v as in `AdamW`. Norms are Euclidean, each over a whole variable, so the step is
-    proportional to the variable's norm. The trust ratio `|weight| / |update|` is 1 if a norm is 0,
-    and for variables in `not_decayed`: biases and normalization layers are neither decayed nor
-    adapted.
+    with m and v as in `AdamW`. Each norm is the Euclidean norm of a variable, so the step is
+    proportional to the norm of the variable. The trust ratio `|weight| / |update|` is 1 if a norm
+    is 0, and for variables in `not_decayed` (biases and normalization layers by default).
 
-    Implementations differ. With `bias_correction=False` this is the `LAMBOptimizer` of
+    Implementations differ. `bias_correction=False` gives the `LAMBOptimizer` of
     google-research/albert. The paper uses bias correction and states that warmup can replace it.
     NVIDIA's FusedLAMB also uses bias correction and clips the global gradient norm to 1 (here:
-    `global_clipnorm=1.0`). None of them implements the paper's bounds on the norm of a weight.
+    `global_clipnorm=1.0`). No implementation has the paper's bounds on the norm of a weight.
 
     Args: see `AdamW`.
 

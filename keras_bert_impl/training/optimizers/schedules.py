@@ -1,4 +1,4 @@
-"""Learning-rate schedules: over steps, over the steps of each `fit`, and over a time budget."""
+"""Learning-rate schedules for a number of steps, for each `fit`, and for a time budget."""
 
 import math
 import time
@@ -92,14 +92,14 @@ class CosineWarmupDecay(WarmupSchedule):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class OneCycle(WarmupSchedule):
-    """Rises from 1/25 of the peak along half a cosine, then falls to 1/250,000 along another.
+    """Half a cosine from 1/25 of the peak up to it, then half a cosine down to 1/250,000.
 
     Same rates as PyTorch's `OneCycleLR` with `pct_start = warmup_steps / total_steps`. Momentum is
     constant.
 
     Args:
-        warmup_steps: Number of warmup steps; the last one has the peak.
-        total_steps: Number of optimizer steps; the last one has the lowest rate.
+        warmup_steps: Number of warmup steps; the last warmup step has the peak rate.
+        total_steps: Number of optimizer steps; the last step has the lowest rate.
 
     Source: Smith & Topin 2018, "Super-Convergence", section 3, with cosines instead of lines.
 
@@ -128,7 +128,7 @@ def _half_cosine(share):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Learning-rate schedule of `LinearWarmupDecay` whose length is set when a run starts."""
+    """`LinearWarmupDecay` with a number of steps that is set when a run starts."""
 
     def __init__(
         self, peak_learning_rate: float, warmup: float = 0.1, total_steps: int = 1
@@ -142,7 +142,7 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def variable(self) -> keras.Variable:
-        """The variable that the learning rate depends on; the optimizer tracks it."""
+        """The variable of the learning rate, tracked by the optimizer."""
         return self._steps
 
     def begin(self, total_steps: int) -> None:
@@ -174,16 +174,16 @@ def restart(optimizer: keras.optimizers.Optimizer, total_steps: int) -> None:
     learning_rate_of(optimizer).begin(total_steps)
 
 
-_LEAST = 0.01  # fraction of the peak, so that training starts before the first time measurement
+_LEAST = 0.01  # fraction of the peak before the first time measurement
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
     """Learning-rate schedule with linear warmup and decay over a time budget.
 
-    The rate depends on the time used, which `SpendsBudget` updates at the end of every Keras epoch,
-    and starts at 1% of the peak. The time used is a variable, so a run resumed from a checkpoint
-    that includes it repeats the same rates.
+    The rate starts at 1% of the peak and depends on the time used. `SpendsBudget` updates this
+    time at the end of every Keras epoch. The time used is a variable, so checkpoints contain it,
+    and a resumed run continues with the same rates.
 
     Args:
         seconds: The time budget.
@@ -215,7 +215,7 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def variable(self) -> keras.Variable:
-        """The variable that the learning rate depends on; the optimizer tracks it."""
+        """The variable of the learning rate, tracked by the optimizer."""
         return self.used
 
     @property
@@ -231,11 +231,11 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class SpendsBudget(keras.callbacks.Callback):
-    """Adds the time of every Keras epoch to a `TimeBudget` and ends `fit` when it is used up.
+    """Adds the time of every Keras epoch to a `TimeBudget`. Ends `fit` when the budget is used up.
 
-    The time of an epoch includes everything since the end of the previous epoch. The clock runs
-    only during `fit`, so interruptions and epochs lost by them do not count. Workers average their
-    times, so that all use the same rate.
+    The time of an epoch starts at the end of the previous epoch. The clock runs only during `fit`,
+    so interruptions, and epochs lost by interruptions, do not count. The time is averaged over
+    workers, so that all workers have the same rate.
     """
 
     def __init__(self, schedule: TimeBudget, clock: Callable[[], float] = time.monotonic) -> None:

@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class BestEpoch(keras.callbacks.Callback):
-    """Scores the model after every epoch and stops training when the score no longer improves."""
+    """Callback that scores the model after every epoch and stops training early."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class BestEpoch(keras.callbacks.Callback):
 
     @property
     def best(self) -> int:
-        """The epoch with the best score, counted from 1; ties keep the earlier epoch."""
+        """The epoch with the best score, counted from 1. For equal scores, the earliest epoch."""
         ranks = [-math.inf if math.isnan(score) else score for score in self.scores]
         return self._start + ranks.index(max(ranks)) + 1
 
@@ -66,7 +66,7 @@ class BestEpoch(keras.callbacks.Callback):
         logs[KEY] = self.scores[-1]
         if math.isnan(self.scores[-1]):
             _LOG.warning(
-                "epoch %d has no score (NaN), because all its predictions are equal or some are "
+                "epoch %d has no score (NaN): all predictions are equal, or some predictions are "
                 "NaN",
                 epoch + 1,
             )
@@ -148,11 +148,11 @@ class RunCheckpoint(keras.callbacks.Callback):
             self._saved, batches=self._batches, metrics=self._metrics
         )
         self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-        # Every worker must take part in a save; only the chief's files are kept.
+        # All workers must save, but only the files of the chief are kept.
         self._scratch = None if is_chief() else tempfile.TemporaryDirectory(prefix="keras-bert-")
 
     def restore(self) -> int:
-        """Restores the newest readable checkpoint, if there is any."""
+        """Restores the newest readable checkpoint, if any."""
         last = None if self._num_epochs is None else (self._num_epochs, 0)
         paths = _newest_first(self._directory, last)
         seed = int(self._seed.numpy())
@@ -165,8 +165,8 @@ class RunCheckpoint(keras.callbacks.Callback):
                 continue
             if int(self._seed.numpy()) != seed:
                 raise InputError(
-                    f"{path} belongs to a run with seed {self._seed.numpy()}, not {seed}; use that "
-                    "seed, or another run directory."
+                    f"{path} belongs to a run with seed {self._seed.numpy()}, not {seed}. Use "
+                    f"seed {self._seed.numpy()}, or another run directory."
                 )
             _, self.batches = _position(path)
             return int(self._epochs.numpy())
@@ -240,11 +240,11 @@ class RunCheckpoint(keras.callbacks.Callback):
         kept = str(directory / f"ckpt-{self._best.best}") if has_best else None
         for path in _newest_first(directory, (epochs, batches))[self._max_to_keep :]:
             if path != kept:
-                # The index is deleted first, so that the rest does not count as a checkpoint after
-                # an interruption.
+                # The index is deleted first. Without the index, the other files do not count as a
+                # checkpoint.
                 for file in sorted(directory.glob(f"{Path(path).name}.*"), reverse=True):
                     file.unlink()
-        mean_of_workers(self._strategy, 0.0)  # waits for the chief
+        mean_of_workers(self._strategy, 0.0)  # blocks until the chief has saved
         self._saved_at = time.monotonic()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
@@ -258,7 +258,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         variables, copies = self._variables, self._saved
         checkpoint = self._within if _position(path)[1] else self._checkpoint
         without_steps = len(saved) == len(variables) - 1 and hasattr(self._optimizer, "infer_steps")
-        if without_steps:  # written by a version without per-variable steps
+        if without_steps:  # an earlier version wrote no per-variable steps
             own = [variable is not self._optimizer.steps for variable in variables]
             variables, copies = (list(itertools.compress(of, own)) for of in (variables, copies))
             checkpoint = self._checkpoint_of(copies)
@@ -274,7 +274,8 @@ class RunCheckpoint(keras.callbacks.Callback):
         state = tf.train.Checkpoint(
             variables=variables, epochs=self._epochs, seed=self._seed, **more
         )
-        assert state.save_counter is not None  # creates it: `restore` expects it in the file
+        # creates the variable, which `restore` expects in the file
+        assert state.save_counter is not None
         return state
 
 
@@ -292,7 +293,7 @@ def _check_number(path):
     saved = [int(reader.get_tensor(name)) for name in names if reader.has_tensor(name)]
     if (*saved, 0)[:2] != _position(path):
         name = "-".join(map(str, ["ckpt", *saved]))
-        raise _MisnamedError(f"it is {name} under another name")
+        raise _MisnamedError(f"the file is a renamed {name}")
 
 
 def _position(path):
@@ -321,12 +322,12 @@ def _check_model(path, saved, variables):
     if len(saved) > len(variables):
         raise InputError(
             f"{path} is from another model or optimizer: it has {len(saved)} variables, but this "
-            f"model has {len(variables)}, the last of them {variables[-1].path}."
+            f"model and its optimizer have {len(variables)} (last: {variables[-1].path})."
         )
 
 
 def _of_tensorflow(variable):
-    """Returns the underlying `tf.Variable`, or on other backends a `tf.Variable` with a copy."""
+    """Returns the underlying `tf.Variable`, or a copy as `tf.Variable` on other backends."""
     return tf.Variable(whole_value(variable), trainable=False) if _ARE_COPIES else variable.value
 
 
@@ -334,7 +335,7 @@ def _variables(model):
     with model.distribute_strategy.scope():
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
-    # Identified by position: variable names contain counters that depend on earlier layers.
+    # Variables are identified by position, because names contain counters of earlier layers.
     return [*model.variables, *model.optimizer.variables]
 
 

@@ -44,7 +44,7 @@ def encoder_flops(config: EncoderConfig, length: int) -> int:
 
 
 def vocabulary_flops(config: EncoderConfig) -> int:
-    """Counts the operations (int) of the masked LM head's two matrix products, per prediction."""
+    """Counts the operations (int) per prediction in the matrix products of a masked LM head."""
     width = config.embedding_dim or config.hidden_dim
     return 2 * width * (config.hidden_dim + config.vocabulary_size)
 
@@ -55,7 +55,7 @@ def matmul_peak(dtype: str = "float32") -> float:
     ones, multiply = _of_backend(dtype)
     size, best, spent = 512, 0.0, 0.0
     matrix = ones(size)
-    multiply(matrix)  # compiles and initializes libraries
+    multiply(matrix)  # the first call compiles and initializes libraries
     while spent < _SECONDS:
         begin = time.perf_counter()
         multiply(matrix)
@@ -90,7 +90,7 @@ def _of_backend(dtype):
 
 
 _MOST_IN_A_ROW = 10
-_LEAST_RISE = 1.0  # nats; a loss near 0 may rise by a large factor without harm
+_LEAST_RISE = 1.0  # nats; near 0, a loss may rise by a large factor without harm
 
 
 class Spike(Exception):
@@ -98,7 +98,7 @@ class Spike(Exception):
 
 
 class SpikeGuard(keras.callbacks.Callback):
-    """Raises `Spike` at the end of a Keras epoch that had a loss spike, before the epoch is saved."""
+    """Callback that raises `Spike` after a Keras epoch with a loss spike, before it is saved."""
 
     def __init__(self, factor: float, step_of: Callable[[int], int]) -> None:
         super().__init__()
@@ -130,14 +130,14 @@ class SpikeGuard(keras.callbacks.Callback):
         self._in_a_row += 1
         if self._in_a_row == _MOST_IN_A_ROW:
             raise InputError(
-                f"{spike}. This is spike {_MOST_IN_A_ROW} in a row, each on different rows, so the "
-                "data is not the cause. Start a new run with a lower learning_rate or a longer "
-                "warmup."
+                f"{spike}. There were {_MOST_IN_A_ROW} spikes in a row, on different rows, so "
+                "the cause is not the data. Start a new run with a lower learning_rate or a "
+                "longer warmup."
             )
         return int(self.skipped_rows.numpy()) + rows
 
 
-# Values that `MetricsLog` and the step watch add to the metrics of the model.
+# Values added by `MetricsLog` and the step watch to the metrics of the model.
 _RATES = {"tokens_per_second": "tokens/s", "examples_per_second": "examples/s"}
 _NO_SCORES = {
     "gradient_norm",
@@ -223,7 +223,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class MetricsLog(keras.callbacks.Callback):
-    """Reports the metrics of every Keras epoch, which is one report interval of a run.
+    """Callback that reports the metrics of every Keras epoch, a report interval of a run.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B, for utilization.
     """
@@ -257,7 +257,7 @@ class MetricsLog(keras.callbacks.Callback):
         self._waited_before = self._input_wait()
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
-        # Held-out evaluation is not training time.
+        # the time of held-out evaluation does not count as training time
         self._test_start = time.monotonic()
 
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:

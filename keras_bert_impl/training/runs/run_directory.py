@@ -44,7 +44,7 @@ class RunDirectory:
         self._recipe = self.path / "recipe.yaml"
         self.data = self.path / "data.json"
         if is_chief():
-            # Held while this object exists. Stored with the checkpoints, not with the results.
+            # The lock is held while this object exists. Its file is in the checkpoints folder.
             self._lock = claim(self.checkpoints / ".lock")
             if self._lock is None:
                 raise InputError(
@@ -55,11 +55,11 @@ class RunDirectory:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has written its scores, which are written last."""
+        """Whether the run has written its scores, the last output of a run."""
         return self.scores.exists() and self.model.is_dir()
 
     def note(self, notes: dict[str, Any]) -> None:
-        """Adds entries to `data.json`, which later runs of the directory do not compare."""
+        """Adds entries to `data.json` that are not compared when the run is resumed."""
         write_json(self.data, read_json(self.data) | notes)
 
     def _begin(self, text, resume, may_change, made_of):
@@ -67,8 +67,8 @@ class RunDirectory:
         if self._has_begun():
             if not resume:
                 raise InputError(
-                    f"{self.path} holds a run. Resume it, or choose another directory for a new "
-                    "run."
+                    f"{self.path} contains a run. Resume this run, or choose another directory "
+                    "for a new run."
                 )
             self._check_same_settings(yaml.safe_load(text), may_change)
             if made_of is not None:
@@ -78,7 +78,7 @@ class RunDirectory:
         if made_of is not None:
             notes = notes | {"changed_settings": self._changed} | made_of
             files[self.data] = json.dumps(notes, indent=2, ensure_ascii=False) + "\n"
-        for path, content in files.items():  # a later start rewrites both
+        for path, content in files.items():  # both files are written again at the next start
             with replace_file(path) as temporary:
                 temporary.write_text(content, encoding="utf-8")
 
@@ -105,12 +105,12 @@ class RunDirectory:
             differences = ", ".join(f"{key} was {shown(before.get(key))}" for key in changed)
             if self.is_finished:
                 raise InputError(
-                    f"{self.path} holds a finished run with other settings ({differences}). To train "
-                    f"further, start a new run in another directory from {self.model}."
+                    f"{self.path} contains a finished run with other settings ({differences}). "
+                    f"To train further, start a new run in another directory from {self.model}."
                 )
             raise InputError(
-                f"{self.path} holds a run with other settings ({differences}). Resume it with "
-                "these, or choose another directory for a new run."
+                f"{self.path} contains a run with other settings ({differences}). Resume the run "
+                "with its settings, or choose another directory for a new run."
             )
 
     def _check_same_data(self, now):
@@ -125,7 +125,7 @@ class RunDirectory:
                     f"{key} was {was.get(key)!r:.80} and is {content[key]!r:.80}" for key in keys
                 )
                 raise InputError(
-                    f"{self.path} holds a run on other {_NAMES.get(name, name)} than "
+                    f"{self.path} contains a run on other {_NAMES.get(name, name)} than "
                     f"{content.get('source')} ({differences}). Use the same data, or choose "
                     "another directory for a new run."
                 )
@@ -133,8 +133,8 @@ class RunDirectory:
     def _check_known(self, path, what):
         if not path.exists():
             raise InputError(
-                f"{self.path} holds a run, but {path.name}, which has its {what}, is missing. "
-                "Restore it, or choose another directory for a new run."
+                f"{self.path} contains a run, but {path.name} with the {what} is missing. "
+                f"Restore {path.name}, or choose another directory for a new run."
             )
 
     def write_scores(self, scores: dict[str, Any]) -> None:
@@ -143,10 +143,10 @@ class RunDirectory:
 
 
 def remove_checkpoints(path: str | Path) -> None:
-    """Removes the checkpoints of a finished run; if interrupted, the next call does the rest."""
+    """Removes the checkpoints of a finished run. May be called again after an interruption."""
     for file in _checkpoint_files(path):
         if file.is_dir() and not file.is_symlink():
-            shutil.rmtree(file, ignore_errors=True)  # left by a save that was killed
+            shutil.rmtree(file, ignore_errors=True)  # from a save that was interrupted
         else:
             file.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # the folder is missing or contains other files

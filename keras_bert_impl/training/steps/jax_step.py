@@ -1,8 +1,8 @@
 """The training step on JAX: one program for the global batch, on all JAX devices.
 
 JAX distributes an array only in equal parts. A batch that cannot be divided evenly, such as the
-last batch of an epoch, is therefore sent with additional rows, which the step removes before any
-computation. The result is the same as for the original batch.
+last batch of an epoch, gets additional rows. The step removes these rows before any computation,
+so the result does not change.
 
 Micro-batch i of n contains every n-th row, starting from row i, so each device holds a part of each
 micro-batch.
@@ -34,13 +34,13 @@ _BATCH, _ROWS = "batch", "rows"
 
 
 def padded_for_devices(data: Any) -> Any:
-    """Adds rows to the batches of a `tf.data.Dataset` so that all devices get equally many.
+    """Adds rows to the batches of a `tf.data.Dataset`, for the same number on all devices.
 
     Returns:
-        Dataset of `{"batch": the batch with additional rows, "rows": int8 [parts, rows]}`. Only the
-        shape of `rows` matters: it tells the compiled program the number of rows. Returns `data`
-        itself if it is not a dataset, on one device, or with several processes, which prepare their
-        own parts.
+        Dataset of `{"batch": the batch with additional rows, "rows": int8 [parts, rows]}`. Only
+        the shape of `rows` matters: it is the number of rows for the compiled program. Returns
+        `data` unchanged if it is not a dataset, on one device, or with several processes, because
+        each process prepares its part.
     """
     parts = JaxDevices().num_replicas_in_sync
     if parts == 1 or num_hosts() > 1:
@@ -116,7 +116,7 @@ def _every(batch, first, count):
 
 
 def are_always_zero(function: Callable, *arguments: Any) -> list[bool]:
-    """Returns for each output whether it is always zero, whatever the arguments are."""
+    """Returns for each output whether it is zero for all arguments."""
     program = jax.make_jaxpr(function)(*arguments)
     variables: set[Any] = set(program.jaxpr.invars)
     made_by: dict[Any, Any] = {}  # output -> its step
@@ -148,21 +148,21 @@ def _is_variable(value):
     return not isinstance(value, jax.extend.core.Literal)
 
 
-_Mixin: Any = object  # the methods use attributes of the `keras.Model` after it in the bases
+_Mixin: Any = object  # The methods use attributes of `keras.Model`, a later base class.
 
 
 def num_replicas() -> int:
-    """Returns 1: a step sees the global batch, which JAX splits across its devices."""
+    """Returns 1, because the input of a step is the global batch."""
     return 1
 
 
 @builds_from_spec
 class JaxStep(_Mixin):
-    """Replaces Keras's steps; see `ReplicatedTrainer` for its guarantees."""
+    """Replaces the steps of Keras; see `ReplicatedTrainer` for the guarantees."""
 
-    step_watch = None  # waits for data are not measured because they overlap with the steps on JAX
+    step_watch = None  # On JAX, waits for data overlap with the steps, so waits are not measured.
     distribute_strategy = JaxDevices()
-    after_fit = None  # an `ExitStack` while `fit` runs: cleanup by callbacks, also on an error
+    after_fit = None  # an `ExitStack` during `fit`, for cleanup by callbacks, also after an error
     _objective: Any = None
     _connected: Any = None  # (ids of the trainable variables, whether the loss depends on each)
 
@@ -170,8 +170,7 @@ class JaxStep(_Mixin):
         self._objective, self._connected = options.objective, None
         if any(layer.compute_dtype == "float16" for layer in all_layers(self)):
             raise InputError("float16 needs the TensorFlow backend; use mixed_bfloat16.")
-        # False is useful on TensorFlow, which is fast without XLA; JAX would run each operation
-        # separately.
+        # Without compilation, JAX runs each operation separately. TensorFlow is fast without XLA.
         super().compile(*args, **kwargs | {"jit_compile": True})
         self._accumulation_steps = options.accumulation_steps
         self._dropout_seed = options.dropout_seed
@@ -183,13 +182,13 @@ class JaxStep(_Mixin):
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """Keras's list plus the objective's variables, which are also trained and saved."""
+        """Variables of the model and of the objective, which are trained and saved."""
         variables = super().variables
         return variables if self._objective is None else [*variables, *self._objective.variables]
 
     @property
     def non_trainable_variables(self) -> list[keras.Variable]:
-        """Keras's list plus the variables that the objective only reads, such as a teacher's."""
+        """The list of Keras, plus variables that the objective only reads, such as a teacher."""
         variables = super().non_trainable_variables
         read = getattr(self._objective, "read_variables", ())
         return [*variables, *read]
@@ -199,9 +198,8 @@ class JaxStep(_Mixin):
         steps_per_epoch = arguments.get("steps_per_epoch")
         if steps_per_epoch and steps_per_epoch % self.steps_per_execution:
             raise InputError(
-                f"steps_per_epoch={steps_per_epoch} must be a multiple of steps_per_execution="
-                f"{self.steps_per_execution} on the JAX backend: the last execution would run into "
-                "the next epoch."
+                f"on the JAX backend, steps_per_epoch={steps_per_epoch} must be a multiple of "
+                f"steps_per_execution={self.steps_per_execution}."
             )
         self.build_from_spec(arguments["x"])
         padded = {
@@ -216,7 +214,8 @@ class JaxStep(_Mixin):
             del self.after_fit
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs.get("_use_cached_eval_dataset"):  # set by Keras inside `fit`, which did this
+        # Keras sets it inside `fit`, where this was already called
+        if not kwargs.get("_use_cached_eval_dataset"):
             self.build_from_spec(x)
             x = padded_for_devices(x)
         with state_kept(self):
@@ -258,14 +257,14 @@ class JaxStep(_Mixin):
         return logs, tuple(_now(scope, part) for part in variables)
 
     def predict_step(self, state: tuple, data: Any) -> tuple[Any, Any]:
-        """Predicts the scores of the global batch; returns them and the non-trainable values."""
+        """Returns the predictions for the global batch and the non-trainable values."""
         outputs, others = super().predict_step(state, without_padding(data))
         return self.scores(outputs), others
 
     _forward = call
 
     def _track_loss(self, loss, batch):
-        # Weighted as in Keras: the mean over an epoch counts every example once.
+        # The weight is the number of examples, as in Keras, for the mean over an epoch.
         track_loss(self, loss, jax.tree.leaves(batch)[0].shape[0])
 
     def _step_seed(self, of_optimizer):
@@ -283,7 +282,7 @@ class JaxStep(_Mixin):
                 trainable, others, rows, totals, jax.random.fold_in(seed, index)
             )
             x, y, sample_weight = rows
-            # A metric may read the weights, such as the metrics of a CRF.
+            # A metric, such as the metrics of a CRF, may read the weights.
             weights = [*self.trainable_variables, *self.non_trainable_variables]
             variables = [*self.metrics_variables, *weights]
             with _values(variables, [*of_metrics, *trainable, *others]) as metrics:
@@ -365,7 +364,7 @@ class _Highest(keras.metrics.Metric):
 
 
 def _values(variables, values):
-    """Returns a scope in which variables have these values; assignments are local to the scope."""
+    """Returns a scope with the given values of variables. Assignments are local to the scope."""
     return keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True)))
 
 

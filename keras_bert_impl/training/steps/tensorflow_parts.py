@@ -26,7 +26,7 @@ def num_rows(batch: Any) -> tf.Tensor:
 
 
 def first_leaf(batch: Any) -> tf.Tensor:
-    """Returns the first tensor of a batch; all have the same number of rows."""
+    """Returns the first tensor of a batch. All tensors have the same number of rows."""
     return next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
 
 
@@ -39,7 +39,7 @@ def micro_batch(batch: Any, index: tf.Tensor, count: int, exact: bool) -> Any:
     """Returns the rows of micro-batch `index` of `count`."""
     if count == 1:
         return batch
-    # In eager mode every shape is known, but the shapes of other batches may differ.
+    # In eager mode, every shape is known, but other batches may have other shapes.
     static = None if tf.executing_eagerly() else first_leaf(batch).shape[0]
     if static is not None and static % count:
         raise InputError(
@@ -74,14 +74,14 @@ def divisible_batches(count: int) -> Iterator[None]:
         if _NOT_DIVISIBLE not in error.message:
             raise
         raise InputError(
-            "with jit_compile every batch of a replica must be a multiple of accumulation_steps="
-            f"{count}, including the last: choose such a batch_size and drop the remainder of the "
-            "dataset, or compile with jit_compile=False."
+            "with jit_compile, the size of every batch of a replica, including the last batch, "
+            f"must be a multiple of accumulation_steps={count}. Choose a multiple as batch_size "
+            "and drop the remainder of the dataset, or compile with jit_compile=False."
         ) from error
 
 
 class StepWatch:
-    """Per-step statistics since `reset`, kept on the devices so that no step waits for them."""
+    """Per-step statistics since `reset`, stored on the devices. No step waits for the host."""
 
     def __init__(self) -> None:
         self._norm = keras.metrics.Mean(name="gradient_norm")
@@ -115,12 +115,12 @@ class StepWatch:
         self._highest.assign(tf.maximum(self._highest.value, loss))
 
     def timed(self, get_next: Callable[[], tuple[Any, list[tf.Tensor]]]) -> Any:
-        """Calls `get_next` in a graph, adds its time to the waits and returns its element."""
+        """Returns the element from `get_next`, called in a graph. Adds the time to the waits."""
         begin = tf.timestamp()
         with tf.control_dependencies([begin]):
             element, tensors = get_next()
         with tf.control_dependencies(tensors):
-            # The graph's clock is wall-clock time, which may be set back.
+            # The clock of a graph is wall-clock time, which may be set back.
             self._waited.assign_add(tf.maximum(tf.timestamp() - begin, 0.0))
         return element
 

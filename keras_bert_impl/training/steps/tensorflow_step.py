@@ -34,15 +34,15 @@ from keras_bert_impl.training.steps.tensorflow_parts import (
 
 
 def num_replicas() -> int:
-    """Returns the number of replicas that a step runs on, over all workers."""
+    """Returns the number of replicas of a step, over all workers."""
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-_Mixin: Any = object  # the methods use attributes of the `keras.Model` after it in the bases
+_Mixin: Any = object  # The methods use attributes of `keras.Model`, a later base class.
 
 
 class _StepsLeft:
-    """Counts down the steps of an epoch, so that no execution runs into the next epoch."""
+    """Counts the remaining steps of an epoch. An execution never continues in the next epoch."""
 
     def __init__(self, steps: int | None) -> None:
         self._steps = self._left = steps
@@ -58,10 +58,10 @@ class _StepsLeft:
 
 @builds_under_strategy
 class TensorFlowStep(_Mixin):
-    """Replaces Keras's train and test steps; see `ReplicatedTrainer` for its guarantees."""
+    """Replaces the train and test steps of Keras; see `ReplicatedTrainer` for the guarantees."""
 
     step_watch = None
-    after_fit = None  # an `ExitStack` while `fit` runs: cleanup by callbacks, also on an error
+    after_fit = None  # an `ExitStack` during `fit`, for cleanup by callbacks, also after an error
     _objective: Any = None
     train_function: Any
     test_function: Any
@@ -83,7 +83,7 @@ class TensorFlowStep(_Mixin):
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """Keras's list plus the objective's variables, which are also trained and saved."""
+        """Variables of the model and of the objective, which are trained and saved."""
         variables = super().variables
         return variables if self._objective is None else [*variables, *self._objective.variables]
 
@@ -108,7 +108,8 @@ class TensorFlowStep(_Mixin):
     def make_train_function(self, force: bool = False) -> None:
         if self.train_function is None or force:
             if self.built and not self.optimizer.built:
-                # Outside the step, so that a checkpoint can be restored before the first step.
+                # built outside of the step, so that a checkpoint can be restored before the first
+                # step
                 with self.distribute_strategy.scope():
                     self.optimizer.build(self.trainable_variables)
             self.train_function = self._function_of_steps(
@@ -175,7 +176,7 @@ class TensorFlowStep(_Mixin):
         return {"loss": loss}
 
     def predict_step(self, data: Any) -> Any:
-        """Predicts the scores of one replica's batch."""
+        """Returns the predictions for the batch of one replica."""
         return self.scores(super().predict_step(data))
 
     @property
@@ -188,7 +189,7 @@ class TensorFlowStep(_Mixin):
         return self.optimizer.scale_loss(tf.constant(1.0)) if _scales_loss(self.optimizer) else None
 
     def _track_loss(self, loss, batch):
-        # Weighted as in Keras: the mean over an epoch counts every example once.
+        # The weight is the number of examples, as in Keras, for the mean over an epoch.
         track_loss(self, loss, num_rows(batch))
 
     def _step_seed(self):
@@ -256,8 +257,8 @@ class TensorFlowStep(_Mixin):
         wait_for = watch.timed if watch is not None else _untimed
 
         def step_after_data(data):
-            # At the end of the data, the graph fails at the iterator. Operations that do not need
-            # the data, such as counting the step, must not run before it.
+            # At the end of the data, the iterator raises an error. Operations that do not need the
+            # data, such as counting the step, must run after the iterator.
             with tf.control_dependencies(_tensors(data)):
                 self._note_logs(step(data))
 
@@ -267,7 +268,7 @@ class TensorFlowStep(_Mixin):
 
         def run_steps(iterator, most):
             def one(count, _):
-                # A partial last execution ends here, without losing a batch.
+                # a shorter last execution ends here, without losing a batch
                 batch = wait_for(lambda: _next_if_any(iterator))
                 found = batch.has_value()
                 tf.cond(
@@ -316,13 +317,13 @@ def _check_scope(model):
     is_current = not tf.distribute.has_strategy() or tf.distribute.get_strategy() is made_by
     if not is_current or not all(is_own(weight.value) for weight in model.weights):
         raise InputError(
-            "create the whole model inside the strategy's scope, its encoder included: "
+            "create the whole model, including the encoder, inside the scope of the strategy: "
             "with strategy.scope(): model = TextClassifier.from_pretrained(name)."
         )
 
 
 def _take_over_reduction(optimizer, strategy):
-    """Makes `train_step` sum gradients over replicas, not the optimizer."""
+    """Sets the optimizer so that `train_step` sums gradients over replicas, not the optimizer."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner.gradient_accumulation_steps:
         raise InputError(
@@ -335,7 +336,7 @@ def _take_over_reduction(optimizer, strategy):
 
 
 def _computes_in_float16(model):
-    # Keras checks only the model's policy, which for a functional model is the global one.
+    # Keras checks only the policy of the model. For a functional model, it is the global policy.
     return any(layer.compute_dtype == "float16" for layer in all_layers(model))
 
 
@@ -366,7 +367,7 @@ def _sum_over_replicas(values):
 
 
 def _dense_float32(gradient):
-    # An IndexedSlices that holds a row twice would give the wrong gradient norm.
+    # An IndexedSlices with the same row twice would give a wrong gradient norm.
     return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
 
 

@@ -12,7 +12,7 @@ from keras_bert_impl.internals import compiled_loss, compute_loss, variables_of
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import OneOf, PositiveInt, check
 
-_Step: Any  # also includes `keras.Model`, whose attributes the mixins use
+_Step: Any  # for type checks, `keras.Model` is a base class, because the mixins use its attributes
 if keras.backend.backend() == "tensorflow":
     from keras_bert_impl.training.steps.tensorflow_step import TensorFlowStep, num_replicas
 
@@ -24,7 +24,7 @@ elif keras.backend.backend() == "jax":
 else:
 
     def num_replicas() -> int:
-        return 1  # under `keras.distribution` a step sees the global batch
+        return 1  # under `keras.distribution`, the input of a step is the global batch
 
     class _StockStep:
         """Accepts the same `compile` arguments as on TensorFlow."""
@@ -37,8 +37,8 @@ else:
                     raise InputError(f"{name}=... needs the TensorFlow backend.")
             if options.accumulation_steps != 1:
                 raise InputError(
-                    "accumulation_steps needs the TensorFlow backend; on this one create the optimizer "
-                    f"with gradient_accumulation_steps={options.accumulation_steps} instead."
+                    "accumulation_steps needs the TensorFlow backend. On this backend, create "
+                    f"the optimizer with gradient_accumulation_steps={options.accumulation_steps}."
                 )
             super().compile(*args, **kwargs)
 
@@ -58,7 +58,7 @@ _KERAS_ARGUMENTS: dict[str, Any] = {
 
 
 class _StepOptions(NamedTuple):
-    """Arguments of `compile` beyond Keras's, passed to the backend's step."""
+    """Additional arguments of `compile`, passed to the step of the backend."""
 
     accumulation_steps: int
     dropout_seed: int
@@ -69,7 +69,7 @@ class _StepOptions(NamedTuple):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class OwnModel:
-    """Marks the `compile` arguments of a `ReplicatedTrainer`, which Keras's own models do not take."""
+    """Dict of `compile` arguments of a `ReplicatedTrainer`; Keras models do not accept it."""
 
     def get_config(self) -> dict[str, Any]:
         return {}
@@ -77,8 +77,8 @@ class OwnModel:
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "OwnModel":
         raise InputError(
-            "clone_model creates a plain functional model, which cannot be compiled like this "
-            "model: write copy.deepcopy(model), or clone before compile()."
+            "clone_model creates a plain functional model, which does not accept these compile "
+            "arguments. Use copy.deepcopy(model), or clone before compile()."
         )
 
 
@@ -87,26 +87,26 @@ class ReplicatedTrainer(_Step):
 
     List it before `keras.Model` in the bases.
 
-    The loss of a step is a sum of shares. Each replica, and each micro-batch of a replica, computes
-    its share of the loss of the whole global batch. The shares and their gradients are summed once,
-    then clipped, then applied. The result therefore depends only on the global batch, not on how
-    it is split: one device, MirroredStrategy, MultiWorkerMirroredStrategy, TPUStrategy or gradient
-    accumulation.
+    The loss of a step is a sum of shares. Each replica, and each micro-batch of a replica,
+    computes its share of the loss of the whole global batch. The shares and their gradients are
+    summed once; then the gradients are clipped and applied. The result depends only on the global
+    batch, so it is the same with one device, MirroredStrategy, MultiWorkerMirroredStrategy,
+    TPUStrategy and gradient accumulation.
 
-    By default the loss is Keras's: the mean over the batch. A model whose loss is a mean over
-    something else (masked tokens, for example) overrides `loss_totals` to count it and `loss_share`
-    to divide by the global count. Losses added by layers (regularizers and `add_loss`) are always
-    included.
+    By default, the loss is the mean over the batch, as in Keras. For a mean over other units, such
+    as masked tokens, override `loss_totals` to count the units, and `loss_share` to divide by the
+    global count. Losses added by layers (regularizers and `add_loss`) are always included.
 
     Additional arguments of `compile`:
         accumulation_steps: int, default 1. Number of micro-batches into which each replica's batch
             is split; the optimizer takes one step for all of them.
-        dropout_seed: int, default 0. The dropout of a step is a function of (this seed,
-            `optimizer.iterations`, micro-batch, replica), so that a resumed run repeats it.
-        objective: object or None, default None. Training minimizes its loss instead of the model's;
-            evaluation still uses the model's loss. An objective has the methods `loss_totals` and
-            `loss_share`, as below, which may call this model or other models, and `variables`, a
-            list of its trainable variables.
+        dropout_seed: int, default 0. The dropout of a step depends only on this seed,
+            `optimizer.iterations`, the micro-batch and the replica, so a resumed run has the same
+            dropout.
+        objective: object or None, default None. Training minimizes the loss of the objective;
+            evaluation uses the loss of the model. An objective has the methods `loss_totals` and
+            `loss_share`, as below, and the list `variables` of its trainable variables. The
+            methods may call this model or other models.
         remat: bool, default False. Whether to recompute the activations inside each encoder layer
             in the backward pass, with the same dropout, instead of storing them.
         watch_steps: bool, default False. Whether training logs include `gradient_norm`, the mean
@@ -118,8 +118,9 @@ class ReplicatedTrainer(_Step):
     optimizer, unless it already has one.
 
     On the JAX backend a step processes the global batch on all devices of `keras.distribution`;
-    float16 is not supported. There, an objective may list variables that it only reads, such as a
-    teacher's, as `read_variables`. Other backends use Keras's step with the loss of the two hooks.
+    float16 is not supported. On JAX, an objective may list variables that it only reads, such as a
+    teacher's, as `read_variables`. Other backends use the step of Keras with the loss of
+    `loss_totals` and `loss_share`.
 
     Example:
         from keras_bert_impl.training import ReplicatedTrainer
@@ -156,7 +157,7 @@ class ReplicatedTrainer(_Step):
         self._check_optimizer()
         given = inspect.signature(keras.Model.compile).bind(self, *args, **kwargs).arguments
         del given["self"]
-        # A namespace hides its metrics from Keras.
+        # A namespace hides the metrics from Keras.
         self._compiled = SimpleNamespace(
             arguments=given | options._asdict(), lost=None, logged=set()
         )
@@ -168,17 +169,17 @@ class ReplicatedTrainer(_Step):
 
     @property
     def trains_other_variables(self) -> bool:
-        """Whether layers were frozen or unfrozen since `note_trained_variables`."""
+        """Whether layers were frozen or unfrozen since the last `note_trained_variables`."""
         return self._compiled.variables != [id(variable) for variable in self.trainable_variables]
 
     def note_trained_variables(self) -> None:
-        """Notes which variables training changes; called by `compile`."""
+        """Stores the ids of the trainable variables; called by `compile`."""
         self._compiled.variables = [id(variable) for variable in self.trainable_variables]
 
     def get_compile_config(self) -> dict[str, Any]:
         """Returns the `compile` arguments to save in a `.keras` file; called by Keras.
 
-        The objective is not saved: it has separate models and variables.
+        The objective is not saved, because it has separate models and variables.
         """
         if not self.compiled:
             return {}
@@ -189,7 +190,7 @@ class ReplicatedTrainer(_Step):
         return keras.saving.serialize_keras_object(arguments | own)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compiles the model as it was when saved.
+        """Compiles the model with the saved arguments.
 
         Called by Keras, which then loads the state of the optimizer.
         """
@@ -220,7 +221,7 @@ class ReplicatedTrainer(_Step):
             yield arguments
 
     def _check_optimizer(self):
-        """Raises if the optimizer was built for other weights, such as before unfreezing."""
+        """Raises `InputError` if the optimizer was built for other weights."""
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         if optimizer is None or not optimizer.built:
             return
@@ -228,8 +229,8 @@ class ReplicatedTrainer(_Step):
         unknown = [v.path for v in self.trainable_variables if id(v) not in known]
         if unknown:
             raise InputError(
-                f"the optimizer was built without {len(unknown)} weights that are trained now, such "
-                f"as {unknown[0]}: pass a new optimizer, compile("
+                f"the optimizer was built without {len(unknown)} of the trainable weights, such as "
+                f"{unknown[0]}. Pass a new optimizer: compile("
                 f"optimizer={type(optimizer).__name__}(...))."
             )
 
@@ -247,10 +248,10 @@ class ReplicatedTrainer(_Step):
         Called before the forward pass. The counts are then summed over all replicas.
 
         Args:
-            x, y, sample_weight: this replica's batch, as the dataset yields it.
+            x, y, sample_weight: the batch of this replica from the dataset.
 
         Returns:
-            float32 scalar, or a dict or list of them. Default: the number of examples.
+            float32 scalar, or a dict or list of scalars. Default: the number of examples.
         """
         return num_examples(x, y)
 
@@ -259,14 +260,14 @@ class ReplicatedTrainer(_Step):
 
         Args:
             x, y, sample_weight: the micro-batch.
-            y_pred: the model's output for it.
+            y_pred: the output of the model.
             totals: result of `loss_totals`, summed over all replicas.
 
         Returns:
             float32 scalar, without losses added by layers. The sum over all micro-batches and
             replicas is the loss.
         """
-        # Keras divides its mean by the number of replicas because it sums over them later.
+        # Keras divides the mean by the number of replicas, because it sums over replicas later.
         mean = ops.cast(compiled_loss(self, y, y_pred, sample_weight), "float32") * num_replicas()
         return mean * num_examples(x, y) / totals
 
@@ -284,9 +285,8 @@ class ReplicatedTrainer(_Step):
     ) -> Any:
         """Returns the loss of a single batch.
 
-        As in Keras, a subclass may override this method, but only for batches computed as a whole.
-        To change the loss with several replicas, accumulation or an objective, override
-        `loss_share`.
+        A subclass may override this method, as in Keras, but not for several replicas,
+        accumulation or an objective. In these cases, override `loss_share`.
         """
         if x is None and y is None:
             x = y_pred  # all losses are added by layers
@@ -306,13 +306,14 @@ class ReplicatedTrainer(_Step):
         replicas = getattr(strategy, "num_replicas_in_sync", 1)
         if self._has_own_loss and (accumulation_steps * replicas > 1 or objective is not None):
             raise InputError(
-                f"{type(self).__name__} overrides compute_loss, which needs the whole batch at "
-                "once: override loss_share(x, y, y_pred, sample_weight, totals) instead, for "
-                "several replicas, accumulation_steps or an objective."
+                f"{type(self).__name__} overrides compute_loss, which does not support several "
+                "replicas, accumulation_steps or an objective. Override loss_share(x, y, "
+                "y_pred, sample_weight, totals) instead."
             )
 
     def _trained_for(self):
-        # Not a property, because Keras would follow it from the model to itself when saving.
+        # This is no property, because Keras follows properties when it saves and would visit the
+        # model again.
         return self if self._objective is None else self._objective
 
     def _totals(self, x, y, sample_weight, training):
@@ -321,8 +322,7 @@ class ReplicatedTrainer(_Step):
         return owner.loss_totals(x, y, sample_weight), num_examples(x, y)
 
     def _share(self, x, y, y_pred, sample_weight, totals, training):
-        """Returns a share of the loss: the objective's in training, `compute_loss`'s if a
-        subclass overrides it, else `loss_share`."""
+        """Returns a share of the loss: of the objective, `compute_loss` or `loss_share`."""
         if self._has_own_loss:
             return compute_loss(self, x, y, y_pred, sample_weight, training)
         owner = self._trained_for() if training else self
@@ -331,7 +331,7 @@ class ReplicatedTrainer(_Step):
         return self._with_added_losses(share, num_examples(x, y), examples)
 
     def _with_added_losses(self, share, own, examples):
-        """Adds the share of losses added by layers, for `own` of all `examples`."""
+        """Adds the share of the losses of layers, for `own` of all `examples`."""
         for loss in self.losses:
             share += ops.cast(ops.sum(loss), "float32") * own / examples
         return share
@@ -340,12 +340,12 @@ class ReplicatedTrainer(_Step):
         self._note_logs(self.compute_metrics(x, y, y_pred, sample_weight))
 
     def _note_logs(self, logs):
-        """Notes the names that a step returned, also inside a nested dict."""
+        """Stores the names that a step returned, including names in nested dicts."""
         for name, value in (logs or {}).items():
             self._compiled.logged.update(value if isinstance(value, dict) else [name])
 
     def _check_logs(self, logs):
-        """Returns `logs` if they contain all values that a subclass returned from its steps."""
+        """Returns `logs`. Raises an error if values returned by the steps are missing."""
         missing = self._compiled.logged - {*logs, "loss"}
         if missing:
             raise InputError(

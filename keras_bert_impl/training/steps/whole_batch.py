@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_bert_impl.io.errors import InputError
 
-_Mixin: Any = object  # the methods use attributes of the `keras.Model` after it in the bases
+_Mixin: Any = object  # The methods use attributes of `keras.Model`, a later base class.
 _Step: Any
 if keras.backend.backend() == "jax":
     import jax
@@ -58,7 +58,7 @@ else:
                 return super().train_step(data)
             x, y, sample_weight = unpack(data)
             compute = self._training_outputs
-            if self._compiles:  # like the second pass; otherwise dropout would differ
+            if self._compiles:  # same as in the second pass; otherwise dropout differs
                 compute = tf.function(compute, jit_compile=True, autograph=False)
             y_pred = compute(x, self._step_seed())
             return super().train_step((x, self._linearized(y, y_pred), sample_weight))
@@ -94,7 +94,8 @@ else:
         def _loss_and_gradients_of(self, y, y_pred):
             with tf.GradientTape() as tape:
                 tape.watch(y_pred)
-                # Each replica computes the whole loss; the gradient of gathering sums over replicas.
+                # Each replica computes the whole loss. The gradient of the gather operation is a
+                # sum over replicas.
                 loss = self.batch_loss(_gather(y), _gather(y_pred))
                 share = loss / num_replicas()
             return loss, tape.gradient(share, y_pred)
@@ -112,11 +113,10 @@ class WholeBatchTrainer(_Step):
 
     List it before `ReplicatedTrainer` in the bases.
 
-    If the batch is split over replicas or micro-batches, no part can compute the loss alone. A step
-    then computes the outputs of all parts, gathers them, and computes the loss and its gradient
-    with respect to the outputs once. A second pass, with the same dropout, propagates this gradient
-    to the weights, one part at a time as usual. This costs one extra forward pass and gives the
-    same weights as one device.
+    If the batch is split over replicas or micro-batches, a step has two passes. The first pass
+    computes and gathers the outputs of all parts, then the loss and its gradient with respect to
+    the outputs. The second pass, with the same dropout, propagates this gradient to the weights,
+    one part at a time. This costs one extra forward pass and gives the same weights as one device.
 
     Source: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
     Setup", section 3.
@@ -151,13 +151,13 @@ class WholeBatchTrainer(_Step):
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def _linearized(self, y, y_pred):
-        """Returns the replacement for the labels of a batch whose loss was already computed."""
+        """Returns the replacement for the labels of a batch with a known loss."""
         loss, gradients = self._loss_and_gradients_of(y, y_pred)
         return _Linearized(y, ops.broadcast_to(loss, ops.shape(y_pred)[:1]), gradients)
 
 
 class _Linearized(NamedTuple):
-    """First-order expansion of the loss at a batch's outputs, passed instead of its labels.
+    """First-order expansion of the loss at the outputs of a batch, passed instead of labels.
 
     Attributes:
         labels: `[batch, ...]`, or None.

@@ -293,7 +293,7 @@ def test_progress_increases(tmp_path, write_corpus, tokenizer):
         (
             "aa.\n\nab.\n\n",
             {"held_out": 0.001},
-            "leaves too few of 2 documents in the held-out split",
+            "leaves too few of the 2 documents in the held-out split",
         ),
         ("aa.\n\nab.\n\n", {"objective": "nsp"}, "objective must be one of mlm_nsp, .* got 'nsp'"),
         ("aa.\n\nab.\n\n", {"length": 4}, "length must be an integer, at least 8, got 4"),
@@ -495,7 +495,9 @@ def test_rejects_sentences_as_long_as_a_row(tmp_path, tokenizer):
             f"{word} " * 20 + "\n" + f"{word} bb " * 10 for word in ("aa", "ab", "ac", "ad", "ae")
         )
     )
-    with pytest.raises(InputError, match="segment pairs of the train split are random.*shorter"):
+    with pytest.raises(
+        InputError, match="segment pairs of the train split are random.*short sentences"
+    ):
         prepare(
             corpus,
             tmp_path / "records",
@@ -533,11 +535,11 @@ def test_rejects_an_empty_held_out_split_before_building(
     corpus = write_corpus(tmp_path / "corpus.txt", 25)
     monkeypatch.setattr(blocks, "build_block", None)
     with pytest.raises(
-        InputError, match="held_out=0.01 leaves too few of 25 documents in the held-out split"
+        InputError, match="held_out=0.01 leaves too few of the 25 documents in the held-out split"
     ):
         prepare(corpus, tmp_path / "records", tokenizer, held_out=0.01, objective="mlm")
     with pytest.raises(
-        InputError, match="held_out=0.99 leaves too few of 25 documents in the train split"
+        InputError, match="held_out=0.99 leaves too few of the 25 documents in the train split"
     ):
         prepare(corpus, tmp_path / "records", tokenizer, held_out=0.99)
     assert untouched(tmp_path) == ["corpus.txt"]

@@ -101,7 +101,7 @@ def test_packed_examples_are_independent(pretrainer):
 def test_rejects_invalid_arguments():
     with pytest.raises(InputError, match="needs an encoder with causal=True"):
         Pretrainer(Encoder(TINY), ["left_to_right"])
-    with pytest.raises(ValueError, match="cannot be combined with others"):
+    with pytest.raises(ValueError, match="cannot be combined with other objectives"):
         Pretrainer(Encoder(CONFIG), ["left_to_right", "masked_lm"])
     albert = dataclasses.replace(
         CONFIG, architecture="albert", embedding_dim=10, num_layer_groups=1

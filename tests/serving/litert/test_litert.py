@@ -31,7 +31,7 @@ def test_precisions(tmp_path):
 
 def test_what_is_refused(tmp_path, monkeypatch):
     model = helpers.classifier()
-    with pytest.raises(InputError, match="leave out calibration texts"):
+    with pytest.raises(InputError, match="does not use calibration texts"):
         export_litert(model, tmp_path / "served", "int8", calibration=["a"])
     monkeypatch.setattr(litert, "_LARGE", 1000)
     with pytest.raises(InputError, match="larger than 2 GiB, the limit of a LiteRT file"):

@@ -91,12 +91,15 @@ def _with_tokenizer(**settings):
 @pytest.mark.parametrize(
     "model, message",
     [
-        (lambda: _with_tokenizer(lowercase=False), "has only the WordPiece tokenizer of uncased"),
+        (
+            lambda: _with_tokenizer(lowercase=False),
+            "supports only the WordPiece tokenizer of uncased",
+        ),
         (lambda: _with_tokenizer(added_tokens=["joy"]), "without added tokens"),
         (lambda: helpers.classifier(None, num_classes=1, problem_type="regression"), "with labels"),
         (lambda: helpers.answerer(), "export this QuestionAnswerer with --format litert"),
         (lambda: helpers.encoder(), "export this Encoder with --format litert"),
-        (lambda: helpers.classifier(long_texts="mean"), "windows need another format"),
+        (lambda: helpers.classifier(long_texts="mean"), "does not support the windows"),
     ],
 )
 def test_what_is_rejected(tmp_path, model, message):

@@ -158,12 +158,12 @@ def test_metadata_and_status_equal_those_of_rest(served, service, channel):
 @pytest.mark.parametrize(
     "inputs, message",
     [
-        ({}, "takes the inputs text. Received: none"),
-        ({"text": TEXTS, "more": TEXTS}, "takes the inputs text. Received: more, text"),
+        ({}, "has the inputs text. Received: none"),
+        ({"text": TEXTS, "more": TEXTS}, "has the inputs text. Received: more, text"),
         ({"text": [1, 2]}, "Input 'text' must be string."),
         ({"text": "a"}, "must have the shape [?]. Received: []"),
         ({"text": [["a"]]}, "must have the shape [?]. Received: [1, 1]"),
-        ({"text": ["a"] * 4}, "has 4 rows; this server takes up to 3"),
+        ({"text": ["a"] * 4}, "has 4 rows, but the maximum of this server is 3"),
     ],
 )
 def test_refuses_other_inputs(service, inputs, message):

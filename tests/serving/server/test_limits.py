@@ -55,7 +55,9 @@ def test_many_rows(small):
     assert small.predict({"instances": ["a"] * 3})[0] == 200
     for request in ({"instances": ["a"] * 4}, {"inputs": {"text": ["a"] * 4}}):
         status, answer = small.predict(request)
-        assert status == 400 and "has 4 rows; this server takes up to 3" in answer["error"]
+        assert (
+            status == 400 and "has 4 rows, but the maximum of this server is 3" in answer["error"]
+        )
 
 
 @pytest.mark.parametrize(

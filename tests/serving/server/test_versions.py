@@ -116,13 +116,13 @@ def test_one_saved_model(folder):
 
 
 def test_folders_without_a_model(tmp_path):
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="does not exist"):
         Folder(tmp_path / "none")
-    with pytest.raises(InputError, match="has no SavedModel"):
+    with pytest.raises(InputError, match="contains no SavedModel"):
         Folder(tmp_path)
     (tmp_path / "1").mkdir()
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(InputError, match="has no SavedModel"):
+    with pytest.raises(InputError, match="contains no SavedModel"):
         Folder(tmp_path)
     with pytest.raises(InputError, match="is a file"):
         Folder(tmp_path / "config.json")

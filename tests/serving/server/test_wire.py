@@ -57,7 +57,7 @@ def test_other_types_are_written():
 
 
 def test_outputs_without_a_batch_are_no_rows():
-    with pytest.raises(ApiError, match="no common batch size"):
+    with pytest.raises(ApiError, match="different batch sizes"):
         write_outputs({"a": np.zeros(2), "b": np.zeros(3)}, by_row=True)
     assert json.loads(write_outputs({"a": np.float32(1)}, by_row=False)) == {"outputs": 1.0}
 
@@ -88,7 +88,7 @@ def test_values_are_read():
         (["1"], "float32", "Type: String"),
         (1, "float32", r"must have the shape \[\?\]. Received: \[\]"),
         ([[1]], "float32", r"must have the shape \[\?\]. Received: \[1, 1\]"),
-        ([1] * 101, "float32", "has 101 rows; this server takes up to 100"),
+        ([1] * 101, "float32", "has 101 rows, but the maximum of this server is 100"),
     ],
 )
 def test_other_values_are_refused(values, dtype, message):

@@ -226,7 +226,9 @@ def test_compute_loss_knows_whether_it_trains():
 
 
 def test_what_a_subclass_cannot_change_is_refused():
-    with pytest.raises(InputError, match="SevenTimes overrides compute_loss, which needs the who"):
+    with pytest.raises(
+        InputError, match="SevenTimes overrides compute_loss, which does not support"
+    ):
         of_class(SevenTimes).compile(accumulation_steps=2)
     with pytest.raises(InputError, match="MoreLogs returns 'extra' from train_step, test_step or"):
         of_class(MoreLogs).fit(TEXTS, LABELS, verbose=0)

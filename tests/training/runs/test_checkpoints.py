@@ -162,7 +162,7 @@ def test_a_copy_under_another_number_is_ignored(run, caplog):
     checkpoint = RunCheckpoint(model, directory, seed=7, num_epochs=3)
     assert checkpoint.restore() == 2
     assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2
-    assert "ckpt-99 (it is ckpt-1 under another name)" in caplog.text
+    assert "ckpt-99 (the file is a renamed ckpt-1)" in caplog.text
     fit(model, checkpoint, initial_epoch=2, epochs=3)  # removes none of its own
     assert {f"ckpt-{n}.index" for n in (1, 2, 3)} <= {path.name for path in directory.iterdir()}
     assert RunCheckpoint(compiled(), directory, seed=7, num_epochs=3).restore() == 3

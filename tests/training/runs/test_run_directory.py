@@ -39,7 +39,7 @@ def test_settings_are_kept_and_compared(tmp_path):
     RunDirectory(tmp_path / "run", Settings(rate=0.25), may_change=["rate"])
     assert (tmp_path / "run" / "recipe.yaml").read_text().startswith("rate: 0.25")
     RunDirectory(tmp_path / "run", Settings(), may_change=["rate"])
-    with pytest.raises(InputError, match="holds a run"):
+    with pytest.raises(InputError, match="contains a run"):
         RunDirectory(tmp_path / "run", Settings(), resume=False)
 
 
@@ -127,7 +127,9 @@ def test_rejects_other_data_on_resume(tmp_path, change, message):
 def test_rejects_a_run_without_its_description(tmp_path, name):
     begin(tmp_path, DATA)
     (tmp_path / name).unlink()
-    with pytest.raises(InputError, match=f"holds a run, but {name}, .* is missing. Restore it"):
+    with pytest.raises(
+        InputError, match=f"contains a run, but {name} .* is missing. Restore {name}"
+    ):
         RunDirectory(tmp_path, Settings(rate=0.25 if name == "recipe.yaml" else 0.5), made_of=DATA)
 
 
