@@ -4,7 +4,8 @@
     python tools/architecture.py
 
 A subpackage is a module or a folder directly below `keras_bert_impl`, or below
-`keras_bert_impl/tasks`. Groups of subpackages are drawn in rows; each imports only from rows below it.
+`keras_bert_impl/tasks`. Groups of subpackages are drawn in rows. A row imports only from lower
+rows.
 """
 
 import ast
@@ -20,8 +21,8 @@ PACKAGE = "keras_bert_impl"
 
 Graph = dict[str, set[str]]  # module -> names of the modules that it imports
 
-# Rows of groups from top to bottom: group -> its subpackages. Small modules without a group serve
-# all groups.
+# Rows of groups from top to bottom: group -> subpackages. Modules without a group are small and
+# imported by all groups.
 ROWS = [
     {"Commands": "cli quickstart"},
     {
@@ -46,7 +47,7 @@ def module_imports(root: Path = ROOT) -> Graph:
     The lazily loaded names of a package (`_HOMES`) count as its imports.
 
     Args:
-        root: the folder that holds the package.
+        root: the folder that contains the package.
     """
     files = {_name(path, root): path for path in (root / PACKAGE).rglob("*.py")}
     return {name: _imports_of(name, path, files) for name, path in files.items()}
@@ -91,7 +92,7 @@ def public_names(root: Path = ROOT) -> set[tuple[str, str]]:
 
 
 def imported_names(room: str, root: Path = ROOT) -> set[tuple[str, str]]:
-    """Returns (module without the package, name) of all that a module or folder imports of ours."""
+    """Returns (module without the package, name) of a module's imports from this package."""
     place = root.joinpath(PACKAGE, *room.split("."))
     paths = place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")]
     return {
@@ -133,7 +134,7 @@ def without_public_names(subpackages: Graph) -> Graph:
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """Returns cycles as groups of nodes that reach each other; none if imports go one way."""
+    """Returns the import cycles, as groups of nodes that reach each other."""
     reached = {node: _reached(node, graph) for node in graph}
     groups = {
         tuple(sorted(other for other in reached[node] if node in reached[other]))
@@ -154,7 +155,7 @@ def _reached(start, graph):
 
 
 def floors(graph: Graph) -> list[list[str]]:
-    """Returns the nodes of an acyclic graph by height: each imports only lower nodes."""
+    """Returns the nodes of an acyclic graph by height. A node imports only lower nodes."""
     heights = {}
 
     def height(node):

@@ -1,16 +1,16 @@
 #!/usr/bin/env python
-"""Runs the notebooks' shared cells in an environment made from a list of Colab's packages.
+"""Runs the shared cells of the notebooks in an environment with the packages of Colab.
 
     python tools/check_colab.py tpu|gpu|cpu [--lists DIRECTORY] [--keep DIRECTORY]
 
-Needs a package index. Colab publishes what its runtimes have installed as `pip-freeze.*.txt`
+Needs a package index. Colab publishes the packages of its runtimes as `pip-freeze.*.txt`
 (github.com/googlecolab/backend-info). The relevant packages are installed at these versions. Then
-the install cell runs unchanged, except that it installs a wheel of this checkout. It must not
-change any version, nor add a package in a version other than the list's. Then `pip check`, imports,
-and two training steps on the backend that the device cell chooses. Exit status 1 if something is
-wrong.
+the install cell runs with a wheel of this checkout. The cell must not change the version of a
+package, and packages that it adds must have the version of the list. Then `pip check`, imports,
+and two training steps on the backend of the device cell are run. The exit status is 1 after an
+error.
 
-This does not test the accelerator, its driver, or packages of the list that are not installed here.
+The accelerator, its driver, and packages that are only in the list are not tested.
 """
 
 import argparse
@@ -53,12 +53,12 @@ print("two training steps: loss", round(history.history["loss"][0], 3))
 
 
 def main() -> None:
-    """Creates the environment, runs the cells in it and prints a report."""
+    """Creates the environment, runs the cells and prints a report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runtime", choices=["tpu", "gpu", "cpu"])
     lists = notebooks.ROOT.parent / "shared" / "data" / "colab"
     parser.add_argument("--lists", type=Path, default=lists, help="folder of pip-freeze.*.txt")
-    parser.add_argument("--keep", type=Path, help="where to make the environment, and keep it")
+    parser.add_argument("--keep", type=Path, help="directory of an environment to create and keep")
     arguments = parser.parse_args()
     published = read_list(arguments.lists / f"pip-freeze.{arguments.runtime}.txt")
     with tempfile.TemporaryDirectory() as temporary:
@@ -73,7 +73,7 @@ def check(runtime: str, environment: "Environment", published: dict[str, str]) -
     """Runs the cells; prints the results and returns the errors."""
     before = environment.versions()
     wanted = [name for name in map(normal, SHOWN.split()) if name in before]
-    print(f"{runtime}: {environment.python}, {len(before)} packages of the list, such as")
+    print(f"{runtime}: {environment.python}, {len(before)} packages of the list, including")
     print("    " + ", ".join(f"{name} {before[name]}" for name in wanted))
     start = time.monotonic()
     wheel = environment.wheel().as_uri()
@@ -104,7 +104,7 @@ def check(runtime: str, environment: "Environment", published: dict[str, str]) -
     ]
     if "tensorflow-cpu" in after and other_name:
         names = ", ".join(line.split()[0] for line in other_name)
-        print(f"pip check: {names} ask for tensorflow, which is tensorflow-cpu here")
+        print(f"pip check: {names} require tensorflow, which is installed as tensorflow-cpu")
         lines = [line for line in lines if line not in other_name]
     print("pip check: " + ("; ".join(lines) or "nothing else"))
     faults += [line for line in lines if line != "No broken requirements found."]
@@ -117,10 +117,10 @@ def check(runtime: str, environment: "Environment", published: dict[str, str]) -
 
 
 class Environment:
-    """A virtual environment with packages of a list, at its versions.
+    """A virtual environment with packages at the versions of a list.
 
     Args:
-        directory: where to create it; an existing one is replaced.
+        directory: folder of the environment. An existing folder is replaced.
         published: version by name.
     """
 
@@ -144,7 +144,7 @@ class Environment:
             sys.exit(f"the packages of the list cannot be installed:\n{run.stderr}")
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess:
-        """Runs its Python in an empty folder, so that only installed packages are found."""
+        """Runs Python in an empty folder, so that only installed packages are found."""
         variables = {
             k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "KERAS_BACKEND")
         }
@@ -178,7 +178,7 @@ class Environment:
 
 
 def normal(name: str) -> str:
-    """Returns a package's name as indexes compare it (PEP 503)."""
+    """Returns the normalized name of a package (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -191,7 +191,7 @@ def read_list(path: Path) -> dict[str, str]:
 
 
 def find_python() -> str:
-    """Returns a Python of Colab's version, or this one."""
+    """Returns the Python of Colab's version, or the current Python."""
     pyenv = sorted((Path.home() / ".pyenv" / "versions").glob(f"{PYTHON}.*/bin/python"))
     for path in [*map(str, pyenv), shutil.which(f"python{PYTHON}")]:
         if path and subprocess.run([path, "--version"], capture_output=True).returncode == 0:

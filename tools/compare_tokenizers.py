@@ -1,20 +1,21 @@
-"""Compares our tokenizer with the tokenizer of `transformers` and with the original tokenizer.
+"""Compares our tokenizers with `transformers` and with the original tokenizers.
 
     python tools/compare_tokenizers.py --tokenizer bert-base-uncased --wikipedia lines.txt \
         --original tokenization.py --strings 1000000 --seed 0
 
-`--tokenizer` is a model directory with tokenizer files of any kind that this package reads. Ids and
-offsets are compared with those of `transformers` for the same directory, and ids with the original.
-For WordPiece, `--original` is `tokenization.py` of https://github.com/google-research/bert (also in
-the package bert-tensorflow 1.0.4). For SentencePiece, it is the model; the `sentencepiece` library
-runs it on text prepared as the model's authors did. Prints how many strings of each class differ,
-and finally which characters cause differences from the original. Exits with 1 if anything differs
-from `transformers`.
+`--tokenizer` is a model directory with tokenizer files of any kind that this package reads. Ids
+and offsets are compared with those of `transformers` for the same directory, and ids with the
+original. For WordPiece, `--original` is `tokenization.py` of
+https://github.com/google-research/bert (also in the package bert-tensorflow 1.0.4). For
+SentencePiece, it is the model file, for the `sentencepiece` library with the text preparation of
+the model's authors. Prints the number of different strings per class, then the characters that
+cause differences from the original. Exits with 1 if a string differs from `transformers`.
 
 With `--core`, our tokenizer uses only core TensorFlow operations, without TensorFlow Text.
 
-With `--speed` it measures CPU time instead: the first Wikipedia lines in batches of `--batch`, all
-tokenizers alternately, medians of five, with one thread, or all threads with `--parallel`.
+With `--speed`, it measures CPU time instead: medians of five rounds on the first Wikipedia lines
+in batches of `--batch`. The tokenizers alternate. They use one thread, or all threads with
+`--parallel`.
 """
 
 import argparse
@@ -73,7 +74,7 @@ def reference(directory: str) -> Any:
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     if not tokenizer.is_fast:
         return PythonTokenizer(tokenizer)
-    tokenizer.backend_tokenizer.no_padding()  # tokenizer.json may state both
+    tokenizer.backend_tokenizer.no_padding()  # tokenizer.json may contain both
     tokenizer.backend_tokenizer.no_truncation()
     return tokenizer.backend_tokenizer
 
@@ -83,7 +84,7 @@ def load_original(path: str, ours: Tokenizer) -> Callable[[str], list[int]]:
     if isinstance(ours, WordPieceTokenizer):
         return _load_original_bert(path, ours.vocabulary, ours.lowercase)
     if not isinstance(ours, SentencePieceTokenizer):
-        raise SystemExit("there is no original to compare with for this kind of tokenizer.")
+        raise SystemExit("there is no original tokenizer for this kind of tokenizer.")
     model = sentencepiece.SentencePieceProcessor(model_file=path)
     ids = {token: position for position, token in enumerate(ours.vocabulary)}
     pieces = _albert_pieces if FAMILIES[ours.family].folds else _pieces
@@ -127,7 +128,7 @@ def _albert_pieces(model, text):
 def classes_of_strings(
     wikipedia: str, count: int, seed: int, step: int, tokens: list[str]
 ) -> Iterator[tuple[str, Iterable[str | bytes]]]:
-    """Yields (name, iterable of bytes) of each class; the random classes share `count` strings."""
+    """Yields (name, iterable of bytes) of each class; `count` strings are random."""
     draw = random.Random(seed)
     with open(wikipedia, encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in itertools.islice(file, count // 10)]
@@ -136,7 +137,7 @@ def classes_of_strings(
     yield "Wikipedia lines", lines
     share = (count - len(lines)) // len(RANDOM_CLASSES)
     for name, make in RANDOM_CLASSES.items():
-        # The original takes milliseconds per word of hundreds of characters.
+        # the original tokenizer needs milliseconds for a word of hundreds of characters
         number = share // 10 if make is _long_words else share
         yield name, (make(draw, lines, tokens) for _ in range(number))
 
@@ -150,7 +151,7 @@ def _random_unicode(draw, lines, tokens):
 
 
 def _random_letters(draw, lines, tokens):
-    """Random strings from blocks of scripts in use, with marks, spaces and punctuation."""
+    """Random strings from Unicode blocks of living scripts, with marks, spaces and punctuation."""
     blocks = draw.sample(WRITTEN_BLOCKS, 3) + [(0x20, 0x7F), (0x300, 0x370)]
     return "".join(chr(draw.randrange(*draw.choice(blocks))) for _ in range(draw.randint(1, 40)))
 
@@ -178,7 +179,7 @@ def _casing(draw, lines, tokens):
 
 
 def _marked(draw, lines, tokens):
-    """Letters of one or two bytes, and marks, which SentencePiece's character map joins."""
+    """Letters of one or two bytes, and marks. The character map of SentencePiece joins these."""
     odd = "aeouAEOnsªº²½ǆǱ\u0600\u0301\u0302\u0308\u0327\u0903\u200d\u200c\ufb01\uff9e½ \x01\t"
     return "".join(draw.choice(odd) for _ in range(draw.randint(1, 15)))
 
@@ -206,7 +207,7 @@ def _quotes(draw, lines, tokens):
 
 
 def _cut_lines(draw, lines, tokens):
-    """Parts of Wikipedia lines with one character replaced by any other."""
+    """Parts of Wikipedia lines with one random character replaced."""
     line = draw.choice(lines)
     start = draw.randrange(len(line) + 1)
     part = list(line[start : start + 60])
@@ -253,7 +254,7 @@ class Comparison:
         self._odd: set[str] = set()
 
     def run(self, name: str, strings: Iterable[str | bytes]) -> collections.Counter:
-        """Counts strings of a class, and differences in ids, in offsets, and from the original."""
+        """Counts strings of a class and their differences: ids, offsets, ids of the original."""
         strings, counts = iter(strings), collections.Counter[str]()
         while batch := list(itertools.islice(strings, BATCH)):
             raw = [text if isinstance(text, bytes) else text.encode() for text in batch]
@@ -276,7 +277,7 @@ class Comparison:
                 self.causes[self._cause(name, text)] += 1
 
     def _cause(self, name, text):
-        """Describes why a string differs from the original: the kind of its first odd character."""
+        """Describes why a string differs from the original, by its first unusual character."""
         if name.startswith("every"):
             odd = next(character for character in text if character not in "abé ")
             self._odd.add(odd)
@@ -351,15 +352,19 @@ def _in_core(tokenizer, tensors):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tokenizer", required=True, help="model directory")
-    parser.add_argument("--wikipedia", required=True, help="text file, a line is a string")
-    parser.add_argument("--original", help="see above (default: left out)")
-    parser.add_argument("--strings", type=int, default=1_000_000, help="besides the code points")
-    parser.add_argument("--step", type=int, default=1, help="take every n-th code point only")
+    parser.add_argument("--wikipedia", required=True, help="text file with a string on each line")
+    parser.add_argument("--original", help="original tokenizer; default: not compared")
+    parser.add_argument("--strings", type=int, default=1_000_000, help="number of random strings")
+    parser.add_argument("--step", type=int, default=1, help="use only every n-th code point")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--core", action="store_true", help="compare the form in core operations")
-    parser.add_argument("--batch", type=int, default=1000, help="texts at once, for --speed")
-    parser.add_argument("--speed", action="store_true", help="measure instead of comparing")
-    parser.add_argument("--parallel", action="store_true", help="measure with all threads")
+    parser.add_argument(
+        "--core", action="store_true", help="use only core operations of TensorFlow"
+    )
+    parser.add_argument("--batch", type=int, default=1000, help="batch size for --speed")
+    parser.add_argument(
+        "--speed", action="store_true", help="measure CPU time instead of comparing"
+    )
+    parser.add_argument("--parallel", action="store_true", help="use all threads for --speed")
     options = parser.parse_args()
     if options.speed:
         if not options.parallel:

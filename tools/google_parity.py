@@ -1,7 +1,7 @@
-"""Compares this package with PyTorch for one of Google's checkpoints: `... --checkpoint DIR`.
+"""Compares this package with PyTorch on a Google checkpoint: `... --checkpoint DIR`.
 
-DIR holds `bert_config.json` and `bert_model.ckpt` of TensorFlow 1 with the pre-training heads. The
-weights are loaded into a float64 BERT of `transformers`, by a name mapping in this file that is
+DIR contains `bert_config.json` and `bert_model.ckpt` of TensorFlow 1 with the pre-training heads.
+The weights are loaded into a float64 BERT of `transformers`. The name mapping in this file is
 independent of the package. Needs the extra `test`.
 """
 

@@ -1,4 +1,4 @@
-"""A cache of the Hugging Face hub filled from local directories, to run examples without a network."""
+"""Creates a Hugging Face hub cache from local directories, to run examples without a network."""
 
 import shutil
 from pathlib import Path
@@ -7,14 +7,14 @@ _COMMIT = "0" * 40
 
 
 def fill(cache: Path, models: dict[str, str]) -> dict[str, str]:
-    """Copies directories into a cache in the layout of the hub's library.
+    """Copies directories into a cache with the layout of `huggingface_hub`.
 
     Args:
         cache: directory of the cache; created if needed.
         models: directories by the `owner/name` of their repositories.
 
     Returns:
-        Environment variables with which a process reads the cache and uses no network.
+        Environment variables for a process that reads the cache and uses no network.
     """
     for repository, directory in models.items():
         folder = cache / f"models--{repository.replace('/', '--')}"

@@ -2,15 +2,16 @@
 
     PYTHONPATH=. python tools/kill_runs.py --out kills --kills 50 --workers 1 --seed 0
 
-A run of a tiny model that saves every five steps is started, killed with SIGKILL and restarted
-until it finishes; then the next run starts, until there are enough kills. With two workers, which
-are processes on the loopback interface, one of them is killed, and both are restarted. A killed
-run must equal the uninterrupted one bit by bit: the model, the scores, the losses of all reports,
-and the weights, optimizer and step in the last checkpoint.
+A run of a tiny model saves every five steps. It is killed with SIGKILL and restarted until it
+finishes. Then the next run starts, until there are enough kills. With two workers (processes on
+the loopback interface), one worker is killed and both are restarted. A killed run must equal the
+uninterrupted run exactly: model, scores, losses of all reports, and the weights, optimizer and
+step in the last checkpoint.
 
-A quarter of the kills happen between the start of a process and its first report; the rest in the
-seconds after that, while it trains, saves, evaluates and writes the model. `kills.jsonl` has a line
-for each kill and each run; the same command resumes an interrupted session.
+A quarter of the kills are before the first report of a process. The other kills are in the seconds
+after the first report, during training, saves, evaluation and the write of the model.
+`kills.jsonl` has a line for each kill and each run. The same command resumes after an
+interruption.
 """
 
 import argparse
@@ -33,7 +34,7 @@ import numpy as np
 
 SHAPE = {
     "model_type": "bert",
-    "vocab_size": 1,  # replaced by the size in the records
+    "vocab_size": 1,  # replaced by the vocabulary size of the records
     "hidden_size": 16,
     "num_hidden_layers": 1,
     "num_attention_heads": 2,
@@ -59,7 +60,7 @@ HANGS = 300.0  # seconds without progress after which a process is considered st
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs until there are enough kills; returns 1 if anything differed."""
+    """Runs until there are enough kills. Returns 1 if a result differs."""
     options = _parse(arguments)
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
@@ -101,7 +102,7 @@ def _parse(arguments):
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="runs, and kills.jsonl")
     parser.add_argument(
-        "--kills", type=int, default=50, help="minimum number of kills; the last run is finished"
+        "--kills", type=int, default=50, help="minimum number of kills; the last run is completed"
     )
     parser.add_argument("--workers", type=int, choices=(1, 2), default=1)
     parser.add_argument("--steps", type=int, default=200, help="steps of a run")
@@ -110,7 +111,7 @@ def _parse(arguments):
 
 
 class Run:
-    """A run in a directory, by processes that can be killed.
+    """A run in a directory, with processes that can be killed.
 
     Args:
         out: folder of the data.
@@ -131,13 +132,13 @@ class Run:
             f"--total-steps={options.steps}",
             *SETTINGS,
         )
-        # Forks processes from a process that has imported TensorFlow but not used it.
+        # new processes are forked from a process that has imported, but not used, TensorFlow
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["keras_bert_impl.pretraining.run"])
-        self._start_up = 15.0  # seconds to the first report, as last measured
+        self._start_up = 15.0  # last measured seconds until the first report
 
     def is_done(self) -> bool:
-        """Returns whether the run has finished; the model is written last."""
+        """Returns whether the run has finished. The model is written last."""
         return (self.path / "model" / "model.safetensors").exists()
 
     def undisturbed(self) -> None:
@@ -146,7 +147,7 @@ class Run:
         _check(_statuses(processes), self._log())
 
     def kill_until_done(self, generator: random.Random) -> Iterator[dict]:
-        """Kills and restarts the processes until one finishes.
+        """Kills and restarts the processes until the run finishes.
 
         Yields:
             For each kill: `moment`, seconds after the start or the first report; `after_report`,
@@ -164,7 +165,7 @@ class Run:
                 processes[worker].join(wait)
                 processes[worker].kill()
                 statuses = _statuses(processes, HANGS)
-            if statuses[worker] != -signal.SIGKILL:  # it had already finished
+            if statuses[worker] != -signal.SIGKILL:  # the process had already finished
                 _check(statuses, self._log())
                 return
             yield {
@@ -222,7 +223,7 @@ def _ended(processes):
 
 
 def _statuses(processes, seconds=None):
-    """Returns the exit status of each, or minus its signal; None if it is still running."""
+    """Returns the exit status of each process, None while it runs; negative for signals."""
     for process in processes:
         process.join(seconds)
     return [process.exitcode for process in processes]
@@ -230,7 +231,7 @@ def _statuses(processes, seconds=None):
 
 def _check(statuses, log):
     if any(statuses) or None in statuses:
-        raise RuntimeError(f"processes failed without a kill, with {statuses}; see {log}")
+        raise RuntimeError(f"processes failed without a kill (status {statuses}); see {log}")
 
 
 def cluster(workers: int) -> list[dict[str, str]]:

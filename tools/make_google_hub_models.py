@@ -1,8 +1,8 @@
-"""Makes the first TF Hub models in tests/data/google: `make_google_hub_models.py FOLDER`.
+"""Creates the early TF Hub models in tests/data/google: `make_google_hub_models.py FOLDER`.
 
 Creates tiny encoders with random weights, using the code of the first models on TF Hub, and
-records TensorFlow's outputs. It needs three environments with Python 3.7 and sentencepiece 0.1.99,
-and makes the models for the TensorFlow version that it runs in:
+records the outputs. It needs three environments with Python 3.7 and sentencepiece 0.1.99. Each
+environment creates other models:
 
 - tensorflow 1.15.5, tensorflow-hub 0.12.0, bert-tensorflow 1.0.1 and albert-tensorflow 1.1:
   modules of TensorFlow 1, as `google/bert_.../1` and `google/albert_.../3`;
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sentencepiece  # import before TensorFlow 1, or the process crashes
+import sentencepiece  # must be imported before TensorFlow 1, otherwise the process crashes
 import tensorflow as tf
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmn"]
@@ -48,12 +48,12 @@ POSITIONS = np.arange(7, dtype="int32")[None].repeat(2, axis=0)
 
 
 def noise(shape: Sequence[int], random: np.random.Generator) -> np.ndarray:
-    """Returns random numbers of few bits, which compress well."""
+    """Returns random numbers with few bits, for small compressed files."""
     return random.integers(-24, 25, shape).astype("float32") / 32
 
 
 def write_assets(directory: Path, config: dict) -> None:
-    """Writes the files that the exporters copy: vocabulary, configuration, SentencePiece model."""
+    """Writes the input files of the exporters: vocabulary, configuration, SentencePiece model."""
     (directory / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     (directory / "albert_config.json").write_text(json.dumps(config, indent=2) + "\n")
     if "embedding_size" in config:
@@ -79,10 +79,10 @@ def sentencepiece_model() -> bytes:
 
 
 def module(directory: Path, modeling: Any, config: dict, seed: int) -> dict[str, np.ndarray]:
-    """Writes a TensorFlow 1 module with the signatures of the published ones.
+    """Writes a TensorFlow 1 module with the signatures of the published modules.
 
-    google-research/albert has its exporter, `export_to_tfhub.py`. BERT's is not public, but its
-    modules have the same signatures.
+    ALBERT's exporter is `export_to_tfhub.py` of google-research/albert. BERT's exporter is not
+    public, but the modules have the same signatures.
     """
     import tensorflow_hub as hub
 
@@ -181,7 +181,7 @@ def inputs() -> list[tf.Tensor]:
 def saved_model(
     directory: Path, model: tf.keras.Model, config: dict, seed: int
 ) -> dict[str, np.ndarray]:
-    """Writes a TensorFlow 2 SavedModel as `export_tfhub.py` of that time does."""
+    """Writes a TensorFlow 2 SavedModel like `export_tfhub.py` of that version."""
     random = np.random.default_rng(seed)
     for weight in model.weights:
         weight.assign(noise(weight.shape, random))
@@ -198,7 +198,7 @@ def saved_model(
 
 
 def hub_bert_1(directory: Path) -> dict[str, np.ndarray]:
-    """The first version: `BertModel`, one layer that contains all others."""
+    """Version 1: `BertModel`, a layer that contains all other layers."""
     from official.nlp import bert_modeling
 
     config = bert_modeling.BertConfig.from_dict(BERT)
@@ -207,7 +207,7 @@ def hub_bert_1(directory: Path) -> dict[str, np.ndarray]:
 
 
 def transformer_encoder(config: Any) -> tf.keras.Model:
-    """The second version."""
+    """Version 2."""
     from official.nlp.bert import bert_models
 
     features = inputs()

@@ -1,8 +1,8 @@
-"""Makes the files in tests/data/google: `python tools/make_google_models.py tests/data/google`.
+"""Creates the files in tests/data/google: `python tools/make_google_models.py tests/data/google`.
 
-Creates tiny encoders with random weights in every format that TensorFlow's Model Garden writes, and
-records its outputs. Runs in a separate environment: Python 3.11 with tensorflow 2.20, tf-keras 2.20
-and tf-models-official 2.20.
+Creates tiny encoders with random weights in every format of the TensorFlow Model Garden, and
+records their outputs. Runs in a separate environment: Python 3.11 with tensorflow 2.20, tf-keras
+2.20 and tf-models-official 2.20.
 """
 
 import os
@@ -81,7 +81,7 @@ def encoder_of(kind: type, config: dict, **more) -> tf_keras.Model:
 
 
 def encoder(directory: Path) -> None:
-    """Like the published checkpoints: the first `BertEncoder`, and `bert_config.json`."""
+    """Files like the published checkpoints: the first `BertEncoder`, and `bert_config.json`."""
     model = encoder_of(networks.BertEncoder, BERT, dict_outputs=True)
     add_noise(model, 0)
     write_config(directory, BERT)
@@ -90,7 +90,7 @@ def encoder(directory: Path) -> None:
 
 
 def pretrainer(directory: Path) -> None:
-    """Writes files like a training run: steps, Adam slots, heads, and `params.yaml`."""
+    """Writes the files of a training run: steps, Adam slots, heads, and `params.yaml`."""
     model = models.BertPretrainerV2(
         encoder_of(networks.BertEncoderV2, BERT),
         mlm_activation=tf_utils.get_activation("gelu"),
@@ -116,13 +116,13 @@ def pretrainer(directory: Path) -> None:
         max_position_embeddings=BERT["max_position_embeddings"],
     )
     config = encoders.EncoderConfig(type="bert", bert=bert).as_dict()
-    settings = {"task": {"model": {"encoder": config}}}  # a subset of a run's settings
+    settings = {"task": {"model": {"encoder": config}}}  # a subset of the settings of a run
     (directory / "params.yaml").write_text(yaml.safe_dump(settings))
     write_expected(directory, model(inputs))
 
 
 def saved_model(directory: Path, config: Any, seed: int, with_mlm: bool = True) -> None:
-    """Like TF Hub's; `config` is a legacy `BertConfig` or an `EncoderConfig`."""
+    """Files like on TF Hub. `config` is a legacy `BertConfig` or an `EncoderConfig`."""
     legacy = isinstance(config, configs.BertConfig)
     named = {"bert_config" if legacy else "encoder_config": config, "with_mlm": with_mlm}
     _, whole = export_tfhub_lib._create_model(**named)
@@ -139,7 +139,7 @@ def saved_model(directory: Path, config: Any, seed: int, with_mlm: bool = True) 
             do_lower_case=True,
             **named,
         )
-    (directory / "keras_metadata.pb").unlink()  # large, and never read
+    (directory / "keras_metadata.pb").unlink()  # large and never read
     features = FEATURES | POSITIONS if with_mlm else list(FEATURES.values())
     write_expected(directory, whole(features))
 
@@ -180,7 +180,7 @@ def main() -> None:
             directory = Path(scratch) / name
             directory.mkdir()
             write(directory)
-            # The functions of a SavedModel are a megabyte of repetition.
+            # the functions of a SavedModel have a megabyte and are not needed
             archive = io.BytesIO()
             with tarfile.open(fileobj=archive, mode="w:xz") as packed:
                 packed.add(directory, arcname=name)

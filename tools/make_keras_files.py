@@ -1,6 +1,6 @@
-"""Writes small random models in the formats of Keras 2 libraries, with the encoder's last states.
+"""Writes small random models in the formats of Keras 2 libraries, with their outputs.
 
-`LIBRARY` is one of the functions below. Each runs in an environment that has it:
+`LIBRARY` is the name of a function below. Each function needs an environment with the library:
 
     python3.11 -m venv keras2
     keras2/bin/pip install "tensorflow-cpu==2.15.1" "transformers==4.37.2" tensorflow-hub \
@@ -8,9 +8,10 @@
     keras2/bin/pip install --no-build-isolation --no-deps LIBRARY
     keras2/bin/python tools/make_keras_files.py FOLDER LIBRARY ...
 
-bert4keras needs TensorFlow 2.12, and DeLFT 0.3.4 needs `tensorflow_addons==0.23.0`. In bert-for-tf2 and params-flow, `tensorflow.python.keras` has to be
-replaced by `tensorflow.keras` first. Each file has a folder `FOLDER/LIBRARY-FORM` with
-`expected.npz`: token ids padded with 0, and `out_last_hidden_state`.
+bert4keras needs TensorFlow 2.12, and DeLFT 0.3.4 needs `tensorflow_addons==0.23.0`. In
+bert-for-tf2 and params-flow, first replace `tensorflow.python.keras` by `tensorflow.keras`. Each
+model has a folder `FOLDER/LIBRARY-FORM` with `expected.npz`: token ids padded with 0, and
+`out_last_hidden_state`.
 """
 
 import json
@@ -66,7 +67,7 @@ def write(name: str, save: object, states: object, config: str | None, segments:
 
 
 def with_noise(model: object) -> None:
-    """Adds noise to all weights: biases of 0 and scales of 1 would hide errors."""
+    """Adds noise to all weights, because biases of 0 and scales of 1 can hide errors."""
     random = np.random.default_rng(1)
     for weight in model.weights:
         if weight.dtype.is_floating:
@@ -147,7 +148,7 @@ def bert_for_tf2() -> None:
 
 
 def notebook() -> None:
-    """A functional model around `TFBertModel`, as in many notebooks, in every form of file."""
+    """A functional model around `TFBertModel`, as in many notebooks, in every file format."""
     from transformers import BertConfig, TFBertModel
 
     encoder = TFBertModel(BertConfig(**CONFIG))
@@ -194,7 +195,7 @@ def delft() -> None:
 
 
 def hub_layer() -> None:
-    """A functional model around `hub.KerasLayer`, of the module in `tests/data/google`."""
+    """A functional model around `hub.KerasLayer` with the module in `tests/data/google`."""
     import tensorflow_hub as hub
 
     archive = Path(__file__).parents[1] / "tests/data/google/hub_bert.tar.xz"

@@ -1,10 +1,11 @@
-"""Derives keras_bert_impl/tokenizers/moses/table.npz from Python's Unicode tables and `sacremoses`.
+"""Creates keras_bert_impl/tokenizers/moses/table.npz from Unicode tables and `sacremoses`.
 
     python tools/make_moses_table.py [--out FILE]
 
-Sets of characters come from Moses' rules (letters, numbers, ...) and from Python's properties of
-each code point (white space, control characters, digits). The file in the package was made with
-Python 3.11, Unicode 14. keras_bert_impl/tokenizers/moses/characters.py describes the layout.
+Sets of characters are from the rules of Moses (letters, numbers, ...) and from the properties of
+code points in Python (white space, control characters, digits). The file in the package was
+created with Python 3.11, Unicode 14. keras_bert_impl/tokenizers/moses/characters.py describes the
+layout.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from tools.make_unicode_table import SURROGATES, composition_classes, in_blocks 
 
 
 def composition() -> dict[str, np.ndarray]:
-    """Returns the arrays of entries for composition, as Python's own normalization has them."""
+    """Returns the arrays of entries for composition, computed with Python's normalization."""
     letters = [chr(code) for code in range(CODE_POINTS) if code not in SURROGATES]
     classes = sorted({*map(unicodedata.combining, letters)})
     ranks = {letter: classes.index(unicodedata.combining(letter)) for letter in letters}

@@ -1,4 +1,4 @@
-"""Writes small random models in the TensorFlow and Flax formats of `transformers` 4, with outputs.
+"""Writes small random models and outputs in the TensorFlow and Flax formats of `transformers` 4.
 
 It runs in a separate environment; `tests/interop/test_tensorflow_names.py` reads the folder:
 
@@ -7,10 +7,10 @@ It runs in a separate environment; `tests/interop/test_tensorflow_names.py` read
         "flax==0.8.2" "jax==0.4.25" "jaxlib==0.4.25" "numpy<2"
     oracle/bin/python tools/make_tensorflow_files.py FOLDER [FAMILY ...]
 
-Each model has a folder `FAMILY/CLASS/KIND` with the files of `save_pretrained` and
-`expected.npz`: the features, and the outputs under the names that `transformers` gives them. A
-`KIND` is the form of the file: `h5`, `h5_shards`, `tf_safetensors`, `saved_model`, `flax`,
-`flax_shards` or `flax_safetensors`.
+Each model has a folder `FAMILY/CLASS/KIND` with the files of `save_pretrained` and `expected.npz`,
+which contains the features and the outputs by their names in `transformers`. `KIND` is the file
+format: `h5`, `h5_shards`, `tf_safetensors`, `saved_model`, `flax`, `flax_shards` or
+`flax_safetensors`.
 """
 
 import os
@@ -32,7 +32,7 @@ OF_TWO = """
     ForPreTraining ForQuestionAnswering ForQuestionAnsweringSimple ForMultipleChoice
 """.split()
 CAUSAL = ("LMHeadModel", "ForCausalLM")
-# Classes that are also written as a SavedModel, which takes ten seconds each.
+# Classes that are also written as a SavedModel, which takes ten seconds per model.
 IN_SAVED_MODELS = ("TFBertModel", "TFBertForSequenceClassification", "TFAlbertForMaskedLM")
 SIZES = {
     "vocab_size": 40,
@@ -81,7 +81,7 @@ type(jax.numpy.zeros(1)).split = jax.numpy.split
 
 
 def main(folder: Path, families: list[str]) -> None:
-    """Writes all models of these families, of all kinds."""
+    """Writes all models of the given families, in all formats."""
     for family in families or FAMILIES:
         settings = FAMILIES[family]
         kind = getattr(transformers, f"{family}Config")
@@ -96,7 +96,7 @@ def main(folder: Path, families: list[str]) -> None:
 
 
 def write(folder: Path, framework: str, model_class: type, config: object) -> None:
-    """Writes a model in all kinds of files of a framework."""
+    """Writes a model in all formats of a framework."""
     features = batch(config, model_class.__name__)
     create = tf_model if framework == "TF" else flax_model
     model, outputs = create(model_class, config, features)
@@ -145,7 +145,7 @@ def tf_model(model_class: type, config: object, features: dict) -> tuple:
 
 
 def flax_model(model_class: type, config: object, features: dict) -> tuple:
-    """Same as `tf_model`, in Flax, whose float32 is less exact: the outputs are float64."""
+    """Same as `tf_model`, in Flax, with float64 outputs (float32 is less exact)."""
     shape = (1, 2, 4) if "MultipleChoice" in model_class.__name__ else (1, 4)
     model = model_class(config, input_shape=shape, dtype=jax.numpy.float64)
     random = np.random.default_rng(1)

@@ -1,11 +1,11 @@
-"""Derives keras_bert_impl/tokenizers/unicode/table.npz from the `tokenizers` library.
+"""Creates keras_bert_impl/tokenizers/unicode/table.npz with the `tokenizers` library.
 
     python tools/make_unicode_table.py [--out FILE]
 
-Records the effect of several normalizers and pre-tokenizers on every code point: BERT's (cased and
-uncased), byte-level BPE's and those of SentencePiece models. Our tokenizers thus do not depend on
-the Unicode tables of the machine they run on. The reader of the file,
-keras_bert_impl/tokenizers/unicode/table.py, describes its layout. Takes about two minutes.
+Records the effect of normalizers and pre-tokenizers on every code point: BERT (cased and uncased),
+byte-level BPE and SentencePiece models. With this table, our tokenizers do not depend on the
+Unicode tables of the machine. The reader of the file, keras_bert_impl/tokenizers/unicode/table.py,
+describes its layout. Takes about two minutes.
 """
 
 import argparse
@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from keras_bert_impl.io.files import replace_file  # noqa: E402
 from keras_bert_impl.tokenizers.unicode import table as layout  # noqa: E402
 
-SURROGATES = range(0xD800, 0xE000)  # not valid in text
-HANGUL_PARTS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # join the syllable before them
+SURROGATES = range(0xD800, 0xE000)  # surrogates are not valid in text
+HANGUL_PARTS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # joined to the previous syllable
 OWN_WORD = layout.BREAK_BEFORE | layout.BREAK_AFTER
 SPACE = OWN_WORD | layout.DROPPED
 
@@ -40,7 +40,7 @@ clean = normalizers.BertNormalizer(
 
 
 def flags_of(character: str) -> int:
-    """Returns how the pre-tokenizer treats a normalized character between two letters."""
+    """Returns the effect of the pre-tokenizer on a normalized character between two letters."""
     words = [word for word, _ in pre_tokenize(f"x{character}x")]
     if words == ["x", "x"]:
         return SPACE
@@ -82,7 +82,7 @@ def entry_of(
     rank = ranks.get(decompose(chr(code))[0], 0)
     if not text:
         return layout.make_entry(0, layout.DROPPED, rank)
-    if len(text) == 3 and text[0] == text[2] == " ":  # CJK, set apart by the normalizer
+    if len(text) == 3 and text[0] == text[2] == " ":  # CJK characters, separated by the normalizer
         return layout.make_entry(ord(text[1]) - code, OWN_WORD)
     if len(text) == 1:
         return layout.make_entry(ord(text) - code, flags_of(text), rank)
@@ -97,7 +97,7 @@ def table(lowercase: bool, strip_accents: bool) -> dict[str, np.ndarray]:
     """Returns the arrays of one setting: index [blocks of Unicode], blocks [entries], sequences."""
     normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
     normalize = normalizer.normalize_str
-    # Text with accents is not put in canonical order.
+    # Text with accents is not in canonical order.
     ranks = ranks_of_marks() if strip_accents else {}
     sequences: list[list[int]] = []
     entries = [entry_of(code, normalize, ranks, sequences) for code in range(layout.CODE_POINTS)]
@@ -106,7 +106,7 @@ def table(lowercase: bool, strip_accents: bool) -> dict[str, np.ndarray]:
 
 
 def in_blocks(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns arrays of one value per code point, in which equal blocks are stored once."""
+    """Returns arrays for one value per code point. Equal blocks are stored once."""
     rows = values.reshape(-1, layout.BLOCK)
     blocks, index = np.unique(rows, axis=0, return_inverse=True)
     return {"index": index.reshape(-1).astype(np.uint16), "blocks": blocks.reshape(-1)}
@@ -153,7 +153,7 @@ def composition() -> dict[str, np.ndarray]:
 def composition_classes(
     decompose: Callable[[str], str], compose: Callable[[str], str], ranks: dict[str, int]
 ) -> dict[str, np.ndarray]:
-    """Returns the arrays of entries for composition; `ranks` has every character."""
+    """Returns the arrays of entries for composition. `ranks` contains every character."""
     composed = [c for c in ranks if compose(c) == c != decompose(c)]
     seconds = {decompose(letter)[-1] for letter in composed}
     seconds |= {*map(chr, HANGUL_PARTS)}
@@ -192,9 +192,9 @@ def folding() -> dict[str, np.ndarray]:
 
 
 def graphemes() -> dict[str, np.ndarray]:
-    """Returns arrays of how characters join, found by normalizations that map one character to `y`.
+    """Returns arrays of joining characters, using normalizations of one character to `y`.
 
-    If a character and what joins it have fewer than six bytes, `y` replaces them all.
+    If the joined characters have fewer than six bytes, `y` replaces all of them.
     """
     joined, prepended = map_of("x"), map_of("\u0600")  # U+0600 joins the next character
 
@@ -224,7 +224,7 @@ def map_of(character: str) -> Callable[[str], str]:
             hard_vocab_limit=False,
             normalization_rule_tsv=str(rules),
         )
-    # The message classes are generated at run time, unknown to mypy.
+    # mypy does not find the message classes, which are generated at run time
     proto = sentencepiece_model_pb2.ModelProto.FromString(  # type: ignore[attr-defined]
         model.getvalue()
     )

@@ -1,12 +1,12 @@
 #!/usr/bin/env python
-"""Keeps what the notebooks of `colab/` share the same, and renders them for the documentation.
+"""Updates the shared cells of the notebooks in `colab/`, and renders the notebooks for the site.
 
     python tools/notebooks.py                     # writes the shared cells and links of all notebooks
     python tools/notebooks.py --render [NAME...] [--model OWNER/NAME=DIRECTORY]  # runs them and writes docs/notebooks/
 
-The shared cells are those with the ids `install` and `device`. The address of the repository is
-the `Source` of `project_urls` in setup.cfg: with it, the notebooks install from there, link to its
-pages and have a badge that opens them on Colab. Without it, they install an uploaded wheel.
+The shared cells have the ids `install` and `device`. The address of the repository is `Source` of
+`project_urls` in setup.cfg. With an address, the notebooks install from the repository, link to
+its pages and have a badge for Colab. Without an address, the notebooks install an uploaded wheel.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def share(notebook: nbformat.NotebookNode, name: str, address: str | None) -> No
 
     Args:
         notebook: changed in place.
-        name: of its file, without the suffix.
+        name: name of the file, without the suffix.
         address: see `repository`.
     """
     install = INSTALL
@@ -127,14 +127,14 @@ def paths(names: list[str] | None = None) -> list[Path]:
 def execute(
     path: Path, directory: Path, models: dict[str, str], backend: str = "tensorflow"
 ) -> nbformat.NotebookNode:
-    """Runs a notebook as it stands, in its own process.
+    """Runs a notebook in a separate process.
 
     Args:
-        path: of the notebook.
+        path: path of the notebook.
         directory: the working directory of its cells.
-        models: directories by the `owner/name` of their repositories: the content of the hub's
-            cache. There is no network if there are any.
-        backend: of Keras.
+        models: directories by the `owner/name` of their repositories, for the cache of the hub. If
+            not empty, the network is not used.
+        backend: backend of Keras.
 
     Returns:
         The notebook with its outputs.
@@ -181,11 +181,11 @@ def _text_of_page(source):
 
 
 def output_of_page(output: nbformat.NotebookNode, name: str) -> list[str]:
-    """Converts the output of a cell to Markdown; pictures become files.
+    """Converts the output of a cell to Markdown. Pictures become files.
 
     Args:
-        output: of a cell.
-        name: of the notebook.
+        output: output of a cell.
+        name: name of the notebook.
     """
     if output.output_type == "stream":
         lines = output.text.rstrip().split("\n") if output.name == "stdout" else []
@@ -196,7 +196,7 @@ def output_of_page(output: nbformat.NotebookNode, name: str) -> list[str]:
         number = len(list(PAGES.glob(f"{name}-*.png"))) + 1
         picture = PAGES / f"{name}-{number}.png"
         picture.write_bytes(base64.b64decode(data["image/png"]))
-        return [f"![What the cell above draws]({picture.name})"]
+        return [f"![Output of the cell above]({picture.name})"]
     if "text/html" in data:
         html = re.sub(r"<style.*?</style>|</?div>|\n\s*", "", data["text/html"], flags=re.DOTALL)
         return [re.sub(r"(<(?:table|tr|th)\b) [^>]*", r"\1", html)]
@@ -213,7 +213,7 @@ def main() -> None:
         action="append",
         default=[],
         metavar="OWNER/NAME=DIRECTORY",
-        help="directory to use in place of a download; then nothing is downloaded",
+        help="directory to use instead of a download; the network is then not used",
     )
     arguments = parser.parse_args()
     for path in paths():

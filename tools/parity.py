@@ -1,8 +1,8 @@
-"""Compares our encoder with the original: `python tools/parity.py --model DIR`.
+"""Compares our encoder with PyTorch: `python tools/parity.py --model DIR`.
 
-Prints the largest absolute difference of every hidden state, attention map and pooled output
-between ours in float32, on TensorFlow and on JAX, and PyTorch in float64; PyTorch in float32 is the
-yardstick. Needs the extra `test`.
+Prints the largest absolute difference from PyTorch in float64 for every hidden state, attention
+map and pooled output: of our encoder in float32 (TensorFlow and JAX) and, for comparison, of
+PyTorch in float32. Needs the extra `test`.
 """
 
 import argparse
@@ -23,7 +23,9 @@ LENGTHS = (128, 97, 40, 5, 1)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True, help="a BERT directory, Hugging Face layout")
+    parser.add_argument(
+        "--model", required=True, help="BERT model directory in the Hugging Face format"
+    )
     parser.add_argument("--backend", choices=BACKENDS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -35,7 +37,7 @@ def main() -> None:
 
 
 def originals(directory: str) -> tuple[dict, dict, dict]:
-    """Returns the features, and PyTorch's outputs for them in float64 and in float32."""
+    """Returns the features, and the outputs of PyTorch in float64 and in float32."""
     import torch
     import transformers
 
@@ -80,7 +82,7 @@ def print_table(directory: str) -> None:
     rows += [(f"attention map {i}", "attention_scores", i - 1) for i in range(1, layers + 1)]
     rows += [("pooled output", "pooled_output", 0)]
     for title, name, index in rows:
-        # A packed row has one pooled output, that of its first example.
+        # The pooled output of a packed row is the output of its first example.
         cells = [f"{found[name][index]:.1e}" if name in found else "" for found in columns.values()]
         print(f"| {title} | {' | '.join(cells)} |")
 

@@ -207,7 +207,7 @@ case "$4" in ssh) exec /bin/sleep 600;; delete) /bin/sleep 1; echo done >> {tmp_
 def test_reports_a_missing_ssh(tmp_path, arguments):
     ended = call("gpu_hosts.py", "one", *arguments, "--", "true", path=programs(tmp_path / "bin"))
     missing = "rsync" if arguments else "ssh"
-    assert ended.returncode == 127 and f"there is no {missing} on this machine" in ended.stderr
+    assert ended.returncode == 127 and f"{missing} is not installed on this machine" in ended.stderr
 
 
 def test_workers_end_with_the_script_that_started_them(tmp_path):
@@ -231,7 +231,7 @@ def test_rejects_a_missing_command(tmp_path):
     arguments = job()
     for given in (arguments[: arguments.index("--")], arguments[: arguments.index("--") + 1]):
         ended = call("tpu_vm.py", *given, path=path)
-        assert ended.returncode == 2 and "no command to run" in ended.stderr
+        assert ended.returncode == 2 and "the command is missing" in ended.stderr
     assert not (tmp_path / "ran").exists()
 
 
@@ -272,8 +272,8 @@ PLAN = ["days", "--model", "bert-base-uncased", "--length", "128", "--steps", "9
         ("tpu_vm.py", ["delete", *TPU[1:], "--", "true"], "delete runs no command"),
         ("tpu_vm.py", ["delete", *TPU[1:], "--keep"], "--keep needs the step job"),
         ("tpu_vm.py", ["create", "--name", "bert"], "--zone"),
-        ("gpu_hosts.py", ["node-1", "node-1", "--", "true"], "node-1 is given twice"),
-        ("gpu_hosts.py", ["node-1", "me@node-1", "--", "true"], "node-1 is given twice"),
+        ("gpu_hosts.py", ["node-1", "node-1", "--", "true"], "node-1 is repeated"),
+        ("gpu_hosts.py", ["node-1", "me@node-1", "--", "true"], "node-1 is repeated"),
         ("gpu_hosts.py", ["node-1"], "no command"),
         *(
             ("gpu_hosts.py", ["node-1", option, "--", "true"], "")
@@ -329,13 +329,16 @@ def test_prints_that_a_kept_tpu_costs(tmp_path):
     path = programs(tmp_path / "bin", gcloud=f'echo "$4" >> {tmp_path}/steps')
     ended = call("tpu_vm.py", *job("--keep"), path=path)
     assert ended.returncode == 0
-    assert "kept; it costs until: gcloud compute tpus tpu-vm delete bert" in ended.stdout
+    assert (
+        "the TPU is kept and billed until you run: gcloud compute tpus tpu-vm delete bert"
+        in ended.stdout
+    )
     assert (tmp_path / "steps").read_text().split() == ["create", "scp", "ssh", "ssh"]
 
 
 def test_reports_a_missing_gcloud(tmp_path):
     ended = call("tpu_vm.py", *job(), path=programs(tmp_path / "bin"))
-    assert ended.returncode == 127 and "there is no gcloud" in ended.stderr
+    assert ended.returncode == 127 and "gcloud is not installed" in ended.stderr
 
 
 # Runs the program of `ssh -tt HOST PROGRAM` here.

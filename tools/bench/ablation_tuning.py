@@ -44,7 +44,7 @@ class BiLSTMClassifier(TextClassifier):
 
 
 class BiLSTMTagger(TokenClassifier):
-    """Classifies each state of a BiLSTM like `BiLSTMClassifier`'s."""
+    """Classifies each state of a BiLSTM, which is the same as in `BiLSTMClassifier`."""
 
     @staticmethod
     def token_vectors(encoder, inputs):
@@ -58,7 +58,7 @@ def _bilstm(encoder, inputs, **kwargs):
     return keras.layers.Bidirectional(lstm, name="bilstm")(states, mask=is_token)
 
 
-# For texts and for words.
+# heads for texts and for words
 CLASSIFIERS = {
     "own": (TextClassifier, TokenClassifier),
     "bilstm": (BiLSTMClassifier, BiLSTMTagger),

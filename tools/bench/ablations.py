@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Compares pre-training objectives: pre-trains and fine-tunes small, otherwise equal encoders.
+"""Compares pre-training objectives by pre-training and fine-tuning small encoders.
 
     for objective in mlm mlm_nsp mlm_sop; do
         keras-bert prepare corpus/ --tokenizer TOKENIZER --length 128 --objective $objective \\
@@ -9,9 +9,9 @@
         --results ablations.jsonl
     python tools/bench/ablations.py --results ablations.jsonl --table scores
 
-Settings are those of the recipe `cpu_small`, except for `OBJECTIVES` and the command line. Each run
-uses one core, and all cores work in parallel. Runs in the results file are skipped, and an
-interrupted pre-training run is resumed.
+The settings are from the recipe `cpu_small`, except for `OBJECTIVES` and the command line. Each
+run uses one core; runs on different cores are parallel. Runs in the results file are skipped, and
+an interrupted pre-training run is resumed.
 
 Source: Devlin et al. 2018, section 5.1. Its table 5 compares `masked_lm+next_sentence`,
     `masked_lm`, `left_to_right`, and `left_to_right` with a BiLSTM on top.
@@ -46,7 +46,7 @@ OBJECTIVES = {
     "replaced_token": ("mlm", {"objectives": "[replaced_token]"}),
     "random_weights": ("mlm", _NOTHING),
 }
-# Vectors that the heads classify; see `ablation_tuning.py`.
+# Input vectors of the heads; see `ablation_tuning.py`.
 _VECTORS = dict.fromkeys(OBJECTIVES, ("own",)) | {"left_to_right": ("own", "bilstm")}
 
 
@@ -154,7 +154,7 @@ class Runs:
             )
             _, status, usage = os.wait4(process.pid, 0)
         if status:
-            raise SystemExit(f"{log} says why this failed.")
+            raise SystemExit(f"the command failed; see {log}.")
         return round(usage.ru_utime + usage.ru_stime, 1)
 
     def _has(self, result):
@@ -171,7 +171,7 @@ class Runs:
 
 
 def table_of_scores(results):
-    """Returns a Markdown table: a line per objective and head, mean and spread over seeds."""
+    """Returns a Markdown table with a line per objective and head: mean and spread over seeds."""
     tuned = [result for result in results if result["vector"] is not None]
     tasks = {task: metrics for result in tuned for task, metrics in result["scores"].items()}
     columns = [(task, metric) for task, metrics in tasks.items() for metric in metrics]
@@ -220,18 +220,20 @@ def table_of_curves(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--records", type=Path, help="a folder of records for each objective")
-    parser.add_argument(
-        "--data", type=Path, help="the folder that has `glue/SST-2` and `glue/MRPC`"
-    )
+    parser.add_argument("--records", type=Path, help="folder with records for each objective")
+    parser.add_argument("--data", type=Path, help="folder with `glue/SST-2` and `glue/MRPC`")
     parser.add_argument("--out", type=Path, help="for the runs")
     parser.add_argument("--results", type=Path, required=True, help="a file of JSON lines")
     parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--steps", type=int, default=6400, help="of pre-training; the recipe's")
+    parser.add_argument(
+        "--steps", type=int, default=6400, help="pre-training steps; default: the recipe's"
+    )
     parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
     parser.add_argument(
-        "--table", choices=["scores", "curves"], help="print that of --steps, and run nothing"
+        "--table",
+        choices=["scores", "curves"],
+        help="print a table of the results, and run nothing",
     )
     arguments = parser.parse_args()
     if arguments.table:

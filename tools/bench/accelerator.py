@@ -5,10 +5,10 @@
     PYTHONPATH=. python tools/bench/accelerator.py run --batches batches
     PYTHONPATH=. python tools/bench/accelerator.py analyze --batches batches
 
-`prepare` needs TensorFlow. `run` and `analyze` need JAX, Keras and safetensors, `run` also PyTorch.
-All systems train on the same batches of packed rows in bfloat16; only real tokens count. Attention
-has no dropout, as in ModernBERT. `--systems ours-forward transformers-forward` measure the encoder
-alone, without training.
+`prepare` needs TensorFlow. `run` and `analyze` need JAX, Keras and safetensors, `run` also
+PyTorch. All systems train on the same batches of packed rows in bfloat16. Padding is not counted.
+Attention has no dropout, as in ModernBERT. `--systems ours-forward transformers-forward` measure
+the encoder alone, without training.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import harness
 
-# TFLOP/s of bfloat16 without sparsity, by a part of the device's name. Sources: the data sheets of
+# TFLOP/s of bfloat16 without sparsity, by a part of the device name. Sources: the data sheets of
 # NVIDIA's H200, H100, A100 and L4; cloud.google.com/tpu/docs for each TPU, per chip.
 PEAKS = {
     "H200": 989,
@@ -35,11 +35,11 @@ PEAKS = {
     "TPU v4": 275,
 }
 SYSTEMS = ("ours", "pytorch", "transformers", "ours-forward", "transformers-forward")
-_BATCH_SIZES = {128: 128, 512: 32, 2048: 8}  # 16,384 tokens in rows of each length
+_BATCH_SIZES = {128: 128, 512: 32, 2048: 8}  # row length -> rows; a batch has 16,384 tokens
 
 
 def main(arguments=None):
-    """Runs one of the commands."""
+    """Runs a command."""
     options = _parse(arguments)
     {"prepare": _prepare, "run": _run, "analyze": _analyze, "worker": _work}[options.command](
         options
@@ -56,7 +56,7 @@ def _parse(arguments):
     prepare.add_argument("--tokenizer", required=True, help="folder of a tokenizer")
     prepare.add_argument("--out", required=True, type=Path, help="new folder")
     prepare.add_argument("--lengths", type=int, nargs="+", default=list(_BATCH_SIZES))
-    prepare.add_argument("--batch-size", type=int, help="rows; default: those of 16,384 tokens")
+    prepare.add_argument("--batch-size", type=int, help="rows per batch; default: 16,384 tokens")
     prepare.add_argument("--steps", type=int, default=20, help="batches of each length")
     for name in ("run", "analyze"):
         command = commands.add_parser(name)
@@ -64,11 +64,13 @@ def _parse(arguments):
         command.add_argument(
             "--models", nargs="+", default=["bert-base-uncased", "ModernBERT-base"]
         )
-        command.add_argument("--layers", type=int, default=0, help="its first layers only; 0: all")
+        command.add_argument("--layers", type=int, default=0, help="number of layers; 0: all")
         if name == "run":
             command.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS[:2])
             command.add_argument("--rounds", type=int, default=7)
-            command.add_argument("--peak-tflops", type=float, help="default: by the device's name")
+            command.add_argument(
+                "--peak-tflops", type=float, help="default: by the name of the device"
+            )
     commands.add_parser("worker").add_argument("work", help="JSON")
     return parser.parse_args(arguments)
 
@@ -126,7 +128,7 @@ def _run(options):
 
 
 def _rows(reports, options):
-    """Yields the cells of each system: medians over the rounds, with minimum and maximum."""
+    """Yields the cells of each system: median, minimum and maximum of the rounds."""
     (baseline, *_) = reports.values()
     flops = next(report["flops"] for report in baseline)
     for system, rounds in reports.items():
@@ -164,7 +166,7 @@ def _work(options):
 
 
 def _analyze(options):
-    """Prints XLA's analysis of the compiled steps, which are not run."""
+    """Prints XLA's analysis of the compiled steps, without running the steps."""
     os.environ["KERAS_BACKEND"] = "jax"
     from accelerator_systems import compiled_step
 

@@ -57,7 +57,7 @@ class MaskedLM(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer: attention and a feed-forward network, before or after their normalizations."""
+    """Attention and a feed-forward network, with normalization before or after each of them."""
 
     def __init__(self, config, index):
         super().__init__()

@@ -1,10 +1,11 @@
-"""The systems of accelerator.py, written as users of each library would write them.
+"""The systems of accelerator.py, written in the usual way of each library.
 
-A system is a function of (`EncoderConfig`, path of the batches) that returns the work to measure: a
-function that trains on every batch once and reports the real tokens, the last loss, the device and
-its peak memory. All compute in bfloat16 with float32 weights, and use dropout outside of attention,
-AdamW, and gradients clipped to a global norm of 1. Systems whose name ends with `_forward` only run
-the encoder on every batch, with bfloat16 weights in PyTorch.
+A system is a function of (`EncoderConfig`, path of the batches) that returns the function to
+measure. This function trains once on every batch and reports the number of tokens without padding,
+the last loss, the device and its peak memory. All systems compute in bfloat16 with float32
+weights. They use AdamW, dropout outside of attention, and a global gradient norm of at most 1.
+Systems with a name that ends with `_forward` only run the encoder on every batch, with bfloat16
+weights in PyTorch.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ def _load(config, path):
     """Returns (features, labels, weights, real tokens) of the masked LM objective."""
     features, labels, weights, tokens = load_batches(path)
     if features["token_ids"].max() >= config.vocabulary_size:
-        raise ValueError("the batches have ids beyond the model's vocabulary.")
+        raise ValueError("the batches contain ids that are not in the vocabulary of the model.")
     features.pop("cls_positions", None)
     return features, labels["masked_lm"], weights["masked_lm"], tokens
 
@@ -133,7 +134,7 @@ def pytorch(config, path):
 
 
 def transformers(config, path):
-    """`BertForMaskedLM` or `ModernBertForMaskedLM`, which do not separate the examples of a row."""
+    """`BertForMaskedLM` or `ModernBertForMaskedLM`, with attention across examples of a row."""
     import transformers as library
 
     features, labels, weights, tokens = _load(config, path)
@@ -150,7 +151,7 @@ def transformers(config, path):
 
 
 def transformers_forward(config, path):
-    """`BertModel` or `ModernBertModel`, compiled, its kernels started by CUDA graphs."""
+    """`BertModel` or `ModernBertModel`, compiled, with CUDA graphs."""
     import torch
     import transformers as library
 

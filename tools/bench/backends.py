@@ -1,10 +1,10 @@
-"""Compares the tasks on TensorFlow and JAX, on one device and on several: docs/measurements/scaling.md.
+"""Compares tasks on TensorFlow and JAX, on one and several devices: docs/measurements/scaling.md.
 
     python tools/bench/backends.py --write docs/measurements/scaling.md
 
-Every task model starts from the same two layers and trains the same 20 steps of real text without
-dropout, in a process for each kind of devices. The weights may differ by rounding errors, which are
-estimated by a run on TensorFlow whose initial weights differ in the last bit.
+Every task model has the same two initial layers and trains for the same 20 steps on real text,
+without dropout, in a process for each kind of devices. The weights may differ by rounding errors.
+To estimate these errors, a run on TensorFlow changes the last bit of the initial weights.
 """
 
 import argparse
@@ -27,7 +27,7 @@ KINDS = {  # name -> (backend, devices)
     "JAX, 8 devices": ("jax", 8),
 }
 TIMED = ("TensorFlow", "JAX")
-ALLOWED = 8  # multiple of the difference due to rounding
+ALLOWED = 8  # maximum difference, as a multiple of the rounding error
 STEPS, BATCH, LENGTH, LAYERS = 20, 16, 32, 2
 
 
@@ -35,7 +35,7 @@ STEPS, BATCH, LENGTH, LAYERS = 20, 16, 32, 2
 
 
 def sentences():
-    """Returns the sentences of the documentation, the real text of this comparison."""
+    """Returns the sentences of the documentation, used as text."""
     found = []
     for page in sorted((ROOT / "docs").glob("*.md")):
         for line in page.read_text(encoding="utf-8").splitlines():
@@ -177,7 +177,7 @@ def _in_last_bit(value, draw):
 
 
 def table(work):
-    """Returns the lines of the table; raises if a difference is larger than allowed."""
+    """Returns the lines of the table. Raises an error if a difference is too large."""
     results = {kind: json.loads((work / f"{kind}.json").read_text()) for kind in KINDS}
     shown = [kind for kind in KINDS if kind not in ("TensorFlow", "rounding")]
     lines = [
@@ -220,7 +220,7 @@ def main():
     parser.add_argument(
         "--model", help="model directory; default: all-MiniLM-L6-v2, a test package"
     )
-    parser.add_argument("--write", metavar="PAGE.md", help="page whose table to replace")
+    parser.add_argument("--write", metavar="PAGE.md", help="page with the table to replace")
     parser.add_argument("--run", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--work", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Masked batches of real text, made once by this package's pipeline and shared by all systems."""
+"""Masked batches of real text, created once with this package and used by all systems."""
 
 import numpy as np
 
@@ -12,13 +12,13 @@ def make_batches(text, tokenizer_directory, directory, batch_size, length, steps
         directory: `Path` to write into.
         batch_size, length: ints, rows per batch and tokens per row.
         steps: int.
-        pack: bool; False puts one example in each row, followed by padding.
+        pack: bool. False: each row contains one example and padding.
 
     Returns:
         `Path` of an `.npz` of arrays `[steps, batch_size, ...]` with the names of
         `pretraining_dataset`, prefixed with `labels.` for labels and `weights.` for weights.
     """
-    # Here, because a machine that only loads batches may have no TensorFlow.
+    # imported here, because a machine that only loads batches may have no TensorFlow
     from keras_bert_impl.pretraining import prepare, pretraining_dataset
     from keras_bert_impl.tokenizers import Tokenizer
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python
-"""Measures the main ratios of docs/measurements quickly, and reports ratios that fell.
+"""Measures the main ratios of docs/measurements quickly, and reports ratios below a bound.
 
     PYTHONPATH=. python tools/bench/check.py --model MINILM --text wiki.txt
 
-About two minutes on 2 cores. Short runs on a shared machine vary, so the bounds are generous: the
-check detects a slowdown of 20%, but not of 5%. `run.sh` makes the tables. Ratios are of processor
-time, taken within a round.
+About two minutes on 2 cores. Short runs on a shared machine vary, so the bounds are loose: the
+check detects a slowdown of 20%, but not of 5%. Ratios are of processor time within a round.
+`run.sh` writes the tables.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import NamedTuple
 import harness
 
 HERE = Path(__file__).parent
-_CHARACTERS = 1_000_000  # of the text
+_CHARACTERS = 1_000_000  # characters of the text
 
 
 class Check(NamedTuple):
@@ -33,8 +33,8 @@ class Check(NamedTuple):
         command: script and arguments; `{model}` and `{text}` are filled in.
         reports: function from the benchmark's JSON to its `harness.measure` result.
         unit: the count in each report.
-        least: peer to the least ratio.
-        ours: the system that is compared with the peers.
+        least: peer -> minimum ratio.
+        ours: name of the system that is compared with the peers.
     """
 
     what: str
@@ -99,7 +99,8 @@ def _run(command: str, model: str, text: Path) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         path, beginning = Path(folder, "measured.json"), Path(folder, "text.txt")
         lines = text.read_text(encoding="utf-8")[:_CHARACTERS].splitlines()
-        plain = "\n".join(line for line in lines if line[:1] != "<")  # without the tags of a dump
+        # without the tags of a Wikipedia dump
+        plain = "\n".join(line for line in lines if line[:1] != "<")
         beginning.write_text(plain, encoding="utf-8")
         script, *arguments = shlex.split(command.format(model=model, text=beginning))
         subprocess.run(
@@ -111,7 +112,7 @@ def _run(command: str, model: str, text: Path) -> dict:
 
 
 def times_as_fast(ours: list[dict], peer: list[dict], unit: str) -> list[float]:
-    """Returns the peer's processor time per unit of work divided by ours, for each round."""
+    """Returns the ratio (peer / ours) of processor time per unit of work, for each round."""
     pairs = zip(ours, peer, strict=True)
     return [b["cpu_seconds"] / b[unit] / (a["cpu_seconds"] / a[unit]) for a, b in pairs]
 

@@ -1,4 +1,4 @@
-"""Weights and optimizer state on each of 8 simulated JAX devices: a table of docs/measurements/scaling.md.
+"""Measures weights and optimizer state on 8 simulated JAX devices: docs/measurements/scaling.md.
 
     python tools/bench/device_memory.py [--model NAME] [--model-devices 4 2]
 
@@ -39,7 +39,7 @@ def measure(config, model_devices, is_ours):
 
     Args:
         model_devices: number of devices that share one copy of the weights.
-        is_ours: whether to use this package's optimizer, whose state is sharded.
+        is_ours: whether to use the optimizer of this package, with sharded state.
     """
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     tokens += [f"w{number}" for number in range(config.vocabulary_size - len(tokens))]

@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""Measures fine-tuning: scores, time and memory, with both systems running side by side.
+"""Measures scores, time and memory of fine-tuning in two systems, which run in parallel.
 
     python tools/bench/finetuning.py --model MINILM --data DATA --results finetuning.jsonl \
         --tasks mrpc rte --seeds 1 2 3
     python tools/bench/finetuning.py --results finetuning.jsonl --table scores
 
-Both systems start the same task and seed at the same time, one core each; with a single system,
-other runs share the machine. The cores are those allowed by `taskset`. Runs in the results file are
-skipped, so that a long measurement can be split. `DATA` has GLUE's folders in `glue/`; the other
-files are listed in `finetuning_tasks.py`.
+Both systems start the same task and seed at the same time, each on one core. With a single system,
+several runs are parallel. `taskset` limits the cores. Runs in the results file are skipped, so a
+long measurement can be split. `DATA` has the folders of GLUE in `glue/`; `finetuning_tasks.py`
+lists the other files.
 """
 
 import argparse
@@ -27,8 +27,8 @@ from finetuning_tasks import TASKS
 _ROOT = Path(__file__).resolve().parents[2]
 _OURS, _PEER = "ours", "transformers"
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
-# Settings of each tuning method on top of the task's recipe. A rate of None means the default of
-# the method.
+# Settings of each tuning method, added to the recipe of the task. None is the default learning
+# rate of the method.
 _OWN_RATE = {"learning_rate": None}
 WAYS = {
     "full": {},
@@ -90,7 +90,7 @@ def start(system, core, run, arguments, directory):
     environment = os.environ | {
         "PYTHONPATH": str(_ROOT),
         "OMP_NUM_THREADS": "1",
-        "OMP_WAIT_POLICY": "passive",  # spinning threads would count as processor time
+        "OMP_WAIT_POLICY": "passive",  # spinning threads count as processor time
     }
     log = open(directory.with_suffix(".log"), "w")
     return subprocess.Popen(
@@ -133,8 +133,8 @@ def measure(jobs, arguments):
 def groups(runs, systems, results):
     """Returns lists of (system, run) missing from `results`, to be measured in parallel.
 
-    Each list has at most one entry per core: both systems of a run, or different runs of a single
-    system. On a single core they run one after the other.
+    A list has at most one entry per core: both systems of a run, or different runs of a single
+    system. On a single core, entries run one after the other.
     """
     lacking = [
         [
@@ -154,7 +154,7 @@ def _cores():
 
 
 def read_results(path):
-    """Reads results in the form `measure` yields them; [] if the file does not exist."""
+    """Reads results in the format of `measure`. Returns [] if the file does not exist."""
     return [json.loads(line) for line in path.open()] if path.exists() else []
 
 
@@ -247,15 +247,17 @@ def table_of_ways(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", help="a model directory that transformers reads, too")
-    parser.add_argument("--data", help="the folder of data")
+    parser.add_argument("--model", help="model directory in the format of transformers")
+    parser.add_argument("--data", help="data folder")
     parser.add_argument("--results", type=Path, required=True, help="a file of JSON lines")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--systems", nargs="+", choices=[_OURS, _PEER], default=[_OURS, _PEER])
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=["full"])
     parser.add_argument("--dtype", choices=_POLICIES, default="bfloat16")
-    parser.add_argument("--table", choices=["scores", "ways"], help="print one, and run nothing")
+    parser.add_argument(
+        "--table", choices=["scores", "ways"], help="print a table, and run nothing"
+    )
     arguments = parser.parse_args()
     if arguments.table:
         tables = {"scores": table_of_scores, "ways": table_of_ways}

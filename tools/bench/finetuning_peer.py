@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""Fine-tunes with `transformers` in a plain PyTorch loop: the peer of `finetuning.py`.
+"""Fine-tunes with `transformers` in a plain PyTorch loop, for comparison in `finetuning.py`.
 
 Model, tokenizer, loss, optimizer and loop use `transformers` and PyTorch. This package reads the
-files and computes the metrics, which are the same as in scikit-learn, seqeval and SQuAD
-(`tests/tasks`).
+files and computes the metrics. Tests (`tests/tasks`) check that the metrics equal scikit-learn,
+seqeval and SQuAD.
 
     python tools/bench/finetuning_peer.py --model MINILM --data DATA --task mrpc --seed 1 \\
         --out scores.json
@@ -28,7 +28,8 @@ from keras_bert_impl.tasks.scores import metrics
 
 _BATCH, _WEIGHT_DECAY, _WARMUP, _CLIP = 32, 0.01, 0.1, 1.0
 _SORTED_TOGETHER = 16  # batches
-_OVERLAP, _BEST, _LONGEST_ANSWER = 128, 20, 30  # tokens, candidate starts and ends, tokens
+# tokens of overlap, number of candidate starts and ends, maximum tokens of an answer
+_OVERLAP, _BEST, _LONGEST_ANSWER = 128, 20, 30
 _IGNORED = -100  # label ignored by the cross-entropy
 
 
@@ -91,7 +92,7 @@ class Tags:
         return features
 
     def score(self, examples, rows, outputs):
-        """Words beyond the end of a row count as `O`, or as wrong if there is no such label."""
+        """Truncated words count as `O`, or as wrong if there is no label `O`."""
         predictions = []
         for words, row, output in zip(examples.texts, rows, outputs):
             found = output["logits"].argmax(axis=-1)[: len(row["first"])][row["first"]]
@@ -160,7 +161,7 @@ class Questions:
 
     @staticmethod
     def _targets(offsets, in_context, start, end):
-        """Returns the tokens of the answer, or 0 (the first) if the window cuts it off."""
+        """Returns the first and last token of the answer, or 0 if it is not in the window."""
         places = [place for place, inside in enumerate(in_context) if inside]
         if offsets[places[0]][0] > start or offsets[places[-1]][1] < end:
             return {"start_positions": 0, "end_positions": 0}
@@ -266,7 +267,7 @@ def train(model, rows, task, rng, dtype):
 
 
 def train_on(model, batches, total, learning_rate, dtype):
-    """Trains on `total` batches by the recipe: AdamW, warm-up, linear decay, clipping."""
+    """Trains on `total` batches with AdamW, warm-up, linear decay and gradient clipping."""
     groups = [{"params": [], "weight_decay": _WEIGHT_DECAY}, {"params": [], "weight_decay": 0.0}]
     for name, parameter in model.named_parameters():
         groups[name.endswith(("bias", "LayerNorm.weight"))]["params"].append(parameter)

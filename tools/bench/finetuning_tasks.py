@@ -74,8 +74,9 @@ TASKS = {
     "codah": Task(
         "choice", 3, 5e-5, 128, "choice/codah-fold0-train.tsv", "choice/codah-fold0-dev.tsv"
     ),
-    # `qa/train.json` has the articles of `new_wiki_v1.0.json` (SQuADShifts) followed by those of
-    # `train-v1.1.12articles.json`: 12,308 questions, 14,013 windows, 438 steps. Windows in
-    # transformers overlap by 128 tokens. With questions of about 12 tokens that is a stride of 112.
+    # `qa/train.json` contains the articles of `new_wiki_v1.0.json` (SQuADShifts), then the
+    # articles of `train-v1.1.12articles.json`: 12,308 questions, 14,013 windows, 438 steps.
+    # Windows in transformers overlap by 128 tokens. With questions of about 12 tokens, the stride
+    # is 112.
     "squad": Task("squad", 1, 5e-5, 256, "qa/train.json", "qa/dev-v1.1.json", 112),
 }

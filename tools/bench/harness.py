@@ -1,7 +1,7 @@
-"""Interleaved measurement: every system in its own process, one measured at a time.
+"""Interleaved measurement of systems in separate processes, one at a time.
 
-On a shared machine, the ratio of two times measured directly after each other is more reliable than
-a single time. So all systems start first and wait. In each round, they then work one after the
+On a shared machine, the ratio of two times measured directly after each other is more reliable
+than a single time. All systems start and wait. In each round, the systems work one after the
 other, in a new random order, and report their times.
 """
 
@@ -20,13 +20,13 @@ from pathlib import Path
 _GO = "go\n"
 _THREADS = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")
 _THREADS += ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
-# On a host that takes CPUs away, spinning OpenMP threads wait long for sleeping ones, and the
-# spinning counts as CPU time.
+# On a shared host, spinning OpenMP threads wait long for sleeping threads, and spinning counts as
+# CPU time.
 _NO_SPINNING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
 
 
 class Worker:
-    """A process that does a unit of work on request.
+    """A process that runs a unit of work on request.
 
     Args:
         name: str, name of the measured system.
@@ -76,7 +76,7 @@ class Worker:
 
 
 def serve(work):
-    """Runs in the worker: calls `work` once to warm up, then once per line on stdin.
+    """Main loop of a worker: calls `work` once to warm up, then once per line on stdin.
 
     Args:
         work: function without arguments; returns a dict of numbers to report.
@@ -99,13 +99,13 @@ def _cpu_seconds():
 
 
 def measure(commands, rounds, threads, together=False):
-    """Measures all systems in turn.
+    """Measures all systems alternately.
 
     Args:
         commands: dict of system name to the command of its worker.
         rounds: int.
         threads: int, see `Worker`.
-        together: bool, whether all start at the same time, which is heavy on a small machine.
+        together: bool, whether all systems start at the same time. Needs much memory.
 
     Returns:
         dict of system name to a list of `rounds` reports, see `Worker.measure`.
@@ -148,10 +148,10 @@ def table(reports, unit, baseline):
     Args:
         reports: result of `measure`; each report has a count under `unit`.
         unit: str, such as "tokens".
-        baseline: str, the system to compare the others with.
+        baseline: str, the system that is the denominator of the ratios.
 
     Returns:
-        str. Every cell is the median over the rounds, with the minimum and maximum.
+        str. A cell contains the median, minimum and maximum of the rounds.
     """
 
     def rates(name, seconds="seconds"):

@@ -1,9 +1,9 @@
-"""Rows and tokens per second of input pipelines: ours, KerasHub's, tokenizers and transformers.
+"""Measures input pipelines: this package, KerasHub, tokenizers and transformers.
 
     PYTHONPATH=. python tools/bench/input_pipeline.py --text wiki.txt --tokenizer vocabulary/
 
 Three parts: tokenization of lines, masked batches of 32 rows of 128 tokens, and records from raw
-text. Only real tokens count.
+text. Padding is not counted.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pipelines import PARTS, Source
 
 
 def main(arguments=None):
-    """Runs the benchmark and prints a Markdown table for each part, or runs one of its workers."""
+    """Runs the benchmark and prints a Markdown table for each part, or runs a worker."""
     options = _parse(arguments)
     if options.worker:
         part, system, source = json.loads(options.worker)
@@ -45,13 +45,13 @@ def _parse(arguments):
     )
     parser.add_argument("--text", required=True, help="corpus, in a format that `prepare` reads")
     parser.add_argument(
-        "--tokenizer", required=True, help="folder that `keras-bert vocab` wrote, lowercase"
+        "--tokenizer", required=True, help="output folder of `keras-bert vocab`, lowercase"
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--systems", nargs="+", help="default: all of each part")
+    parser.add_argument("--systems", nargs="+", help="default: all systems")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--json", help="a file for all that was measured")
+    parser.add_argument("--json", help="JSON file to write with all measurements")
     parser.add_argument("--worker", metavar="JSON", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 

@@ -1,10 +1,11 @@
-"""Time and memory to load a BERT-base model: this package in every format, KerasHub, transformers.
+"""Measures time and memory to load BERT-base: this package, KerasHub and transformers.
 
     PYTHONPATH=. python tools/bench/loading.py
 
-Writes a model of the published shape with random weights in every format that this package reads,
-and loads each in its own process, one at a time, in a new random order every round. Time and memory
-cover only the loading function; before it, the library is imported and has computed something.
+Writes a model of the published shape with random weights in every format that this package reads.
+Each file is loaded in a separate process, one at a time, in a new random order every round. Time
+and memory are measured only for the loading function, after the library is imported and has run an
+operation.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import harness
 
-# (preparation, measured code) of each library. Each runs in its own Python process.
+# (preparation, measured code) of each library, run in separate Python processes.
 _OURS = (
     "import tensorflow as tf; from keras_bert_impl import Encoder; tf.constant(1.0) + 1.0",
     "Encoder.from_pretrained(path)",

@@ -1,11 +1,11 @@
-"""Latency of an encoder in ONNX Runtime: our graphs, and traced and fused graphs of transformers.
+"""Measures the latency of encoders in ONNX Runtime: our graphs, and graphs of transformers.
 
     PYTHONPATH=. python tools/bench/onnx_latency.py --model DIR --shapes 1x32 1x128 32x128
 
-The peer is the model of `transformers` exported as `optimum` does, with `torch.onnx.export`, and
-fused by `onnxruntime.transformers.optimizer`; the model in PyTorch itself is measured too. All
-systems get the same token ids without padding. Each runs in its own process, one at a time, in a
-new random order every round. Times are per batch.
+The peer is a model of `transformers`, exported with `torch.onnx.export` as in `optimum`, and fused
+by `onnxruntime.transformers.optimizer`. The model in PyTorch is also measured. All systems get the
+same token ids without padding. Each system runs in a separate process, one at a time, in a new
+random order every round. Times are per batch.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import numpy as np
 
 _BASELINE = "ours"
 _AXES = {0: "batch", 1: "length"}
-_SECONDS = 0.1  # CPU time per report, roughly
+_SECONDS = 0.1  # approximate CPU seconds per report
 
 
 def main(arguments=None):
@@ -28,7 +28,7 @@ def main(arguments=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--model", required=True, help="a directory, or a published name for random weights"
+        "--model", required=True, help="model directory, or a published name for random weights"
     )
     parser.add_argument("--shapes", nargs="+", default=["1x32", "1x128", "1x384"])
     parser.add_argument(
@@ -102,7 +102,7 @@ def traced_and_fused(model, directory, output, output_axes):
     """Exports a model of `transformers` to ONNX, traced and fused; returns the path.
 
     Args:
-        model: in PyTorch; the first of its outputs is traced.
+        model: PyTorch model; its first output is traced.
         directory: `Path` to write to.
         output: str, name of the output.
         output_axes: dict of its dynamic dimensions: axis number to name.
@@ -160,7 +160,7 @@ def _inputs(batch, length):
 
 
 def _work(kind, path, shape, threads):
-    """Returns the function to measure: enough batches to take a measurable time."""
+    """Returns the function to measure, with enough batches for a measurable time."""
     inputs = _inputs(*map(int, shape.split("x")))
     run = {"onnx": _onnx, "pytorch": _pytorch}[kind](path, inputs, threads)
     run()
@@ -181,7 +181,7 @@ def _onnx(path, inputs, threads):
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    # Same reason as for OpenMP in `harness`.
+    # no spinning threads; see `harness`
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return lambda: session.run(None, inputs)

@@ -1,7 +1,7 @@
-"""The input pipeline of each library, on the same text.
+"""The input pipelines of each library, on the same text.
 
-A system is a function of `Source` that returns the work to measure: a function that iterates over
-the text once and reports its rows and real tokens.
+A system is a function of `Source` that returns the function to measure. This function iterates
+over the text once and reports the rows and the tokens without padding.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ def our_tokenizer(source, offsets=False, parallel=True):
 
 
 def our_lists(source):
-    """`WordPieceTokenizer` on lists of lines, without a graph; the first pass is not measured."""
+    """`WordPieceTokenizer` on lists of lines, without a graph. The first pass is not measured."""
     from keras_bert_impl.tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_pretrained(source.tokenizer)

@@ -1,9 +1,9 @@
-"""Tokens per second of a pre-training step: ours, KerasHub's, and PyTorch's with transformers.
+"""Measures tokens per second of pre-training: this package, KerasHub and transformers (PyTorch).
 
     PYTHONPATH=. python tools/bench/pretraining.py --text wiki.txt --tokenizer vocabulary/
 
-All systems train on the same batches of real text; only real tokens count, not padding. A system
-with the suffix `@padded` gets rows of one example each instead of packed ones.
+All systems train on the same batches of real text. Padding is not counted. A system with the
+suffix `@padded` gets rows of one example instead of packed rows.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import harness
 
 
 def main(arguments=None):
-    """Runs the benchmark and prints a Markdown table, or runs one of its workers."""
+    """Runs the benchmark and prints a Markdown table, or runs a worker."""
     options = _parse(arguments)
     if options.worker:
         _work(options)
@@ -43,33 +43,33 @@ def _parse(arguments):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--text", required=True, help="corpus, in a format that `prepare` reads")
-    parser.add_argument("--tokenizer", required=True, help="folder that `keras-bert vocab` wrote")
+    parser.add_argument("--tokenizer", required=True, help="output folder of `keras-bert vocab`")
     parser.add_argument(
         "--systems",
         nargs="+",
         default=["ours", "ours-nsp", "keras-hub", "keras-hub-xla", "transformers"],
         metavar="SYSTEM",
         help="ours, ours-nsp, ours-xla, ours-2-replicas, ours-4-replicas, keras-hub, "
-        "keras-hub-xla, transformers, transformers-compiled, each also with @padded; "
-        "ratios are to the first",
+        "keras-hub-xla, transformers, transformers-compiled, each also with @padded; the first "
+        "system is the denominator of the ratios",
     )
     parser.add_argument(
-        "--model", default="bert-base-uncased", help="published name, for the shape"
+        "--model", default="bert-base-uncased", help="published name of the model configuration"
     )
-    parser.add_argument("--layers", type=int, default=4, help="its first layers only; 0: all")
+    parser.add_argument("--layers", type=int, default=4, help="number of layers; 0: all")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--batch-size", type=int, default=8, help="rows of a batch")
     parser.add_argument("--length", type=int, default=128, help="tokens of a row")
     parser.add_argument("--steps", type=int, default=4, help="steps of a measurement")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--json", help="a file for all that was measured")
+    parser.add_argument("--json", help="JSON file to write with all measurements")
     parser.add_argument("--worker", metavar="JSON", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
 def _commands(options, directory):
-    """Writes the batches of all systems; returns the command of each system's worker."""
+    """Writes the batches of all systems. Returns the worker command of each system."""
     from batches import make_batches
     from systems import SYSTEMS
 
@@ -82,7 +82,10 @@ def _commands(options, directory):
     for name in options.systems:
         system, _, rows = name.partition("@")
         if system not in SYSTEMS or rows not in ("", "padded"):
-            sys.exit(f"no system {name!r}; there is {', '.join(SYSTEMS)}, and each with @padded.")
+            sys.exit(
+                f"unknown system {name!r}; choose from {', '.join(SYSTEMS)}, each also with "
+                "@padded."
+            )
         path = make_batches(
             options.text,
             options.tokenizer,

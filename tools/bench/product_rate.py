@@ -1,10 +1,10 @@
-"""Speed of a pre-training step relative to plain matrix products, by processor time.
+"""Measures the speed of pre-training relative to matrix products, by processor time.
 
     PYTHONPATH=. python tools/bench/product_rate.py --text wiki.txt --tokenizer vocabulary/
 
-Training steps with the first layers of BERT-base alternate with matrix products in the shape of its
-feed-forward layers, both in bfloat16 and in one process. Only real tokens and only the matrix
-products of a step count, three times the operations of the forward pass.
+Training steps with the first layers of BERT-base alternate with matrix products of the shape of
+its feed-forward layers, in bfloat16 and in one process. The operations of a step are three times
+the matrix products of the forward pass, without padding.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def _rates(config, path, rounds):
     first, second = (1024, config.hidden_dim), (config.hidden_dim, config.intermediate_dim)
     left, right = (tf.cast(tf.random.normal(shape), "bfloat16") for shape in (first, second))
     of_products = 2 * _PRODUCTS * first[0] * second[0] * second[1]
-    for work in (steps, lambda: _multiply(left, right)):  # traces both
+    for work in (steps, lambda: _multiply(left, right)):  # traces both functions
         work()
     for _ in range(rounds):
         yield flops / _seconds(steps), of_products / _seconds(lambda: _multiply(left, right))
@@ -65,7 +65,8 @@ def _rates(config, path, rounds):
 def _multiply(left, right):
     for _ in tf.range(_PRODUCTS):
         product = left @ right
-        left += tf.cast(1e-9, left.dtype) * product[:1, :1]  # each needs the one before
+        # each product needs the previous product
+        left += tf.cast(1e-9, left.dtype) * product[:1, :1]
     return product
 
 

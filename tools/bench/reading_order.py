@@ -1,14 +1,14 @@
-"""Simulates how well pre-training shuffles the rows of a corpus, and how much memory it takes.
+"""Simulates how well pre-training shuffles the rows of a corpus, and the memory needed.
 
     PYTHONPATH=. python tools/bench/reading_order.py --rows 1e6 20e6 200e6 --row-bytes 300
 
-`prepare` deals rows to 16 open shards in rotation, so a shard contains every 16th row of a section
-of the corpus. Training visits the shards in random order and shuffles the rows of several shards
-together. The simulation draws batches by these rules and reads no files.
+`prepare` assigns rows to 16 open shards in a fixed cycle, so a shard contains every 16th row of a
+section of the corpus. Training reads the shards in random order and shuffles the rows of several
+shards together. The simulation draws batches in this way and reads no files.
 
-The sources of a corpus often follow each other. The table therefore shows how far the mean position
-of a batch's rows is from the middle of the corpus, relative to rows drawn at random (1 is best),
-and how many batches come from only one half of the corpus.
+A corpus often contains its sources one after the other. The table therefore shows the standard
+deviation of the mean position of a batch, relative to rows drawn at random (1 is best), and the
+share of batches from only one half of the corpus.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import numpy as np
 from keras_bert_impl.pretraining.masking.dataset import SHUFFLED_ROWS
 
 _OPEN_SHARDS, _SHARD_ROWS = 16, 32_768  # defaults of `prepare`
-_BATCHES = 4000  # simulated
+_BATCHES = 4000  # number of simulated batches
 
 
 def main(arguments=None):
@@ -38,7 +38,7 @@ def main(arguments=None):
         for together in (_SHARD_ROWS, SHUFFLED_ROWS):
             places = batch_places(rows, together, options.batch_size)
             cells = [f"{rows:,}", f"{-(-rows // _SHARD_ROWS):,}", f"{min(together, rows):,}"]
-            # One group is in use, one is read ahead.
+            # one group is in use, one group is read ahead
             cells += [f"{2 * min(together, rows) * options.row_bytes / 1e6:,.0f}"]
             cells += [f"{spread_of(places):.1f}", f"{100 * from_one_half(places):.1f} %"]
             print(f"| {' | '.join(cells)} |")
@@ -55,13 +55,13 @@ def batch_places(rows, together, batch_size, batches=_BATCHES, seed=0):
         float array [batches, batch_size]: place of each row in the corpus, from 0 to 1.
     """
     generator = np.random.default_rng(seed)
-    stretch = min(1.0, _OPEN_SHARDS * _SHARD_ROWS / rows)  # that the rows of a shard come from
+    stretch = min(1.0, _OPEN_SHARDS * _SHARD_ROWS / rows)  # rows of the section of a shard
     shards = max(1, rows // _SHARD_ROWS)
     group = min(max(1, together // _SHARD_ROWS), shards)
     stretches = max(1, round(1 / stretch))
     places = np.empty((batches, batch_size))
     for batch in places:
-        # Shards of a group, without repetition; each belongs to one stretch.
+        # Shards of a group, without repetition. Each shard belongs to one section.
         drawn = generator.choice(shards, group, replace=False) % stretches
         of_rows = drawn[generator.integers(group, size=batch_size)]
         batch[:] = (of_rows + generator.random(batch_size)) / stretches
@@ -69,14 +69,13 @@ def batch_places(rows, together, batch_size, batches=_BATCHES, seed=0):
 
 
 def spread_of(places):
-    """Returns the standard deviation of the mean place of a batch, as a multiple of that of rows
-    that are drawn independently from the whole corpus."""
+    """Returns the standard deviation of a batch's mean place, relative to random rows."""
     independent = np.sqrt(1 / 12 / places.shape[1])
     return np.std(places.mean(axis=1)) / independent
 
 
 def from_one_half(places):
-    """Returns the fraction of batches whose rows all come from one half of the corpus."""
+    """Returns the fraction of batches with rows from only one half of the corpus."""
     in_first = (places < 0.5).sum(axis=1)
     return np.mean((in_first == 0) | (in_first == places.shape[1]))
 

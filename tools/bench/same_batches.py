@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""Trains question answering in both systems on identical batches, and compares the two runs.
+"""Trains question answering in both systems on the same batches, and compares the runs.
 
     python tools/bench/same_batches.py --model MINILM --data DATA --system peer --out peer
     python tools/bench/same_batches.py --model MINILM --data DATA --system ours --out ours
     python tools/bench/same_batches.py --compare ours peer
 
-Both systems start from the same weights, including the head, and get the same rows in the same
-order, with the learning rates of `finetuning_peer.py`. They differ only in the model, the loss, the
-optimizer and the dropped units. The peer's code runs both trained models, so the predictions differ
-only because of the weights.
+Both systems start from the same weights, including the head, with the same rows in the same order
+and the learning rates of `finetuning_peer.py`. Only the implementations of model, loss and
+optimizer, and the dropout, differ. The code of the peer runs both trained models, so the
+predictions differ only because of the weights.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def train_ours(start, batches, total, arguments):
     class Losses(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs):
             losses.append(float(logs["loss"]))
-            self.model.reset_metrics()  # logs are means since the last reset
+            self.model.reset_metrics()  # logs are means since the last reset of metrics
 
     def features():
         for batch in batches:
@@ -92,7 +92,8 @@ def train_ours(start, batches, total, arguments):
         start,
         dtype=policy,
         max_length=_TASK.max_length,
-        dropout=None if arguments.dropout == 0.1 else arguments.dropout,  # 0.1 is the model's
+        # 0.1 is the rate of the model
+        dropout=None if arguments.dropout == 0.1 else arguments.dropout,
     )
     optimizer = default_optimizer(total, _TASK.learning_rate)
     model.compile(optimizer, metrics=[], seed=arguments.seed)
@@ -158,7 +159,7 @@ def run(arguments):
 
 
 def compare(first, second):
-    """Prints the differences of two runs; errors are standard errors of paired differences."""
+    """Prints the differences of two runs, with standard errors of paired differences."""
     results = [json.loads((path / "results.json").read_text()) for path in (first, second)]
     for name, factor in (("losses", 1), ("exact_match", 100), ("f1", 100)):
         ours, peer = (factor * np.array(result[name]) for result in results)
@@ -175,17 +176,19 @@ def compare(first, second):
     ]
     lengths = [np.linalg.norm(way) for way in ways]
     print(
-        f"way from the first weights: {lengths[0]:.4f} and {lengths[1]:.4f}, the ends are "
-        f"{np.linalg.norm(ways[0] - ways[1]):.4f} apart"
+        f"distance from the initial weights: {lengths[0]:.4f} and {lengths[1]:.4f}; distance "
+        f"between the trained weights: {np.linalg.norm(ways[0] - ways[1]):.4f}"
     )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--compare", nargs=2, type=Path, help="two folders, and nothing is run")
-    parser.add_argument("--model", type=Path, help="a model directory that transformers reads, too")
-    parser.add_argument("--data", type=Path, help="the folder of data")
-    parser.add_argument("--train", default=_TASK.train, help="a file below it")
+    parser.add_argument(
+        "--compare", nargs=2, type=Path, help="compare two folders, and train nothing"
+    )
+    parser.add_argument("--model", type=Path, help="model directory in the format of transformers")
+    parser.add_argument("--data", type=Path, help="data folder")
+    parser.add_argument("--train", default=_TASK.train, help="file in the data folder")
     parser.add_argument("--system", choices=["ours", "peer"])
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="bfloat16")
     parser.add_argument("--dropout", type=float, default=0.0)
@@ -193,7 +196,7 @@ def main():
     parser.add_argument("--head", type=int, default=1, help="seed of the head")
     parser.add_argument("--order", type=int, default=1, help="seed of the batches")
     parser.add_argument("--steps", type=int, help="number of steps; default: an epoch")
-    parser.add_argument("--every", type=int, default=5, help="score each n-th question")
+    parser.add_argument("--every", type=int, default=5, help="score every n-th question")
     parser.add_argument("--out", type=Path, help="a folder")
     arguments = parser.parse_args()
     if arguments.compare:

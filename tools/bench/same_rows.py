@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Compares the rows of SQuAD that both systems of `finetuning.py` train on.
+"""Compares the training rows of SQuAD in both systems of `finetuning.py`.
 
 python tools/bench/same_rows.py --model MINILM --data DATA
 """
@@ -84,7 +84,8 @@ def main():
     both = ours.keys() & peer.keys()
     equal = sum(ours[row] == peer[row] for row in both)
     print(
-        f"{len(both)} rows are of the same ids and segments, {equal} of these have the same places"
+        f"{len(both)} rows have the same ids and segments; {equal} of them have the same answer "
+        "positions"
     )
     total = len(our_batches)
     warmup = int(0.1 * total)
@@ -94,7 +95,7 @@ def main():
         for step in range(total)
     ]
     errors = [abs(float(rate(step)) / factor - 1) for step, factor in enumerate(factors)]
-    print(f"learning rates differ by at most {max(errors):.1e} of their size")
+    print(f"maximum relative difference of learning rates: {max(errors):.1e}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Latency from texts to scores: this package in every format, and other libraries.
+"""Measures the latency from texts to scores: this package in every format, and other libraries.
 
     PYTHONPATH=. python tools/bench/serving.py --model DIR --text FILE --shapes 1x32 1x128 32x128
 
-All systems of a run use the same weights and texts. They classify the texts or, if their name
-begins with "embed", compute embeddings. All times include tokenization. The texts are real and have
-the same number of tokens; a shape like 32xmixed draws random lines of the file. Each system runs in
-its own process, one at a time, in a new random order every round. On a shared machine, look at the
-ratios, which are computed within a round, and at the CPU time.
+All systems of a run use the same weights and texts. They classify the texts or, if the name begins
+with "embed", compute embeddings. All times include tokenization. The texts have the same number of
+tokens; a shape such as 32xmixed draws random lines of the file. Each system runs in a separate
+process, one at a time, in a new random order every round. On a shared machine, compare ratios
+(computed within a round) and CPU times.
 """
 
 import argparse
@@ -20,9 +20,9 @@ import harness
 import numpy as np
 import serving_systems
 
-_BATCHES = 8  # different batches, used in rotation
+_BATCHES = 8  # number of different batches
 _CALIBRATION = 128  # texts
-_LONGEST = 512  # tokens; a longer text of a mix is truncated
+_LONGEST = 512  # tokens; longer texts of a mixed batch are truncated
 
 
 def main(arguments=None):
@@ -30,8 +30,8 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", help="a directory of a BERT, tuned or not")
-    parser.add_argument("--text", type=Path, help="a file of running text")
+    parser.add_argument("--model", help="model directory of a BERT, fine-tuned or not")
+    parser.add_argument("--text", type=Path, help="text file")
     parser.add_argument(
         "--shapes",
         nargs="+",
@@ -47,17 +47,20 @@ def main(arguments=None):
             for name in serving_systems.CLASSIFIERS
             if "compiled" not in name and name not in serving_systems.PEERS
         ],
-        help="ratios are to the first",
+        help="systems; the first is the denominator of the ratios",
     )
     parser.add_argument(
         "--peer-python",
         default=sys.executable,
-        help=f"a Python for {', '.join(serving_systems.PEERS)}, which need packages of their own",
+        help=f"Python of an environment for {', '.join(serving_systems.PEERS)}, which need other "
+        "packages",
     )
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a system in a round, about")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="approximate seconds of a system in a round"
+    )
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", help="a file for all that was measured")
+    parser.add_argument("--json", help="JSON file to write with all measurements")
     parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:
@@ -106,7 +109,7 @@ def texts_of(path, directory, shape):
 
 
 def lines_of(path):
-    """Returns the lines of a text that have two words or more, without the tags of a dump."""
+    """Returns the lines with at least two words, without the tags of a Wikipedia dump."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line[:1] != "<" and " " in line]
 
@@ -121,7 +124,7 @@ def _texts_of_length(lines, directory, batch, length, shape):
     while len(found) < batch * _BATCHES and start + length - 2 <= len(offsets):
         first, last = offsets[start], offsets[start + length - 3]
         part = text[first[0] : last[1]]
-        # Text that is cut inside a word may have different subword tokens.
+        # text cut inside a word may have other subword tokens
         if len(tokenizer.encode(part).ids) == length:
             found.append(part)
         start += length - 2
@@ -131,7 +134,7 @@ def _texts_of_length(lines, directory, batch, length, shape):
 
 
 def _work(system, folder, shape, seconds, threads):
-    """Returns the function to measure: batches, each timed, for some time."""
+    """Returns the function to measure, which times batches for a given time."""
     import time
 
     batches = json.loads((folder / f"{shape}.json").read_text())
@@ -157,7 +160,7 @@ def _work(system, folder, shape, seconds, threads):
 
 
 def _length(shape, texts, directory):
-    """Returns the number of tokens of each text, or of the longest of a mix."""
+    """Returns the number of tokens of each text, or of the longest text of a mixed batch."""
     import tokenizers
 
     length = shape.split("x", 1)[1]
@@ -173,7 +176,7 @@ def table(shape, reports):
 
     Args:
         shape: str.
-        reports: result of `harness.measure`, with `batches` and the `milliseconds` of each.
+        reports: result of `harness.measure`, with `batches` and the `milliseconds` of each batch.
     """
     batch = int(shape.split("x")[0])
     lines = [

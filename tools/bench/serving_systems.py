@@ -1,10 +1,10 @@
-"""One BERT model on texts, as a user of each library would write it.
+"""A BERT model on texts, written in the usual way of each library.
 
 A system is a function of (folder written by `write_models`, maximum number of tokens per text,
-threads) that returns the work to measure: a function from a list of texts to an array `[batch,
-...]`, with scores or logits for `CLASSIFIERS` and vectors for `EMBEDDERS`. Peers tokenize with
-`tokenizers`, the Rust library. KerasHub uses its own preprocessor, which pads to a fixed length;
-this length is set to the right value.
+threads) that returns the function to measure. This function returns an array `[batch, ...]` for a
+list of texts: scores or logits for `CLASSIFIERS`, vectors for `EMBEDDERS`. Peers tokenize with
+`tokenizers`, the Rust library. The preprocessor of KerasHub pads to a fixed length, which is set
+to the length of the texts.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ def write_models(directory, folder, systems, texts=()):
         directory: model directory.
         folder: `Path` to write to.
         systems: names of `SYSTEMS`.
-        texts: for "ours-openvino-calibrated", to compute its scales from.
+        texts: calibration texts for "ours-openvino-calibrated".
     """
     from keras_bert_impl import TextClassifier, TextEmbedder
     from keras_bert_impl.interop import open_model, read_encoder_config
@@ -49,7 +49,7 @@ def write_models(directory, folder, systems, texts=()):
         half = TextClassifier.from_pretrained(
             directory, labels=_LABELS, max_length=longest, dtype="mixed_bfloat16"
         )
-        half.set_weights(model.get_weights())  # the head was drawn at random
+        half.set_weights(model.get_weights())  # the head is newly initialized
         half.export(folder / "ours-bf16")
     if "ours-xla" in systems:
         signatures = model.signatures()
@@ -138,7 +138,7 @@ def onnx(folder, length, threads, file):
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    # Same reason as for OpenMP in `harness`.
+    # no spinning threads; see `harness`
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     providers = ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(str(folder / file), options, providers=providers)
@@ -234,7 +234,7 @@ def keras_hub_exported(folder, length, threads):
 
 
 def ctranslate2(folder, length, threads):
-    """CTranslate2 in 8 bits up to the pooled output, and the classifier in NumPy."""
+    """CTranslate2 in 8 bits for the encoder and pooler, and NumPy for the classifier."""
     import ctranslate2
     import safetensors.numpy
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python
-"""Shows the processor time of a fine-tuning step by part and operation, compared with PyTorch.
+"""Measures the processor time of a fine-tuning step by part and operation, and of PyTorch.
 
     export OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
     PYTHONPATH=. python tools/bench/step_profile.py --model MINILM --dtype mixed_bfloat16
 
-A classifier trains on random tokens. The first table shows processor times with parts of the step
-switched off, and the whole step of transformers with PyTorch. The second table adds up operations
-from TensorFlow's profile (`tf.profiler`). These are wall-clock times, which equal processor time
-with one thread on an idle machine.
+A classifier trains on random tokens. The first table shows processor times without some parts of
+the step, and the whole step of transformers with PyTorch. The second table adds up operations from
+TensorFlow's profile (`tf.profiler`). The profile contains wall-clock times, which equal processor
+times with one thread on an idle machine.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def pytorch_step(model, dtype, rows, length):
 
 
 def processor_milliseconds(functions, rounds):
-    """Returns a dict of name to milliseconds of each round; the functions alternate."""
+    """Returns a dict of name to milliseconds of each round. The functions alternate."""
     found = collections.defaultdict(list)
     for function in functions.values():
         function()
@@ -100,7 +100,7 @@ def processor_milliseconds(functions, rounds):
 
 
 def operations(function, rounds):
-    """Returns a Counter of operation type to milliseconds of one call, and one to calls."""
+    """Returns two Counters by operation type: milliseconds of a call, and number of calls."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     milliseconds, calls = collections.Counter(), collections.Counter()
@@ -113,7 +113,7 @@ def operations(function, rounds):
         space.ParseFromString(path.read_bytes())
     for plane in space.planes:
         for event in (event for line in plane.lines for event in line.events):
-            # An operation's event is "name:Type"; others are functions of the runtime.
+            # The event of an operation is "name:Type". Other events are functions of the runtime.
             name, _, kind = plane.event_metadata[event.metadata_id].name.rpartition(":")
             if name and kind.isidentifier() and "::" not in f"{name}:" and "#" not in name:
                 milliseconds[kind] += event.duration_ps / 1e9 / rounds
@@ -122,7 +122,7 @@ def operations(function, rounds):
 
 
 def table_of_parts(found):
-    """Returns a Markdown table of the medians, with the least and the most."""
+    """Returns a Markdown table of median, minimum and maximum."""
     lines = ["| part | milliseconds |", "|---|---|"]
     for name, values in found.items():
         cells = statistics.median(values), min(values), max(values)
@@ -131,7 +131,7 @@ def table_of_parts(found):
 
 
 def table_of_operations(milliseconds, calls, most=15):
-    """Returns a Markdown table of the `most` types of operations that take the most time."""
+    """Returns a Markdown table of the `most` slowest types of operations."""
     total = sum(milliseconds.values())
     lines = ["| operation | calls | milliseconds | share |", "|---|---|---|---|"]
     for kind, value in milliseconds.most_common(most):
@@ -144,7 +144,7 @@ def main(arguments=None):
     parser.add_argument("--model", required=True, help="a model directory")
     parser.add_argument("--dtype", default="mixed_bfloat16", help="or float32")
     parser.add_argument("--rows", type=int, default=32)
-    parser.add_argument("--lengths", type=int, nargs="+", default=[24, 96], help="tokens of a row")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[24, 96], help="tokens per row")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args(arguments)
     for length in options.lengths:

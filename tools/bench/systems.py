@@ -1,8 +1,9 @@
-"""A pre-training step as a user of each library would write it, on the same batches.
+"""A pre-training step in the usual way of each library, on the same batches.
 
-A system is a function of (`EncoderConfig`, precision, path of the batches) that returns the work to
-measure: a function that trains on every batch once and reports the last loss and the real tokens.
-All use dropout 0.1, AdamW, and gradients clipped to a global norm of 1.
+A system is a function of (`EncoderConfig`, precision, path of the batches) that returns the
+function to measure. This function trains once on every batch and reports the last loss and the
+number of tokens without padding. All systems use dropout 0.1, AdamW, and a global gradient norm of
+at most 1.
 """
 
 import numpy as np
@@ -43,7 +44,7 @@ def ours(config, precision, path, next_sentence=False, jit_compile=False, replic
 def keras_hub(config, precision, path, jit_compile=False):
     """`BertMaskedLM.fit`, with the defaults of its `compile` except for the optimizer.
 
-    It does not support packed rows: attention crosses examples there, which costs the same.
+    It does not support packed rows: attention crosses examples, at the same cost.
     """
     import keras
     import keras_hub as library
@@ -77,7 +78,7 @@ def keras_hub(config, precision, path, jit_compile=False):
 def transformers(config, precision, path, compiled=False):
     """`BertForMaskedLM` with SDPA attention, fused AdamW, and autocast for bfloat16.
 
-    Its head computes logits at every position; it has no option for masked positions only.
+    The head computes logits at every position. There is no option for masked positions only.
     """
     import torch
     import transformers as library

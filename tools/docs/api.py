@@ -1,6 +1,6 @@
-"""Pages of the API reference: one per package, each public name documented once.
+"""Pages of the API reference, one per package. Each public name is documented once.
 
-Reads the source with `ast` and imports nothing, so that the site is built without TensorFlow.
+Reads the source with `ast` without imports, so the site is built without TensorFlow.
 """
 
 import ast
@@ -88,7 +88,7 @@ def summary(target: str) -> str:
 
 
 def _definition(module: str, name: str) -> str:
-    """Returns the dotted name of a definition that `module` may only re-export."""
+    """Returns the dotted name of the definition of a name, also if `module` re-exports it."""
     for node in _tree(module).body:
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
             return _definition(node.module or "", name)

@@ -1,4 +1,4 @@
-"""The command reference: every command with all of its arguments, from their parsers."""
+"""The command reference: every command with all arguments, read from the parsers."""
 
 import argparse
 
@@ -29,7 +29,7 @@ def section(parser: CommandParser) -> list[str]:
     formatter = HelpFormatter(parser.prog)
     for group in parser._action_groups:
         actions = [a for a in group._group_actions if a.help is not argparse.SUPPRESS]
-        if actions and group.title:  # otherwise the options of every command
+        if actions and group.title:  # otherwise the options are the same for every command
             title = group.title
             table = ["| argument | what it does |", "|---|---|"]
             table += [

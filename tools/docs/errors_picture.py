@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Takes the picture of the README from the report of a run: two errors with highlighted words.
+"""Creates the picture of the README from the report of a run: two errors with highlighted words.
 
     python tools/docs/errors_picture.py run/report.html    # writes docs/pictures/errors-*.png
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import screenshots
 
 _SIZE = (600, 288)
-# Shows the first two errors without their source, and the words once.
+# Shows only the first two errors and their words, without the source.
 _STYLE = """<style>
 header, nav, footer, section:not([aria-labelledby=worst-errors]), h2, .note, details,
 .example:nth-of-type(n+3), dl > :nth-child(-n+2), dl > :nth-child(n+7):nth-child(-n+8) {

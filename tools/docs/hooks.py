@@ -1,4 +1,4 @@
-"""MkDocs hooks: generated pages and files, the version in the header, and short code on one line."""
+"""MkDocs hooks: generated pages and files, version in the header, no breaks in short code."""
 
 import re
 import sys
@@ -39,5 +39,5 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_content(html: str, page, config, files) -> str:
-    """Marks code of at most 25 characters, which the style does not break."""
+    """Marks code of at most 25 characters, so that the style does not break it."""
     return _SHORT.sub(r'<code class="short">\1</code>', html)

@@ -64,7 +64,7 @@ def _table(library: Library, table: Table) -> str:
 
 
 def _written(reference: str) -> str:
-    """Returns a reference as users write it."""
+    """Returns a reference in the form used in code."""
     if reference == "Tokenizer.__call__":
         return "tokenizer(texts)"
     reference = reference.replace("Tokenizer.__call__", "tokenizer")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python
 """Takes pictures of pages in headless Chromium: wide and narrow, light and dark.
 
-They are for visual inspection, with a contact sheet for each of the four; nothing is compared.
+The pictures are for visual inspection, with contact sheets for each of the four combinations.
+Nothing is compared.
 
     python tools/docs/screenshots.py build/screenshots build/site/*.html
 
@@ -16,7 +17,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 _SIZES = {"wide": (1280, 1600), "narrow": (390, 1600)}
-_SCHEMES = {"light": 1, "dark": 0}  # of the setting preferredColorScheme
+_SCHEMES = {"light": 1, "dark": 0}  # values of the setting preferredColorScheme
 _OPTIONS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --hide-scrollbars --disable-quic "
     "--disable-background-networking --disable-component-update --disable-sync "

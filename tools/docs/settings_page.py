@@ -1,7 +1,7 @@
 """The settings reference: every field of the settings classes, from the code.
 
-Classes that are cheap to import are imported, so that types, limits and defaults match the
-package's checks. `prepare` and `LongTexts` import TensorFlow and are read with `ast`.
+Settings classes are imported, so that types, limits and defaults are the same as in the package.
+`prepare` and `LongTexts` would import TensorFlow, so they are read with `ast`.
 """
 
 import ast
@@ -21,7 +21,8 @@ from keras_bert_impl.tuning.settings import TuningSettings
 
 PACKAGE = Path(__file__).parents[2] / "keras_bert_impl"
 
-# Title, class and where its fields are given. A subclass lists only the fields that it adds.
+# (title, class, text about where to set the fields). A subclass lists only the fields that it
+# adds.
 CLASSES = [
     (
         "Fine-tuning",
@@ -63,7 +64,7 @@ CLASSES = [
     ("Adapter", Adapter, "Arguments of `Adapter`, for `from_pretrained(..., adapter=...)`."),
     ("EncoderConfig", EncoderConfig, "Arguments of `EncoderConfig`, and the keys of its dict."),
 ]
-# Title, file, class or function and where its arguments are given.
+# (title, file, class or function, text about where to set the arguments)
 STATIC = [
     ("LongTexts", "tasks/base/long_texts.py", "LongTexts", "Arguments of `LongTexts`."),
     (
@@ -77,7 +78,7 @@ STATIC = [
 
 
 class Row(NamedTuple):
-    """One setting, in words."""
+    """A row of the table."""
 
     name: str
     kind: str
@@ -100,13 +101,13 @@ def page() -> str:
 
 
 def sections() -> list[tuple[str, list[Row], str]]:
-    """Returns (title, rows, where the settings are given) of every section."""
+    """Returns (title, rows, text about where to set the settings) of every section."""
     found = [(title, class_rows(kind), where) for title, kind, where in CLASSES]
     return found + [(title, static_rows(*at), where) for title, *at, where in STATIC]
 
 
 def class_rows(settings_class: type) -> list[Row]:
-    """Returns the rows of the fields that a dataclass declares, without inherited fields."""
+    """Returns the rows for the fields of a dataclass, without inherited fields."""
     return [
         Row(s.name, _cell(rule(s.annotation)), _default(s.default), _cell(s.text))
         for s in settings_of(settings_class)

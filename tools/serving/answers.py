@@ -53,8 +53,8 @@ class Answers:
 
 
 def answer_requests(loader: str) -> None:
-    """Runs in the process: answers each line of JSON on stdin with a line on stdout."""
-    sys.modules["keras_bert_impl"] = None  # makes any import of it an error
+    """Main loop of the process: for each line of JSON on stdin, writes a line to stdout."""
+    sys.modules["keras_bert_impl"] = None  # any import raises an error
     load, loaded = _LOADERS[loader](), {}
     for line in sys.stdin:
         request = json.loads(line)
@@ -93,7 +93,7 @@ def _with_c_api():
     import c_api
 
     library = c_api.load_libraries()
-    sys.modules["tensorflow"] = None  # forbids its Python API
+    sys.modules["tensorflow"] = None  # the Python API must not be used
 
     def load(directory):
         model = c_api.Model(directory, library)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Runs a SavedModel with TensorFlow's C API, without TensorFlow's Python.
 
-The libraries are those in the wheels `tensorflow` and `tensorflow_text`; the calls, from
+The libraries are in the wheels `tensorflow` and `tensorflow_text`. The calls, from
 `TF_LoadSessionFromSavedModel` to `TF_SessionRun`, are the same as in a C++ server.
 
     python tools/serving/c_api.py models/reviews/1 "a dull film" "a joy"
@@ -73,9 +73,9 @@ _SIGNATURES = {  # name: (result, arguments)
 
 
 def load_libraries(with_text: bool = True) -> ctypes.CDLL:
-    """Loads TensorFlow's C API, with the operations of TF-Text unless told otherwise."""
+    """Loads TensorFlow's C API, by default with the operations of TF-Text."""
     tensorflow = _folder_of("tensorflow")
-    # Not global: other modules of Python would bind to their symbols.
+    # not global, otherwise other Python modules would use these symbols
     ctypes.CDLL(str(tensorflow / "libtensorflow_framework.so.2"))
     library = ctypes.CDLL(str(tensorflow / "libtensorflow_cc.so.2"))
     for name, (result, arguments) in _SIGNATURES.items():
@@ -95,7 +95,7 @@ def _folder_of(package):
 
 
 class _status:
-    """Context with a status for calls; raises a `Failure` at its end unless the status is OK."""
+    """Context manager with a status for calls; raises a `Failure` if it is not OK."""
 
     def __init__(self, library):
         self.library = library
@@ -136,7 +136,7 @@ class Model:
         self.signatures = read_signatures(ctypes.string_at(meta.data, meta.length))
 
     def ask(self, signature: str, **inputs: Any) -> dict[str, np.ndarray]:
-        """Runs a signature and returns its outputs, of bytes for strings.
+        """Runs a signature and returns its outputs. Strings are bytes.
 
         Args:
             **inputs: arrays; lists of bytes or str for strings.
@@ -146,7 +146,7 @@ class Model:
         """
         takes, gives = self.signatures[signature]
         if set(takes) != set(inputs):
-            raise Failure(f"{signature} takes {sorted(takes)}. Received: {sorted(inputs)}")
+            raise Failure(f"{signature} has the inputs {sorted(takes)}. Received: {sorted(inputs)}")
         names, tensors = list(gives), []
         try:
             for values in inputs.values():
@@ -222,7 +222,7 @@ class Model:
         return flat.reshape(shape)
 
     def _delete(self, tensor):
-        self.library.TF_DeleteTensor(tensor)  # also frees its strings
+        self.library.TF_DeleteTensor(tensor)  # also frees the strings
 
 
 def read_signatures(meta: bytes) -> dict[str, tuple[dict, dict]]:
@@ -254,10 +254,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("directory", help="a SavedModel")
     parser.add_argument(
-        "texts", nargs="*", help="texts; without any, a JSON object of lists is read from stdin"
+        "texts", nargs="*", help="texts; default: a JSON object of lists, read from stdin"
     )
     parser.add_argument("--signature", default="serving_default")
-    parser.add_argument("--core", action="store_true", help="load no library of operations")
+    parser.add_argument("--core", action="store_true", help="do not load the operations of TF-Text")
     arguments = parser.parse_args()
     inputs = {"text": arguments.texts} if arguments.texts else json.load(sys.stdin)
     model = Model(arguments.directory, load_libraries(with_text=not arguments.core))

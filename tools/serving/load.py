@@ -1,15 +1,15 @@
 #!/usr/bin/env python
 """Load test of a model server over gRPC.
 
-It starts `tools/serving/server.py` on the loopback interface, once without the warm-up requests of
-the export and once with them, and measures how long the first answers take. Then clients, each on
-its own channel, send requests without a pause. Every answer is compared with the first one to the
+It starts `tools/serving/server.py` on the loopback interface, without and with the warm-up
+requests of the export, and measures the times of the first responses. Then clients with separate
+channels send requests without a pause. Every response is compared with the first response to the
 same request.
 
     PYTHONPATH=. python tools/serving/load.py models/reviews --clients 8 --seconds 300
 
 `--requests same` repeats one text of 32 words, for the ratio of percentiles. `--requests mixed`
-sends batches of 1 to 32 texts of 1 to 100 words, whose times differ because their sizes do.
+sends batches of 1 to 32 texts of 1 to 100 words, with different response times.
 """
 
 import argparse
@@ -29,7 +29,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 _WORDS = "the house on a hill above the river was built by hand over more than forty years".split()
-_TOLERANCE = 1e-5  # float32 sums, split differently among threads
+_TOLERANCE = 1e-5  # tolerance for float32 sums in a different order
 _MIXED_SIZES, _MIXED_WORDS = (1, 2, 8, 32), (1, 5, 20, 100)
 
 
@@ -38,7 +38,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="versions of a model whose input is `text`")
+    parser.add_argument(
+        "folder", type=Path, help="folder of versions of a model with the input `text`"
+    )
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--requests", choices=("same", "mixed"), default="same")
@@ -54,11 +56,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 class Server:
-    """Context with a server in its own process.
+    """Context manager with a server in a separate process.
 
     Args:
         folder: the folder of a model's versions.
-        warm_up: whether it runs the warm-up requests before it is ready.
+        warm_up: whether the server runs the warm-up requests before it is ready.
 
     Attributes:
         name: name of the model.
@@ -89,8 +91,8 @@ class Server:
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Callable]:
-        """Context with a function of a `PredictRequest` to its response, on its own channel."""
-        # Channels to one address share a connection unless their options differ.
+        """Context manager with a function from `PredictRequest` to response."""
+        # channels to the same address share a connection unless their options differ
         options = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(f"127.0.0.1:{self.port}", options) as channel:
             service = prediction_service_pb2_grpc.PredictionServiceStub(channel)
@@ -104,7 +106,7 @@ class Server:
 
 
 def make_requests(name: str, kind: str) -> list[predict_pb2.PredictRequest]:
-    """Returns requests to a model, of the kind `"same"` or `"mixed"`."""
+    """Returns the requests of `--requests same` or `mixed`."""
     draw = np.random.default_rng(0)
     if kind == "same":
         return [_request(name, 1, 32, draw)]
@@ -132,7 +134,7 @@ def first_answers(server: Server) -> dict[str, float]:
     return {
         "start to first answer, ms": round(since_start),
         "first request, ms": round(times[0], 1),
-        "later ones, median, ms": round(float(np.median(times[1:])), 1),
+        "later responses, median, ms": round(float(np.median(times[1:])), 1),
     }
 
 
@@ -183,7 +185,7 @@ def load(
 
 
 def _is_same(expected, received):
-    """Whether two responses have the same outputs; numbers up to rounding."""
+    """Returns whether two responses have the same outputs, except for rounding."""
     if set(expected.outputs) != set(received.outputs):
         return False
     for name, tensor in expected.outputs.items():

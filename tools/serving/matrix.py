@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""Compares every export format of every model with `predict`, and writes a table of differences.
+"""Compares every export format of every model with `predict`; writes a table of differences.
 
-Each model runs on texts of 1 to 512 tokens in batches of 1, 8 and 64: one by one, eight of a
-length, and all together. A cell is the largest difference of any output; `inf` if a string, an
-integer or a shape differs. SavedModels run in processes without this package.
+Each model runs on texts of 1 to 512 tokens in batches of 1, 8 texts of the same length, and all 64
+texts. A cell is the largest difference of an output, or `inf` if a string, an integer or a shape
+differs. SavedModels run in processes without this package.
 
     PYTHONPATH=. python tools/serving/matrix.py --out docs/measurements/formats.md
     PYTHONPATH=. python tools/serving/matrix.py --cases TokenClassifier --formats "ONNX Runtime"
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def differences(case_names: list[str] | None = None, formats: list[str] | None = None) -> Table:
-    """Runs cases in formats; a difference is None if the format does not support the model.
+    """Runs cases in formats. A difference is None if the format does not support the model.
 
     Args:
         case_names: cases of `matrix_models`. Default: all.
@@ -133,7 +133,7 @@ def _ids_only():
 
 
 def _of_session(open_session):
-    """A format of the network alone, run in this process.
+    """A format of only the network, run in this process.
 
     Args:
         open_session: function of a model and a folder; returns a function of features to outputs
@@ -218,7 +218,7 @@ def _features(case):
 
 
 def _cut(features, part):
-    """Returns a slice of features, as long as the longest row in it."""
+    """Returns a slice of features, truncated to the longest row of the slice."""
     longest = features["padding_mask"][part].sum(axis=-1).max()
     return {name: rows[part][..., :longest] for name, rows in features.items()}
 
@@ -228,7 +228,7 @@ def _expected_of_ids(case, features):
     import matrix_models as models
 
     model = case.model
-    if "word_mask" in features:  # every word begins with a token, and every text is one row
+    if "word_mask" in features:  # every word starts with a token, and every text is one row
         return [{"scores": scores} for scores in model.predict(case.inputs["text"], verbose=0)]
     if isinstance(model, models.TokenClassifier):
         scores = model.predict(features, verbose=0)

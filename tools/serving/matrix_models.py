@@ -1,7 +1,4 @@
-"""A small model of every task, with 512 positions, and texts of all lengths.
-
-Weights are random: exports are compared with their own model, so no trained weights are needed.
-"""
+"""Small models of every task with 512 positions and random weights, and texts of all lengths."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -25,7 +22,7 @@ from keras_bert_impl.tasks import (
 )
 
 POSITIONS = 512
-# Tokens of the texts; [CLS] and [SEP] make the last a full row. Eight texts of each.
+# Numbers of tokens, for eight texts each. With [CLS] and [SEP], the longest texts are full rows.
 LENGTHS = (1, 2, 7, 33, 128, 300, POSITIONS - 2)
 BATCH_SIZES = (1, 8, 64)
 _WORDS = [f"{first}{second}" for first in "bdfgklmnprst" for second in "aeiou"]
@@ -53,13 +50,13 @@ class Case:
         return self.signatures.model
 
     def reference(self, signature: str) -> list[dict]:
-        """Returns the model's own outputs for a signature; see `Signatures.reference`."""
+        """Returns the outputs of the model for a signature; see `Signatures.reference`."""
         if signature == "serving_default":
             return self.signatures.reference(**self.inputs)
         if signature == "pairs":
             pairs = list(zip(*self.inputs.values()))
             return [{"scores": row} for row in self.model.predict(pairs, verbose=0)]
-        texts = self.inputs["text"]  # of words
+        texts = self.inputs["text"]  # labels of words
         return [
             {"num_words": len(labels), "labels": labels, "scores": scores}
             for labels, scores in zip(self.model.tag(texts), self.model.predict(texts, verbose=0))
@@ -67,7 +64,7 @@ class Case:
 
 
 def cases(names: list[str] | None = None) -> Iterator[list[Case]]:
-    """Iterates over lists of the cases of one model each; `names` selects some of them."""
+    """Yields the list of cases of each model; `names` selects cases."""
     for make in _MAKERS:
         wanted = [name for name in make.names if names is None or name in names]
         if wanted:
@@ -75,7 +72,7 @@ def cases(names: list[str] | None = None) -> Iterator[list[Case]]:
 
 
 def tokenizer() -> WordPieceTokenizer:
-    """Creates a tokenizer whose words are one token, or two if they end in s."""
+    """Creates a tokenizer. Words are one token, or two tokens if they end in s."""
     return WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS, _SUFFIX])
 
 
@@ -93,7 +90,7 @@ def encoder() -> Encoder:
 
 
 def texts(most: int = LENGTHS[-1], seed: int = 0) -> list[str]:
-    """Returns 64 texts: eight of each of `LENGTHS`, of up to `most` tokens, and eight mixed."""
+    """Returns 64 texts of at most `most` tokens: eight of each of `LENGTHS`, and eight mixed."""
     lengths = np.repeat(LENGTHS, 8).tolist() + [*LENGTHS, 64]
     draw = np.random.default_rng(seed)
     return [_text(min(length, most), draw) for length in lengths]
@@ -114,7 +111,7 @@ _MAKERS: list = []
 
 
 def _of(*names):
-    """Registers a function that creates a model and its cases, which have these names."""
+    """Registers a function that creates a model and the cases with these names."""
 
     def register(function):
         function.names = names
@@ -125,7 +122,7 @@ def _of(*names):
 
 
 def _noisy(model):
-    """Returns its signatures, with noise in every weight: biases of 0 would hide mistakes."""
+    """Returns the signatures of a model, after adding noise to all weights (zeros hide errors)."""
     draw = np.random.default_rng(0)
     for weight in model.weights:
         value = keras.ops.convert_to_numpy(weight.value)
@@ -207,7 +204,7 @@ def _answers():
 @_of("MultipleChoice")
 def _choices():
     model = MultipleChoice(encoder(), tokenizer(), max_length=POSITIONS)
-    # With other seeds some endings coincide, and rounding decides which is chosen.
+    # with other seeds, endings may have the same score, and rounding decides
     columns = [texts(254, seed) for seed in (3, 4, 5)]
     inputs = {"prompt": texts(255), "endings": [list(row) for row in zip(*columns)]}
     return [Case("MultipleChoice", _noisy(model), inputs)]

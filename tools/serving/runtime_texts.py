@@ -1,11 +1,11 @@
-"""Counts the strings that other runtimes tokenize differently, by kind of string.
+"""Counts the strings with different tokens in other runtimes, by kind of string.
 
     python tools/serving/runtime_texts.py --tokenizer bert-base-uncased --wikipedia lines.txt
 
 `--tokenizer` is a model directory, `--wikipedia` a text file with a string on each line. Compares
-the ids of onnxruntime-extensions and openvino-tokenizers with this package's on the classes of
-strings of `tools/compare_tokenizers.py`. MediaPipe returns no ids: it is compared by the vectors of
-a small random embedder, for uncased WordPiece. Runtimes that are not installed are left out.
+the ids of onnxruntime-extensions and openvino-tokenizers with this package, on the strings of
+`tools/compare_tokenizers.py`. MediaPipe returns no ids, so the vectors of a small random embedder
+are compared, for uncased WordPiece. Runtimes that are not installed are skipped.
 """
 
 import argparse
@@ -33,12 +33,12 @@ from keras_bert_impl.tokenizers import (  # noqa: E402
 
 BATCH, LENGTH = 1024, 64
 LONGEST_WORD = 100
-KINDS = {  # the first that a string has
+KINDS = {  # in this order; the first kind that a string contains counts
     "NUL": lambda text, kinds: "\0" in text,
     "a control, format or unassigned character": lambda text, kinds: any(
         k[0] == "C" for k in kinds
     ),
-    "a space other than ASCII's": lambda text, kinds: any(
+    "a space outside ASCII": lambda text, kinds: any(
         k[0] == "Z" and c != " " for c, k in zip(text, kinds)
     ),
     "a combining mark": lambda text, kinds: any(k[0] == "M" for k in kinds),
@@ -55,7 +55,7 @@ KINDS = {  # the first that a string has
 
 
 def kind_of(text: str, special: list[str]) -> str:
-    """Returns what is unusual about a string."""
+    """Returns the kind of a string."""
     if any(token in text for token in special):
         return "a literal special token"
     if len(max(text.split(), key=len, default="")) > LONGEST_WORD:
@@ -125,7 +125,7 @@ def openvino_tokenizers(ours: Tokenizer, directory: str) -> Callable:
 
 
 def mediapipe(ours: Tokenizer, directory: str) -> Callable | None:
-    """Runs a small random embedder, whose vectors differ if the ids do."""
+    """Runs a small random embedder. Its vectors differ if the ids differ."""
     import keras
 
     from keras_bert_impl import Encoder, EncoderConfig, TextEmbedder
@@ -157,9 +157,9 @@ RUNTIMES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tokenizer", required=True, help="model directory")
-    parser.add_argument("--wikipedia", required=True, help="text file, a line is a string")
-    parser.add_argument("--strings", type=int, default=66_666, help="besides the code points")
-    parser.add_argument("--step", type=int, default=40, help="take every n-th code point only")
+    parser.add_argument("--wikipedia", required=True, help="text file with a string on each line")
+    parser.add_argument("--strings", type=int, default=66_666, help="number of random strings")
+    parser.add_argument("--step", type=int, default=40, help="use only every n-th code point")
     options = parser.parse_args()
     ours = Tokenizer.from_pretrained(options.tokenizer)
     special = special_tokens(ours)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""A stand-in for TensorFlow Serving, on the C API, to test clients with.
+"""A replacement for TensorFlow Serving that uses the C API, to test clients.
 
-It answers `Predict` of the gRPC service `tensorflow.serving.PredictionService` and, over HTTP,
-`POST /v1/models/NAME:predict` with `instances` or `inputs`. It serves the newest version, after
-running its warm-up requests.
+It supports `Predict` of the gRPC service `tensorflow.serving.PredictionService` and, over HTTP,
+`POST /v1/models/NAME:predict` with `instances` or `inputs`. It runs the warm-up requests of the
+newest version, then serves this version.
 
     python tools/serving/server.py models/reviews --port 8500 --rest-port 8501
 """
@@ -26,8 +26,8 @@ import numpy as np
 from wire import read_fields, read_numbers, read_records, write_field, write_number
 
 _SERVICE = "tensorflow.serving.PredictionService"
-_MOST_VALUES = 1 << 26  # per tensor; a short message could declare more
-# Numbers of `DataType`: (field of TensorProto with single values, format of one in it).
+_MOST_VALUES = 1 << 26  # bytes per tensor, because a short message may declare a large tensor
+# Number of `DataType` -> (field of TensorProto for single values, format of a value).
 _VALUES = {1: (5, "<f"), 2: (6, "<d"), 3: (7, None), 9: (10, None), 10: (11, None)}
 
 
@@ -35,8 +35,8 @@ class Models:
     """The newest versions of models by name.
 
     Args:
-        folders: each the folder of a model's versions.
-        warm_up: whether to run their warm-up requests first.
+        folders: folders of versions, one per model.
+        warm_up: whether to run the warm-up requests first.
     """
 
     def __init__(self, folders: Iterable[Path], warm_up: bool = True) -> None:
@@ -59,12 +59,12 @@ class Models:
         if name not in self.models:
             raise c_api.Failure(f"Servable not found for request: {name}")
         if signature not in self.models[name].signatures:
-            raise c_api.Failure(f"there is no signature {signature}")
+            raise c_api.Failure(f"the signature {signature} does not exist")
         return self.models[name].ask(signature, **inputs)
 
 
 def newest_version(folder: str | Path) -> int:
-    """Returns the highest number among the names in a folder."""
+    """Returns the highest version number in a folder."""
     return max(int(entry.name) for entry in Path(folder).iterdir() if entry.name.isdecimal())
 
 
@@ -124,7 +124,7 @@ def read_tensor(message: bytes) -> np.ndarray:
 
 
 def _single_values(fields, kind):
-    """Returns the values of a typed field, packed or not; the last repeats if some are missing."""
+    """Returns the values of a typed field, packed or not; repeats the last value."""
     number, code = _VALUES[kind]
     values = []
     for value in fields.get(number, [0]):
@@ -134,7 +134,7 @@ def _single_values(fields, kind):
             values += [one for (one,) in struct.iter_unpack(code, value)]
         else:
             values += read_numbers(value)
-    # Negative numbers are written in 64 bits.
+    # negative numbers have 64 bits
     return [one - (1 << 64) if one >= 1 << 63 else one for one in values]
 
 
@@ -192,7 +192,7 @@ def rest_server(models: Models, port: int) -> tuple[http.server.ThreadingHTTPSer
 
 
 def rest_answer(models: Models, name: str, request: Any) -> dict[str, Any]:
-    """Answers a request in rows (`instances`) or columns (`inputs`)."""
+    """Responds to a request in rows (`instances`) or columns (`inputs`)."""
     if not isinstance(request, dict):
         raise ValueError("a request must be a JSON object.")
     signature = request.get("signature_name", "serving_default")
@@ -213,7 +213,7 @@ def rest_answer(models: Models, name: str, request: Any) -> dict[str, Any]:
 
 
 def _with_bytes(values):
-    """Replaces each `{"b64": ...}` by its bytes."""
+    """Replaces each `{"b64": ...}` by bytes."""
     if isinstance(values, list):
         return [_with_bytes(value) for value in values]
     if not isinstance(values, dict):
@@ -224,7 +224,7 @@ def _with_bytes(values):
 
 
 def _array_of_json(rows, kind):
-    """Converts nested lists to an array; raises if they are not numbers of this `DataType`."""
+    """Converts nested lists to an array. Raises an error for values of another `DataType`."""
     if kind == c_api.STRING:
         return np.array(rows, object)
     array, dtype = np.array(rows), np.dtype(c_api.DTYPES[kind])
@@ -242,10 +242,13 @@ def _json_of_bytes(text):
 
 
 def main() -> None:
-    """Serves until stopped; prints the ports as JSON when ready."""
+    """Serves until stopped. Prints the ports as JSON when ready."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "folders", nargs="+", type=Path, help="folders of versions, named like the models"
+        "folders",
+        nargs="+",
+        type=Path,
+        help="folders of versions; the folder name is the name of the model",
     )
     parser.add_argument("--port", type=int, default=8500, help="gRPC port; 0 for any free port")
     parser.add_argument(

@@ -1,11 +1,11 @@
-"""Reading and writing of protocol buffers by field number, without message definitions."""
+"""Reads and writes protocol buffers by field number, without message definitions."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 
 def read_fields(message: bytes) -> dict[int, list]:
-    """Returns the values of the fields of a message, by the number of the field."""
+    """Returns the values of a message by field number."""
     fields: dict[int, list] = {}
     start = 0
     while start < len(message):
@@ -43,7 +43,7 @@ def _number(message, start):
 
 
 def read_records(path: Path) -> Iterator[bytes]:
-    """Iterates over the records of a TFRecord file; none if the file does not exist."""
+    """Yields the records of a TFRecord file. Yields nothing if the file does not exist."""
     data, start = path.read_bytes() if path.is_file() else b"", 0
     while start < len(data):
         size = int.from_bytes(data[start : start + 8], "little")

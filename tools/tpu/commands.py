@@ -15,7 +15,7 @@ from typing import NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BETWEEN_LOOKS = 0.1  # seconds
-_PATIENCE = 10  # seconds that a process has to end
+_PATIENCE = 10  # seconds until a process must have ended
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,10 +31,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def matching(pattern: str, what: str) -> Callable[[str], str]:
-    """Returns an argparse type of texts that match a regular expression as a whole.
+    """Returns an argparse type for texts that fully match a regular expression.
 
     Args:
-        pattern: no match may begin with `-`, or another program would take it for an option.
+        pattern: a match must not begin with `-`, because other programs would read it as an
+            option.
         what: used in the message, such as `"a zone such as us-central2-b"`.
     """
 
@@ -62,7 +63,7 @@ def whole_number(most: int | None = None) -> Callable[[str], int]:
 def checkout(text: str) -> str:
     """argparse type of a checkout of this package.
 
-    Returns its absolute path, which no program takes for an option or host.
+    Returns the absolute path, which cannot be read as an option or host.
     """
     path = Path(text).resolve()
     if not (path / "pyproject.toml").is_file():
@@ -71,7 +72,7 @@ def checkout(text: str) -> str:
 
 
 def shown(command: list[str]) -> str:
-    """Returns a command as it is typed in a shell."""
+    """Returns a command in shell syntax."""
     return shlex.join(command)
 
 
@@ -84,7 +85,7 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def end_on_signals() -> None:
-    """Makes SIGTERM and SIGHUP end this process like Ctrl-C, so that every `finally` runs."""
+    """Handles SIGTERM and SIGHUP like Ctrl-C, so that every `finally` block runs."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _interrupt)
@@ -92,7 +93,7 @@ def end_on_signals() -> None:
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """Context that delays signals until its end."""
+    """Context manager that delays signals until its end."""
     held: list[int] = []
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
@@ -108,11 +109,11 @@ def signals_held() -> Iterator[None]:
 
 
 def run(commands: list[list[str]], dry_run: bool, own_session: bool = False) -> int:
-    """Prints commands, and runs them one after the other until one fails.
+    """Prints commands and runs them one after the other until a command fails.
 
     Args:
         dry_run: whether to only print them.
-        own_session: whether to protect them from Ctrl-C in the terminal.
+        own_session: whether to protect the commands from Ctrl-C in the terminal.
 
     Returns:
         0, or the status of the command that failed.
@@ -129,9 +130,9 @@ def run(commands: list[list[str]], dry_run: bool, own_session: bool = False) -> 
 
 
 def run_together(commands: list[list[str]], own_session: bool = False, **how) -> int:
-    """Runs commands at the same time until all have ended, or one has failed.
+    """Runs commands in parallel until all have ended or one has failed.
 
-    Commands that still run are then stopped, also if this process is stopped.
+    Then running commands are stopped. They are also stopped if this process is stopped.
 
     Args:
         commands, own_session: see `run`.
@@ -142,12 +143,12 @@ def run_together(commands: list[list[str]], own_session: bool = False, **how) ->
     """
     missing = next((c[0] for c in commands if shutil.which(c[0]) is None), None)
     if missing:
-        print(f"error: there is no {missing} on this machine", file=sys.stderr)
+        print(f"error: {missing} is not installed on this machine", file=sys.stderr)
         return 127
     processes = []
     try:
         for command in commands:
-            # A signal in the middle would leave a process that is not in the list.
+            # after a signal between both lines, the process would not be in the list
             with signals_held():
                 processes.append(subprocess.Popen(command, start_new_session=own_session, **how))
         while True:
@@ -155,7 +156,7 @@ def run_together(commands: list[list[str]], own_session: bool = False, **how) ->
             failed = [status for status in statuses if status]
             if failed or None not in statuses:
                 return failed[0] if failed else 0
-            # Not `wait`: a signal that arrives just before it starts does not interrupt it.
+            # not `wait`, which is not interrupted by a signal that arrives just before
             time.sleep(_BETWEEN_LOOKS)
     finally:
         with signals_held():
@@ -164,7 +165,7 @@ def run_together(commands: list[list[str]], own_session: bool = False, **how) ->
 
 def _end(processes):
     for process in processes:
-        process.terminate()  # does nothing if it has ended
+        process.terminate()  # does nothing if the process has ended
     end = time.monotonic() + _PATIENCE
     for process in processes:
         try:

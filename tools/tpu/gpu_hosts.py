@@ -1,12 +1,12 @@
 #!/usr/bin/env python
-"""Runs a training command on several GPU hosts, as workers of one `TF_CONFIG`, over `ssh`.
+"""Runs a training command on several GPU hosts over `ssh`, as workers of a `TF_CONFIG`.
 
     python tools/tpu/gpu_hosts.py node-1 node-2 --dry-run -- venv/bin/keras-bert pretrain \
         /shared/records --out /shared/run --strategy multi_worker
 
-Hosts are named as for `ssh`, and must reach each other under the same names; the first is the
+Hosts have the names of `ssh` and must reach each other under these names. The first host is the
 chief. All hosts run the same command, so they need the same programs and a shared file system. If
-one fails, the others are stopped, and the next run resumes from the checkpoint. `--set-up` first
+a host fails, all hosts are stopped, and the next run resumes from the checkpoint. `--set-up` first
 copies this package to the hosts and installs it.
 """
 
@@ -49,7 +49,7 @@ def set_up(hosts: list[str], source: str) -> list[list[str]]:
 def workers(hosts: list[str], command: list[str], port: int) -> list[list[str]]:
     """Returns the command of each worker.
 
-    It gets a terminal, so that a worker ends when its connection does.
+    A command has a terminal, so that the worker ends with its connection.
     """
     return [
         [
@@ -83,11 +83,11 @@ def main(arguments: list[str] | None = None) -> int:
     own, command = commands.split(arguments)
     options = parser.parse_args(own)
     if not command:
-        parser.error("there is no command to run; give it after --")
+        parser.error("the command is missing; write it after --")
     names = [host.rpartition("@")[2] for host in options.hosts]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        parser.error(f"the host {twice} is given twice")
+        parser.error(f"the host {twice} is repeated")
     if options.set_up:
         try:
             source = commands.checkout(options.source)

@@ -5,8 +5,8 @@
     python tools/tpu/plan.py days --model bert-base-uncased --steps 900000 --batch 256 --length 128 \
         --chip v4 --utilization 0.4 --price 3.22
 
-`memory` compiles the step with XLA, for this machine's processor, and prints the size of its buffers
-without running it. It needs JAX (extra `jax`). `days` is only arithmetic.
+`memory` compiles the step with XLA, for this machine's processor, and prints the size of its
+buffers without running it. It needs JAX (extra `jax`). `days` runs nothing.
 """
 
 import os
@@ -24,7 +24,7 @@ class Chip(NamedTuple):
         flops: peak bfloat16 FLOP per second.
         memory: in GiB.
         pod: largest number of connected chips.
-        reduced: bytes per second that an all-reduce in a pod moves, all chips together.
+        reduced: bytes per second of an all-reduce in a pod, for all chips together.
     """
 
     flops: float
@@ -53,7 +53,7 @@ class Job(NamedTuple):
 
     @property
     def step_flops(self) -> float:
-        """FLOP of a step on all chips: forward, and twice that backward."""
+        """FLOP of a step on all chips: three times the forward pass."""
         from keras_bert_impl import EncoderConfig
         from keras_bert_impl.training.runs.reports import encoder_flops, vocabulary_flops
 
@@ -70,10 +70,10 @@ class Job(NamedTuple):
 
 
 def days(job: Job, chip: Chip, num_chips: int, utilization: float) -> tuple[float, float, float]:
-    """Returns (seconds of a step's arithmetic, of its all-reduce, days of the job).
+    """Returns (arithmetic seconds per step, all-reduce seconds per step, days of the job).
 
-    Gradients are summed in float32: each chip sends `2 * (n - 1) / n` of their bytes, at its share
-    of the pod's rate, without overlapping the arithmetic.
+    Gradients are summed in float32. Each chip sends `2 * (n - 1) / n` of their bytes at its share
+    of the rate of the pod, not in parallel with the arithmetic.
     """
     compute = job.step_flops / num_chips / (chip.flops * utilization)
     size = 4 * job.num_parameters
@@ -163,7 +163,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--utilization",
         type=float,
         default=0.4,
-        help="days: share of the chip's peak FLOP per second that the step reaches",
+        help="days: fraction of the peak FLOP per second that a step reaches",
     )
     parser.add_argument("--price", type=float, help="days: price of a chip per hour")
     options = parser.parse_args(arguments)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""Creates a Cloud TPU, sets it up, runs a command on it, and deletes it, with `gcloud`.
+"""Creates a Cloud TPU with `gcloud`, runs a command on it, and deletes it.
 
     python tools/tpu/tpu_vm.py job --name bert --zone us-central2-b --type v4-8 --bucket my-bucket \
         --dry-run -- keras-bert pretrain bucket/records --out bucket/run --recipe bert_base
 
-`job` runs `create`, `set-up`, `run` and `delete`, which are also separate commands. It deletes the
-TPU even if a command fails, unless `--keep` is given, but only a TPU that it created: it labels its
-own. `--dry-run` prints all commands without running them. The bucket is mounted as `bucket` in the
-home directory of every host, so that records and run directories are paths. To resume an
-interrupted run, give its command again.
+`job` runs `create`, `set-up`, `run` and `delete`, which are also separate commands. `job` deletes
+the TPU even if a command fails, unless `--keep` is given. It deletes only a TPU that it created,
+which has a label. `--dry-run` prints all commands without running them. The bucket is mounted as
+`bucket` in the home directory of every host, so records and run directories are paths. To resume
+an interrupted run, repeat the command.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from typing import NamedTuple
 import commands
 
 _TENSORFLOW = "2.20.0"  # the newest with a build for TPUs
-_LIBTPU = "0.0.14"  # later ones satisfy its requirements but crash: functions were removed
-# Generation -> (what the number after it counts per chip, chips per host in a slice of several
-# hosts, most chips of one host).
+_LIBTPU = "0.0.14"  # later versions satisfy the requirements of TensorFlow, but crash
+# Generation -> (units per chip in the number of a type, chips per host in a slice of several
+# hosts, maximum chips of one host).
 _GENERATIONS = {
     "v2": (2, 4, 4),
     "v3": (2, 4, 4),
@@ -50,8 +50,8 @@ class Slice(NamedTuple):
         found = re.fullmatch("([a-z0-9]+)-([1-9][0-9]{0,5})", accelerator_type)
         if not found or found[1] not in _GENERATIONS:
             raise argparse.ArgumentTypeError(
-                f"{accelerator_type!r} is not a type of TPU: one of {', '.join(_GENERATIONS)}, "
-                "then - and a number, as in v4-8"
+                f"{accelerator_type!r} is not a TPU type, such as v4-8. The generations are "
+                f"{', '.join(_GENERATIONS)}"
             )
         per_chip, of_host, most_of_one = _GENERATIONS[found[1]]
         chips, rest = divmod(int(found[2]), per_chip)
@@ -63,7 +63,7 @@ class Slice(NamedTuple):
 
     @property
     def image(self) -> str:
-        """The software of the hosts; with several hosts, it includes servers of their TPUs."""
+        """The software version; for several hosts, it includes TPU servers."""
         if self.num_hosts > 1:
             return f"tpu-vm-tf-{_TENSORFLOW}-pod-pjrt"
         return _IMAGES.get(self.generation, "tpu-ubuntu2204-base")
@@ -79,8 +79,8 @@ def create(options: argparse.Namespace, label: str | None = None) -> list[list[s
 
 def set_up(options: argparse.Namespace) -> list[list[str]]:
     """Returns commands that copy this package to all hosts, install it and mount the bucket."""
-    # Packages require tensorflow by name, which has the same files as the build for TPUs. It is
-    # replaced when everything else is installed.
+    # Other packages require tensorflow, which has the same files as the build for TPUs. The last
+    # step replaces tensorflow by this build.
     install = [
         "python3 -m venv venv",
         "venv/bin/pip install --upgrade pip",
@@ -101,16 +101,16 @@ def set_up(options: argparse.Namespace) -> list[list[str]]:
 
 def run(options: argparse.Namespace) -> list[list[str]]:
     """Returns commands that run a command on the TPU."""
-    # The first host drives all of them; their servers have loaded the library.
+    # the first host controls all hosts; their servers have loaded the library
     several = f"TPU_NAME={shlex.quote(options.name)} TPU_LOAD_LIBRARY=0 "
     environment = several if Slice.of(options.type).num_hosts > 1 else "TPU_NAME=local "
     program = f"{environment}PATH=$HOME/venv/bin:$PATH {shlex.join(options.command)}"
-    # With a terminal, so that the command ends when the connection does.
+    # a terminal, so that the command ends with the connection
     return [[*_ssh(options, "0", program), "--", "-t"]]
 
 
 def delete(options: argparse.Namespace) -> list[list[str]]:
-    """Returns commands that delete the TPU, so that it costs nothing more."""
+    """Returns commands that delete the TPU."""
     command = ["gcloud", "compute", "tpus", "tpu-vm", "delete", options.name, *_place(options)]
     return [[*command, "--quiet"]]
 
@@ -125,17 +125,18 @@ def job(options: argparse.Namespace) -> int:
         status = status or commands.run(set_up(options) + run(options), options.dry_run)
     finally:
         with commands.signals_held():  # a second Ctrl-C must not leave a TPU running
-            # If `create` failed or was interrupted, the TPU may exist, and may be another's.
+            # if `create` failed or was interrupted, the TPU may exist, but may belong to another
+            # job
             if is_ours or _has_label(options, label):
                 status = _end(options) or status
     return status
 
 
 def _end(options):
-    """Deletes the TPU of a job, or prints how to if it is kept; returns the status."""
+    """Deletes the TPU of a job, or prints the delete command if it is kept. Returns the status."""
     status = 0 if options.keep else commands.run(delete(options), options.dry_run, own_session=True)
     if options.keep or status:
-        print(f"kept; it costs until: {commands.shown(delete(options)[0])}")
+        print(f"the TPU is kept and billed until you run: {commands.shown(delete(options)[0])}")
     return status
 
 
@@ -208,9 +209,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(own, argparse.Namespace(command=command))
     runs = options.step in ("job", "run")
     if runs and not command:
-        parser.error("there is no command to run; give it after --")
+        parser.error("the command is missing; write it after --")
     if command and not runs:
-        parser.error(f"{options.step} runs no command; leave out -- and the command")
+        parser.error(f"{options.step} accepts no command; leave out -- and the command")
     if options.keep and options.step != "job":
         parser.error("--keep needs the step job")
     if options.step in ("job", "set-up"):
