@@ -70,7 +70,7 @@ class PythonTokenizer:
 
 
 def reference(directory: str) -> Any:
-    """Returns the `tokenizers` tokenizer that `transformers` builds, or its Python one."""
+    """Returns the tokenizer of `transformers`: fast (`tokenizers`) or in Python."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     if not tokenizer.is_fast:
         return PythonTokenizer(tokenizer)

@@ -151,7 +151,7 @@ class Run:
 
         Yields:
             For each kill: `moment`, seconds after the start or the first report; `after_report`,
-            whether `moment` counts from the first report; `worker`; `step`, the last saved one.
+            whether `moment` counts from the first report; `worker`; `step`, the last saved step.
         """
         while True:
             after_report = generator.random() < 0.75
@@ -223,7 +223,7 @@ def _ended(processes):
 
 
 def _statuses(processes, seconds=None):
-    """Returns the exit status of each process, None while it runs; negative for signals."""
+    """Returns the exit status of each process: negative after a signal, None if running."""
     for process in processes:
         process.join(seconds)
     return [process.exitcode for process in processes]

@@ -265,7 +265,7 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
 
 
 def _reader(task):
-    """Returns the reader of a task; only registered tasks need TensorFlow."""
+    """Returns the reader of a task. Only tasks registered outside this package need TensorFlow."""
     if task in readers():
         return readers()[task]
     from keras_bert_impl.tasks.registry import task_named
@@ -274,7 +274,7 @@ def _reader(task):
 
 
 def read_split(arguments: argparse.Namespace, split: str) -> Any:
-    """Reads the examples of one split, without TensorFlow; tables of texts may have no labels."""
+    """Reads the examples of a split without TensorFlow. Tables of texts need no labels."""
 
     def read(source):
         source = dataclasses.replace(source, splits=(split,))
@@ -300,7 +300,7 @@ def form_of_tables(arguments: argparse.Namespace, split: str) -> dict[str, Any]:
 
 
 def _joined(arguments, split, read):
-    """Reads each file of a split, and joins their examples."""
+    """Reads and concatenates the files of a split."""
     parts = []
     for source in _source(arguments).each(split):
         with encoded_as(source.encoding):
@@ -360,7 +360,7 @@ def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 class _Files(argparse.Action):
-    """Stores one file as a string, and several as a list."""
+    """Stores a single file as a str, and several files as a list."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         setattr(namespace, self.dest, values[0] if len(values) == 1 else values)

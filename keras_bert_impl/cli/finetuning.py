@@ -400,4 +400,4 @@ class Augment(Command):
         if not isinstance(more.texts[0], tuple):
             names["pair"] = None
         write_examples(arguments.out, more, **names)
-        say(f"wrote {len(more):,} texts, made from {len(examples):,}, to {arguments.out}")
+        say(f"wrote {len(more):,} texts, from {len(examples):,} examples, to {arguments.out}")

@@ -38,7 +38,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return super()._format_action_invocation(action)
 
     def _format_args(self, action, default_metavar):
-        """Writes the values of options with one or more in short, as `FILE...`."""
+        """Writes the values of an option with `nargs="+"` as `FILE...`."""
         if action.nargs == "+" and action.option_strings:
             return f"{action.metavar}..."
         return super()._format_args(action, default_metavar)

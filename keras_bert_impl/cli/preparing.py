@@ -279,7 +279,7 @@ class Check(Command):
         if arguments.task not in readers() or arguments.data or arguments.tfds:
             raise InputError("`keras-bert check` reads files: leave out --data, --tfds and GLUE.")
         if arguments.max_length and not arguments.model:
-            raise InputError("--max-length requires --model, whose tokens are counted.")
+            raise InputError("--max-length requires --model, the model with the tokenizer.")
         check_examples(arguments)
 
     def run(self, arguments: Namespace) -> None:
@@ -292,7 +292,7 @@ class Check(Command):
         others = [file for file in text_files if not is_utf8(file)]
         if others and not given["encoding"]:
             given["encoding"] = "cp1252"
-            say(f"{listed(others)}: not UTF-8, so read as with --encoding cp1252.")
+            say(f"{listed(others)}: the file is not UTF-8 and was read with --encoding cp1252.")
         train = read_split(Namespace(**given), "train")
         dev = read_split(Namespace(**given), "dev") if arguments.dev else None
         form = {"encoding": given["encoding"] or "utf-8"} if text_files else {}
@@ -306,7 +306,7 @@ class Check(Command):
 
 
 def _tokens(arguments, examples):
-    """Returns the numbers of tokens for `--model`; None without it or if they cannot be counted."""
+    """Returns the numbers of tokens for `--model`, or None if unknown."""
     if not arguments.model:
         return None
     from keras_bert_impl.hub import local_directory

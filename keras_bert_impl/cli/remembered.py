@@ -35,7 +35,7 @@ def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def _absolute(name):
-    """Returns the absolute path of a file; the name of a split unchanged."""
+    """Returns the absolute path of a file, or the name of a split unchanged."""
     return str(Path(name).absolute()) if Path(name).exists() else name
 
 
@@ -74,9 +74,10 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
 
 
 def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
-    """Returns the arguments of a training command with the columns and task of the model's run.
+    """Returns the arguments of a training command with the columns and task of a run.
 
-    They are unchanged if any column, a task or a data set is given, or the model is not from a run.
+    Returns the arguments unchanged if they contain columns, a task or a data set, or if the model
+    is not from a run.
     """
     given = vars(arguments)
     run = run_of(arguments.model) if arguments.model and arguments.train else None

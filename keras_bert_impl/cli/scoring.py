@@ -302,7 +302,7 @@ class Drift(Command):
 
 
 def _week(one):
-    """Returns the row of a week of labeled predictions."""
+    """Returns the table row of a week of labeled predictions."""
     value, low, high = one.accuracy
     return {
         "week": one.monday.isoformat(),

@@ -62,7 +62,7 @@ class Serve(Command):
             "--feedback",
             type=OUTPUT_FILE,
             metavar="FILE",
-            help="file.jsonl for labels that clients send to URL:feedback",
+            help=".jsonl file for the labels that clients send to URL:feedback",
         )
         add(
             "--write-docker",

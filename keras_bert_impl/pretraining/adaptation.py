@@ -43,10 +43,10 @@ def adapt(
 ) -> Path:
     """Continues pre-training a model on text of a domain, before fine-tuning.
 
-    The output directory holds `records` (single segments), `run` (the pre-training run directory)
-    and `data.json`. An interrupted call resumes; finished steps are not repeated. The model's
-    tokenizer and pooler are kept. If the model has no masked LM head, a new one is initialized,
-    with a warning.
+    The output directory contains `records` (single segments), `run` (the pre-training run
+    directory) and `data.json`. An interrupted call resumes; finished steps are not repeated. The
+    model's tokenizer and pooler are kept. If the model has no masked LM head, a new one is
+    initialized, with a warning.
 
     Of a large corpus, only as many documents are prepared as the steps can read, evenly spaced. With
     at least 20 documents, some are held out: `run/scores.json` has the loss on them after

@@ -357,8 +357,9 @@ def _check_fits(config, manifest, tokenizer):
         )
     if config.max_length < manifest["settings"]["length"]:
         raise InputError(
-            f"the records have rows of {manifest['settings']['length']} tokens, but the model takes "
-            f"at most {config.max_length}. Prepare the records with --length {config.max_length}."
+            f"the records have rows of {manifest['settings']['length']} tokens, but the maximum "
+            f"of the model is {config.max_length}. Prepare the records with --length "
+            f"{config.max_length}."
         )
 
 

@@ -1,4 +1,4 @@
-"""Accuracy of served predictions by week, from the labels that `keras-bert serve` stored."""
+"""Accuracy of served predictions by week, from labels stored by `keras-bert serve`."""
 
 import collections
 import datetime
@@ -20,7 +20,7 @@ class Week(NamedTuple):
         monday: first day of the week, in UTC.
         version: served version.
         rows: number of labels.
-        accuracy: with its Wilson interval.
+        accuracy: accuracy with a Wilson interval.
     """
 
     monday: datetime.date
@@ -30,14 +30,16 @@ class Week(NamedTuple):
 
 
 def by_week(path: str | Path) -> list[Week]:
-    """Reads a file of `keras-bert serve --feedback`; returns nothing for any other file."""
+    """Reads a file of `keras-bert serve --feedback`. Returns nothing for other files."""
     is_correct: dict[tuple, list[bool]] = collections.defaultdict(list)
     for number, read in json_lines(path) if suffix_of(path) == ".jsonl" else ():
         try:
             row = read()
             if not row.keys() >= _KEYS:
                 if is_correct:
-                    raise InputError("not a row of `keras-bert serve --feedback`.")
+                    raise InputError(
+                        "the line is not from `keras-bert serve --feedback`. Remove it."
+                    )
                 return []
             day = datetime.datetime.fromisoformat(row["time"]).date()
             monday = day - datetime.timedelta(days=day.weekday())

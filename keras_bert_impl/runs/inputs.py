@@ -26,7 +26,7 @@ def model_directory(path: str | Path) -> str | Path:
 
 
 def with_metric_of(run: str | Path, examples: LabeledExamples) -> LabeledExamples:
-    """Returns examples that are scored by the metric of a run first, if the path is a run."""
+    """Returns examples with the metric of a run as the first metric, if the path is a run."""
     data = local_path(run) / "data.json"
     if not data.is_file():
         return examples

@@ -287,7 +287,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
         )
         with progress:
             if checkpoint.batches:
-                if phase.is_scored:  # creates the metrics, for their values in the checkpoint
+                if phase.is_scored:  # creates the metrics, to restore their values
                     model.evaluate(*dev, batch_size=settings.batch_size, steps=1, verbose=0)
                 model.batches_done = checkpoint.batches
                 fit(epochs=finished + 1, initial_epoch=finished)

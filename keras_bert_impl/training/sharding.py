@@ -124,7 +124,7 @@ def num_data_devices(distribution: Any) -> int:
 
 
 def num_processes(distribution: Any) -> int:
-    """Returns the number of processes whose devices are in the mesh of a distribution."""
+    """Returns the number of processes with devices in the mesh of a distribution."""
     return len(
         {device.process_index for device in distribution.device_mesh.backend_mesh.devices.flat}
     )
@@ -134,7 +134,7 @@ _IS_PART = "_is_part_of_host"
 
 
 def part_of_host(dataset: Any) -> Any:
-    """Marks a dataset whose batches are already this host's part of the global batches."""
+    """Marks a dataset as a host's part: its batches are not split further."""
     setattr(dataset, _IS_PART, True)
     return dataset
 

@@ -143,7 +143,7 @@ class ParameterReport(keras.callbacks.Callback):
 
 
 class GradualUnfreezing(keras.callbacks.Callback):
-    """Gradual unfreezing: starts with the head and unfreezes one more block each epoch, top down.
+    """Gradual unfreezing: starts with the head and unfreezes a block per epoch, from the top.
 
     The first epoch trains all weights above the blocks. The embeddings are unfrozen after the
     lowest block. A resumed run trains the same layers as an uninterrupted run. Weights that were

@@ -148,7 +148,7 @@ def test_rejects_invalid_arguments(undisturbed, records_directory, tmp_path, set
     refused("No published model is named 'bert-base'", model="bert-base")
     short = tmp_path / "short.json"
     short.write_text(json.dumps(CONFIG | {"max_position_embeddings": 16}))
-    refused("rows of 32 tokens, but the model takes at most 16", model=str(short))
+    refused("rows of 32 tokens, but the maximum of the model is 16", model=str(short))
     broken = tmp_path / "broken.json"
     broken.write_text("{")
     refused("broken.json, line 1, is not valid JSON", model=str(broken))

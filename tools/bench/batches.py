@@ -18,7 +18,7 @@ def make_batches(text, tokenizer_directory, directory, batch_size, length, steps
         `Path` of an `.npz` of arrays `[steps, batch_size, ...]` with the names of
         `pretraining_dataset`, prefixed with `labels.` for labels and `weights.` for weights.
     """
-    # imported here, because a machine that only loads batches may have no TensorFlow
+    # a machine that only loads batches may have no TensorFlow
     from keras_bert_impl.pretraining import prepare, pretraining_dataset
     from keras_bert_impl.tokenizers import Tokenizer
 

@@ -27,14 +27,14 @@ CLASSES = [
     (
         "Fine-tuning",
         FinetuneSettings,
-        "`--key value` of `keras-bert finetune`, keyword arguments of `finetune()`. The fields of "
-        "[Tuning](#tuning) and [Teachers and R-Drop](#teachers-and-r-drop) are given the same way.",
+        "`--key value` of `keras-bert finetune`, keyword arguments of `finetune()`. Also for the "
+        "fields of [Tuning](#tuning) and [Teachers and R-Drop](#teachers-and-r-drop).",
     ),
     *(
         (
             title_of(kind),
             kind,
-            "Settings of some tasks only, given like the settings of fine-tuning.",
+            "Settings of some tasks, set in the same way as the settings of fine-tuning.",
         )
         for kind in FinetuneSettings.__mro__[1:]
         if issubclass(kind, WindowSettings) and settings_of(kind)
@@ -42,12 +42,13 @@ CLASSES = [
     (
         "Tuning",
         TuningSettings,
-        "Which weights are trained, and how fast. See [Parameter-efficient fine-tuning](../parameter-efficient.md).",
+        "Trained weights and learning rates. See [Parameter-efficient "
+        "fine-tuning](../parameter-efficient.md).",
     ),
     (
         "Teachers and R-Drop",
         ObjectiveSettings,
-        "Training signals besides the labels. See [Distillation](../distillation.md).",
+        "Additional training signals. See [Distillation](../distillation.md).",
     ),
     (
         "Pre-training",

@@ -51,7 +51,9 @@ def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: 
     except tf.errors.OpError as error:
         raise InputError(f"cannot write {output_directory}: {error.message}") from error
     if taken:
-        raise InputError(f"{output_directory} holds records; remove them or name another folder.")
+        raise InputError(
+            f"{output_directory} contains records. Remove the records, or name another folder."
+        )
     name = f"{rows.stable_hash(str(output_directory).rstrip('/')):016x}"
     return _private_folder() / name
 
@@ -118,21 +120,20 @@ def _check_replaceable(directory, settings, fingerprint):
     own = f".{directory.name}."  # left by interrupted runs
     if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
         if not _has_records(directory):
-            raise InputError(
-                f"{directory} exists and holds other files; name a new or empty folder."
-            )
+            raise InputError(f"{directory} contains other files. Name a new or empty folder.")
         try:
             manifest = records.read_manifest(directory)
         except InputError:  # records that are damaged or of another version may be replaced
             return
-        way_out = "name another folder, or remove that one."
+        way_out = "name another folder, or remove this folder."
         if manifest["tokenizer"]["fingerprint"] != fingerprint:
-            raise InputError(f"{directory} holds records of another tokenizer; {way_out}")
+            raise InputError(f"{directory} contains records of another tokenizer; {way_out}")
         before = manifest["settings"]
         for name, value in settings.items():
             if before.get(name, value) != value:
                 raise InputError(
-                    f"{directory} holds records with {name}={before[name]}, not {value}; {way_out}"
+                    f"{directory} contains records with {name}={before[name]}, not {value}; "
+                    f"{way_out}"
                 )
 
 

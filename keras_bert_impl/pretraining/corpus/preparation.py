@@ -94,8 +94,8 @@ def prepare(
     block. Each block is split into sentences, tokenized, paired, packed and written. The random
     second segment of a pair comes from another document of the same block. The output depends only
     on the corpus, the tokenizer, the settings and the seed, not on the number of workers or the
-    `runner`. Memory holds a few blocks per worker, at least two whole documents, and 8 bytes per
-    document to detect duplicates.
+    `runner`. The memory needed is a few blocks per worker (at least two whole documents), and 8
+    bytes per document to detect duplicates.
 
     After an interruption, the finished blocks stay in a hidden folder next to `output_directory`,
     and the same call resumes from them. With a `runner` there is no resuming.
@@ -104,9 +104,9 @@ def prepare(
         inputs: Paths (see `read_documents`), or texts: a list, an iterator, a column, or a table
             with the column `text_field`. Each text is a document with one paragraph per line.
         output_directory: Folder to write. Existing records of the same tokenizer and settings are
-            replaced once the new records are complete. On a bucket, a str such as
-            `gs://bucket/records` that does not exist yet. Local processes then build the records in
-            a temporary folder (`TMPDIR`) and copy them to the bucket; the workers of a `runner`
+            replaced after the new records are complete. On a bucket, a str such as
+            `gs://bucket/records` that does not exist yet. Local processes then build the records
+            in a temporary folder (`TMPDIR`) and copy them to the bucket; the workers of a `runner`
             write to the bucket directly. The manifest is written last.
         tokenizer: A tokenizer of `keras_bert_impl.tokenizers`. A copy is stored with the records.
         length: Sequence length in tokens, at least 8.

@@ -105,7 +105,7 @@ def sources(paths: Paths, format: str = "auto") -> Iterator[tuple[str, str]]:
         raise InputError(f"unknown format {format!r}; choose one of {', '.join(TEXT_FORMATS)}.")
     names = paths_of(paths)
     if not names:
-        raise InputError("no corpus was given; name at least one file, folder or tfds:// name.")
+        raise InputError("the corpus is missing. Name at least one file, folder or tfds:// name.")
     for name in names:
         if not name.startswith("tfds://") and not _place(name).exists(name):
             is_one = isinstance(paths, (str, os.PathLike))

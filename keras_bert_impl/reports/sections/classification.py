@@ -211,7 +211,7 @@ def _reliability(confidences, is_right):
 
 
 def _thresholds(model, names, labels, scores):
-    """Returns the scores at each threshold of the model's label, or else of the rarer class."""
+    """Returns the scores by threshold, for the label with a threshold or the rarer class."""
     rare = int((labels == 1).sum() <= (labels == 0).sum())
     ((name, chosen),) = (model and model.thresholds or {names[rare]: None}).items()
     column = names.index(name)
@@ -259,7 +259,7 @@ def _errors(subject, found, labels, order):
 
 
 def _different(texts, rows):
-    """Returns the rows without those that repeat the text of an earlier one."""
+    """Returns the rows without repeated texts."""
     found: dict[Hashable, int] = {}
     for row in rows:
         found.setdefault(same_text(texts[row]), row)

@@ -164,7 +164,7 @@ def curves_section(runs: list[Run]) -> Section | None:
 
 
 def _with_metric(run):
-    """Yields the metrics of a run, with the score that its epochs are compared by under its name."""
+    """Yields the metrics of a run, with the name of the score that is used to compare epochs."""
     name = _HELD_OUT + next(iter(run.scores), "score")
     for line in run.metrics:
         yield {name: line[SCORE], **line} if SCORE in line else line

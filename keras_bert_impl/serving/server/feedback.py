@@ -1,4 +1,4 @@
-"""Labels that clients send for earlier predictions: stored as rows of a table, and scored."""
+"""Stores and scores labels that clients send for earlier predictions."""
 
 import collections
 import csv
@@ -15,19 +15,21 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import parse_json
 from keras_bert_impl.serving.server.wire import ApiError, Arrays
 
-if TYPE_CHECKING:  # it imports TensorFlow
+if TYPE_CHECKING:  # imports TensorFlow
     from keras_bert_impl.serving.server.model import Model, Signature
 
-_MOST_REQUESTS, _MOST_TEXT = 100_000, 64 << 20  # answers to remember, and characters of their texts
-_MOST_BYTES = 100 << 20  # of the file
-_WINDOW = 1000  # labels of a version from which its scores are computed
-_KEYS = ("prediction", "correct", "version", "time", "request_id")  # besides texts and labels
+# maximum number of stored responses, and of characters in their texts
+_MOST_REQUESTS, _MOST_TEXT = 100_000, 64 << 20
+_MOST_BYTES = 100 << 20  # maximum size of the file
+_WINDOW = 1000  # number of labels per version used for scores
+# columns in addition to texts and labels
+_KEYS = ("prediction", "correct", "version", "time", "request_id")
 
 Labels = str | list[str]
 
 
 class Scores(NamedTuple):
-    """Scores of a version on its last labels."""
+    """Scores of a version on the most recent labels."""
 
     rows: int
     accuracy: float
@@ -35,7 +37,7 @@ class Scores(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """An answered request; `labeled` are the rows that have a label already."""
+    """A finished request. `labeled` contains the rows that have a label."""
 
     model: "Model"
     texts: list[tuple[str, ...]]
@@ -45,26 +47,26 @@ class _Answer(NamedTuple):
 
 
 class Feedback:
-    """Appends labels for predictions to a file of JSON lines, which `finetune` can train on.
+    """Appends labels for predictions to a JSON lines file for `finetune`.
 
-    Its methods may be called by one thread at a time.
+    Only one thread at a time may call its methods.
 
     Args:
-        path: file, which may exist.
-        report: called with a version and its `Scores` after each label.
+        path: file to append to; created if missing.
+        report: function called with a version and its `Scores` after each label.
     """
 
     def __init__(self, path: str | Path, report: Callable[[int, Scores], None]) -> None:
         self._path = local_path(path).absolute()
         self._report = report
         self._answers: dict[str, _Answer] = {}  # by request id, oldest first
-        self._size = 0  # of all answers
-        self._windows: dict[int, collections.deque] = {}  # version: (label, prediction)
+        self._size = 0  # characters of all responses
+        self._windows: dict[int, collections.deque] = {}  # version -> pairs (label, prediction)
 
     def start(self, model: "Model") -> None:
         """Scores the labels in the file; raises `InputError` if the model is not a classifier."""
         if not any(map(_is_classification, model.signatures.values())):
-            raise InputError("--feedback supports text classifiers that take strings.")
+            raise InputError("--feedback supports only text classifiers with string inputs.")
         columns = _Columns.of(model)
         if clashes := columns.names & set(_KEYS):
             raise InputError(
@@ -86,7 +88,7 @@ class Feedback:
     def remember(
         self, model: "Model", signature: "Signature", inputs: Arrays, outputs: Arrays
     ) -> str | None:
-        """Returns a request id for predictions; None if they are not classes of texts."""
+        """Returns a request id for predictions of classes; None for other predictions."""
         if not _is_classification(signature):
             return None
         texts = list(zip(*(map(_text, inputs[name]) for name in sorted(inputs))))
@@ -104,21 +106,21 @@ class Feedback:
         return name
 
     def add(self, body: bytes) -> str:
-        """Stores the label in the body of a request; returns the body of the response."""
+        """Stores the label in the body of a request. Returns the body of the response."""
         request = _parse(body)
         name = request["request_id"]
         answer = self._answers.get(name)
         if answer is None:
             raise ApiError(
-                f"Request id {shown(name)} is not among the last {_MOST_REQUESTS} answers since the "
-                "server started.",
+                f"Request id {shown(name)} is unknown. The server stores the last "
+                f"{_MOST_REQUESTS} responses since its start.",
                 "NOT_FOUND",
             )
         number = _row_number(request.get("row"), len(answer.texts))
         prediction, version = answer.predictions[number], answer.model.version
         label = _checked(request["label"], answer.model.decisions["labels"], prediction)
         if number in answer.labeled:
-            raise ApiError(f"Row {number} of {name} has a label already.", "ALREADY_EXISTS")
+            raise ApiError(f"Row {number} of {name} already has a label.", "ALREADY_EXISTS")
         is_correct = _as_set(label) == _as_set(prediction)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         values = prediction, is_correct, version, now, name
@@ -130,8 +132,8 @@ class Feedback:
         return json.dumps({"label": label, "prediction": prediction, "correct": is_correct})
 
     def _append(self, row):
-        """Appends a line with a single write; if it fails, the file is unchanged."""
-        line = json.dumps(row).encode("ascii") + b"\n"  # in any encoding the same
+        """Appends a line with a single write. If the write fails, the file is unchanged."""
+        line = json.dumps(row).encode("ascii") + b"\n"  # the same bytes in any encoding
         try:
             file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             try:
@@ -165,7 +167,7 @@ class Feedback:
 
 
 class _Columns(NamedTuple):
-    """Columns of the training set: of the texts, and of the labels or one for each label."""
+    """Columns of the training set: text columns, and a label column or one column per label."""
 
     text: str
     pair: str
@@ -173,7 +175,7 @@ class _Columns(NamedTuple):
 
     @classmethod
     def of(cls, model):
-        """Returns the columns that the export recorded, or the default names."""
+        """Returns the columns stored in the export, or the default names."""
         given = model.columns
         label, labels = given.get("label") or "label", model.decisions["labels"]
         names = next(csv.reader([label], skipinitialspace=True))

@@ -115,7 +115,7 @@ class Model:
             for name in ("labels", "thresholds", "columns")
             if (path := directory / f"assets.extra/{name}.json").is_file()
         }
-        self.columns: dict[str, str] = extra.pop("columns", {})  # of the training set
+        self.columns: dict[str, str] = extra.pop("columns", {})  # columns of the training set
         self.decisions = extra
         if not self.signatures:
             raise ApiError("the SavedModel has no signatures.", "FAILED_PRECONDITION")

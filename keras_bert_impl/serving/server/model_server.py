@@ -210,7 +210,7 @@ class ModelServer:
         """Stores the label of an earlier prediction."""
         self.versions.find(name, version)
         if not self._feedback:
-            text = "This server stores no feedback; start it with --feedback FILE."
+            text = "This server stores no feedback. Start it with --feedback FILE."
             raise ApiError(text, "UNIMPLEMENTED")
         async with self._body(request) as body:
             return await asyncio.get_running_loop().run_in_executor(
@@ -294,7 +294,7 @@ def _refuse_examples(found, method):
 class _HttpServer(uvicorn.Server):
     """HTTP server that disconnects slow clients. It ends when both HTTP and gRPC have ended."""
 
-    # function that returns a function that waits
+    # starts gRPC; returns a function that waits for its end
     stop_grpc: Callable[[], Callable[[], Any]] | None = None
 
     def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
@@ -360,14 +360,14 @@ class _Metrics:
         self._scores = {
             name: prometheus.Gauge(f"feedback_{name}", text, ["version"], **to_all)
             for name, text in (
-                ("rows", "Labels that the scores are computed from."),
-                ("accuracy", "Accuracy on the last labels."),
-                ("macro_f1", "Macro F1 on the last labels."),
+                ("rows", "Number of labels used for the scores."),
+                ("accuracy", "Accuracy on the most recent labels."),
+                ("macro_f1", "Macro F1 on the most recent labels."),
             )
         }
 
     def set_scores(self, version: int, scores: Scores) -> None:
-        """Sets the scores of a version on its last labels."""
+        """Sets the scores of a version on the most recent labels."""
         for name, value in scores._asdict().items():
             self._scores[name].labels(version).set(value)
 

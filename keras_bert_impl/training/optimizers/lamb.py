@@ -25,7 +25,7 @@ class LAMB(MomentOptimizer):
     proportional to the norm of the variable. The trust ratio `|weight| / |update|` is 1 if a norm
     is 0, and for variables in `not_decayed` (biases and normalization layers by default).
 
-    Implementations differ. `bias_correction=False` gives the `LAMBOptimizer` of
+    Implementations differ. `bias_correction=False` is the `LAMBOptimizer` of
     google-research/albert. The paper uses bias correction and states that warmup can replace it.
     NVIDIA's FusedLAMB also uses bias correction and clips the global gradient norm to 1 (here:
     `global_clipnorm=1.0`). No implementation has the paper's bounds on the norm of a weight.

@@ -103,13 +103,14 @@ class EndsOnSigterm(keras.callbacks.Callback):
 
 
 _ARE_COPIES = keras.backend.backend() != "tensorflow"
-_BATCHES = 16  # between two comparisons of the workers' clocks
+_BATCHES = 16  # batches between two comparisons of the clocks of workers
 
 
 class RunCheckpoint(keras.callbacks.Callback):
     """Saves and restores weights, optimizer, step, seed and data position of a run.
 
-    Saves after each epoch, and with `minutes` also in an epoch, when the last save is that old.
+    Saves after each epoch. With `minutes`, also saves within an epoch, `minutes` after the last
+    save.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._best = best
         self._num_epochs = num_epochs
         self._minutes = minutes
-        self.batches = 0  # of the unfinished epoch, that the restored checkpoint has trained on
+        self.batches = 0  # finished batches of the current epoch in the restored checkpoint
         self._saved_at = time.monotonic()
         self._strategy = model.distribute_strategy
         self._variables = [*_variables(model), *more]
@@ -141,7 +142,8 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._seed = tf.Variable(seed, dtype=tf.int64)
         self._saved = [_of_tensorflow(variable) for variable in self._variables]
         self._checkpoint = self._checkpoint_of(self._saved)
-        # Within an epoch also its metrics so far, joined, since Keras creates them in `fit`.
+        # A checkpoint within an epoch also contains the metrics so far, in one array, because
+        # Keras creates the metrics in `fit`.
         self._batches = tf.Variable(0, dtype=tf.int64)
         self._metrics = tf.Variable([], dtype=tf.float64, shape=[None])
         self._within = self._checkpoint_of(
@@ -194,7 +196,7 @@ class RunCheckpoint(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._epoch = epoch
-        if self.batches:  # Keras has reset them
+        if self.batches:  # Keras has reset the metrics
             values, variables = self._metrics.numpy(), _metrics_of(self.model)
             ends = np.cumsum([math.prod(variable.shape) for variable in variables])
             for part, variable in zip(np.split(values, ends[:-1]), variables, strict=True):
@@ -208,9 +210,9 @@ class RunCheckpoint(keras.callbacks.Callback):
             self.save(self._epoch, self.batches + batch + 1)
 
     def _is_due(self, batch):
-        """Returns whether the last save is old, by the clock of the chief."""
+        """Returns whether the last save was `minutes` ago, by the clock of the chief."""
         age = time.monotonic() - self._saved_at
-        if num_workers() > 1:  # all save together
+        if num_workers() > 1:  # all workers must save at the same batch
             age = number_of_chief(self._strategy, age) if batch % _BATCHES == 0 else 0
         return age > 60 * self._minutes
 
@@ -287,7 +289,7 @@ _UNREADABLE = (tf.errors.OpError, IndexError, _MisnamedError)
 
 
 def _check_number(path):
-    """Raises an error if the numbers in a checkpoint's name are not its epochs and batches."""
+    """Raises an error if the name of a checkpoint does not match its epochs and batches."""
     reader = tf.train.load_checkpoint(path)
     names = [f"{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in ("epochs", "batches")]
     saved = [int(reader.get_tensor(name)) for name in names if reader.has_tensor(name)]
@@ -297,7 +299,7 @@ def _check_number(path):
 
 
 def _position(path):
-    """Returns the epochs and the batches of the next one in the name of a checkpoint's file."""
+    """Returns (epochs, batches of the next epoch) from the name of a checkpoint file."""
     found = re.match(r"ckpt-(\d+)(?:-(\d+))?", Path(path).name)
     return int(found[1]), int(found[2] or 0)
 

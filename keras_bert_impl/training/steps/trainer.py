@@ -85,7 +85,7 @@ class OwnModel:
 class ReplicatedTrainer(_Step):
     """Mixin for `keras.Model` that trains to the same weights on any number of devices.
 
-    List it before `keras.Model` in the bases.
+    In the list of base classes, it must precede `keras.Model`.
 
     The loss of a step is a sum of shares. Each replica, and each micro-batch of a replica,
     computes its share of the loss of the whole global batch. The shares and their gradients are
@@ -134,7 +134,7 @@ class ReplicatedTrainer(_Step):
     """
 
     _compiled = SimpleNamespace(arguments={}, lost=None, logged=set())
-    batches_done = 0  # batches of the first epoch of `fit` that an interrupted run has trained on
+    batches_done = 0  # finished batches in the first epoch of a resumed run
 
     def compile(
         self,

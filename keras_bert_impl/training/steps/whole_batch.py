@@ -109,9 +109,9 @@ else:
 
 
 class WholeBatchTrainer(_Step):
-    """Mixin for `ReplicatedTrainer` whose loss is a function of the global batch.
+    """Mixin for a `ReplicatedTrainer` with a loss that is a function of the global batch.
 
-    List it before `ReplicatedTrainer` in the bases.
+    In the list of base classes, it must precede `ReplicatedTrainer`.
 
     If the batch is split over replicas or micro-batches, a step has two passes. The first pass
     computes and gathers the outputs of all parts, then the loss and its gradient with respect to

@@ -57,7 +57,7 @@ def test_the_same_bytes(scratch, corpus, tokenizer, records_directory, monkeypat
     assert not files_in(scratch)
     for name in NAME, f"{NAME}/":
         with pytest.raises(
-            InputError, match=f"{name} holds records; remove them or name another folder"
+            InputError, match=f"{name} contains records. Remove the records, or name another folder"
         ):
             prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
     assert_same(NAME, records_directory)
@@ -121,6 +121,6 @@ def test_keeps_a_folder_with_another_manifest(tmp_path, corpus, tokenizer):
     folder.mkdir()
     for name, content in (("manifest.json", '{"name": "app"}'), ("vocab.txt", "mine")):
         (folder / name).write_text(content)
-    with pytest.raises(InputError, match="holds other files; name a new or empty folder"):
+    with pytest.raises(InputError, match="contains other files. Name a new or empty folder"):
         prepare(corpus, folder, tokenizer, num_workers=1, **ARGUMENTS)
     assert (folder / "vocab.txt").read_text() == "mine"

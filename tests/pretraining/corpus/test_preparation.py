@@ -342,7 +342,7 @@ def test_replaced_records_leave_no_old_shard(tmp_path, corpus, tokenizer):
 
 def test_rejects_a_folder_with_other_files(tmp_path, corpus, tokenizer):
     (tmp_path / "thesis.txt").write_text("precious")
-    with pytest.raises(InputError, match="exists and holds other files"):
+    with pytest.raises(InputError, match="contains other files"):
         prepare(corpus, tmp_path, tokenizer, num_workers=1)
     assert (tmp_path / "thesis.txt").read_text() == "precious"
 
@@ -555,13 +555,15 @@ def test_rejects_to_replace_records_with_other_settings(tmp_path, corpus, tokeni
     before = (tmp_path / "records/manifest.json").read_bytes()
     for other, message in (({"length": 64}, "length=32, not 64"), ({"held_out": 0.2}, "held_out=")):
         with pytest.raises(
-            InputError, match=f"holds records with {message}.*; name another folder"
+            InputError, match=f"contains records with {message}.*; name another folder"
         ):
             prepare(
                 corpus, tmp_path / "records", tokenizer, num_workers=1, **{"length": 32} | other
             )
     other = WordPieceTokenizer([*tokenizer.vocabulary, "another"])
-    with pytest.raises(InputError, match="holds records of another tokenizer; name another folder"):
+    with pytest.raises(
+        InputError, match="contains records of another tokenizer; name another folder"
+    ):
         prepare(corpus, tmp_path / "records", other, num_workers=1, length=32)
     assert (tmp_path / "records/manifest.json").read_bytes() == before
     (tmp_path / "records/manifest.json").write_text("{}")  # damaged records may be replaced

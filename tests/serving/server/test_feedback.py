@@ -104,7 +104,7 @@ def test_errors_say_what_is_wrong(client, path):
         ((name, "good"), 400, "Label 'good' is not one of 'negative', 'positive'."),
         ((name, ["positive"]), 400, "'label' must be one label."),
         ((name, None), 400, "Label None is not one of"),
-        (("0" * 32, "positive"), 404, "is not among the last 100000 answers since the server"),
+        (("0" * 32, "positive"), 404, "is unknown. The server stores the last 100000 responses"),
         ((7, "positive"), 400, "'request_id' must be a string, not 7"),
         ((two["request_id"], "positive"), 400, "'row' must be from 0 to 1. Received: None"),
     ]
@@ -118,7 +118,7 @@ def test_errors_say_what_is_wrong(client, path):
     assert not path.exists()
     assert label(client, name, "positive")[0] == 200
     status, answer = label(client, name, "negative")
-    assert status == 409 and f"Row 0 of {name} has a label already." == answer["error"]
+    assert status == 409 and f"Row 0 of {name} already has a label." == answer["error"]
     other = client.send("POST", "/v1/models/other:feedback", b"{}")
     assert other[0] == 404 and "this server has the model reviews" in other[2]
 
@@ -180,9 +180,9 @@ def test_pairs_and_several_labels(folder, tmp_path):
 
 def test_what_cannot_store_feedback(folder, reviews, tmp_path):
     status, answer = label(reviews, "0", "positive")
-    assert status == 501 and "start it with --feedback FILE" in answer["error"]
+    assert status == 501 and "Start it with --feedback FILE" in answer["error"]
     export_version(tagger(labels=SPEECH).signatures(), folder / "tagger")
-    with pytest.raises(InputError, match="supports text classifiers"):
+    with pytest.raises(InputError, match="supports only text classifiers"):
         with running(folder / "tagger", feedback=tmp_path / "a.jsonl"):
             pass
     (folder / "run" / "data.json").write_text('{"read_with": {"text": "time", "label": "a"}}')

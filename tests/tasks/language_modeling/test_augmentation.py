@@ -124,7 +124,7 @@ def test_command_augments_pairs(model, directory, tmp_path, capsys):
     written = read_table(out, **columns)
     assert written.texts == expected.texts and written.labels == expected.labels
     assert written.texts[0] == ("a good film", "the plot is dull") and len(written) > 4
-    assert f"wrote {len(written)} texts, made from 2" in capsys.readouterr().err
+    assert f"wrote {len(written)} texts, from 2" in capsys.readouterr().err
     command[command.index(out)] = tmp_path / "more.csv"
     assert main([*map(str, command)]) == 2
 
