@@ -34,8 +34,9 @@ class TuningSettings:
             the encoder. A kind of `Adapter` trains a few added weights instead of the encoder.
             Except for `"full"`, a run saves only the trained weights, and loading also requires
             the base model.
-        learning_rate: Peak learning rate. Default: 3e-5 for full; 5e-4 for adapters; 1e-3 for
-            LoRA, head and bias; 5e-3 for prefix; 3e-2 for prompt.
+        learning_rate: Peak learning rate. Default: 3e-5, or more if few weights are trained. The
+            default is 5e-4 for adapters, 1e-3 for LoRA, head and bias, 5e-3 for prefix, 3e-2 for
+            prompt.
         head_rate: Peak learning rate above the blocks: the pooler and the head. Default:
             `learning_rate`; 1e-3 for prefix and prompt.
         crf_rate: Peak learning rate of the CRF weights. These weights start at 0 and must reach

@@ -41,7 +41,7 @@ def test_other_files_have_no_weeks(tmp_path):
     assert by_week(tmp_path / "a.jsonl") == by_week(tmp_path / "a.csv") == []
     path = write(tmp_path / "feedback.jsonl", days=2)
     path.write_text(path.read_text() + '{"text": "a"}\n')
-    with pytest.raises(InputError, match="line 5: not a row of"):
+    with pytest.raises(InputError, match="line 5: the line is not from"):
         by_week(path)
     with pytest.raises(InputError, match="line 1: Invalid isoformat"):
         by_week(write(path, days=1, time="today"))

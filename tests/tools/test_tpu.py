@@ -269,12 +269,12 @@ PLAN = ["days", "--model", "bert-base-uncased", "--length", "128", "--steps", "9
                 "--type=v4-8;ls",
             )
         ),
-        ("tpu_vm.py", ["delete", *TPU[1:], "--", "true"], "delete runs no command"),
+        ("tpu_vm.py", ["delete", *TPU[1:], "--", "true"], "delete accepts no command"),
         ("tpu_vm.py", ["delete", *TPU[1:], "--keep"], "--keep needs the step job"),
         ("tpu_vm.py", ["create", "--name", "bert"], "--zone"),
         ("gpu_hosts.py", ["node-1", "node-1", "--", "true"], "node-1 is repeated"),
         ("gpu_hosts.py", ["node-1", "me@node-1", "--", "true"], "node-1 is repeated"),
-        ("gpu_hosts.py", ["node-1"], "no command"),
+        ("gpu_hosts.py", ["node-1"], "the command is missing"),
         *(
             ("gpu_hosts.py", ["node-1", option, "--", "true"], "")
             for option in (

@@ -32,7 +32,7 @@ def exported(directory, error=0.0, model=None, change=None, **how):
 
 def test_rejects_outputs_that_differ_too_much(tmp_path):
     with pytest.raises(
-        InputError, match="Keras file differ .* relative error of 0.0002, .* nothing was written"
+        InputError, match="Keras file .* relative error of 0.0002, .* Nothing was written"
     ):
         exported(tmp_path / "served", error=2e-4)
     assert not (tmp_path / "served").exists()

@@ -118,7 +118,7 @@ def test_output_filter(service):
     assert list(service.Predict(request).outputs) == ["label"]
     request.output_filter.append("colour")
     code, message = error_of(service.Predict, request)
-    assert code == StatusCode.INVALID_ARGUMENT and "no output 'colour'; there is " in message
+    assert code == StatusCode.INVALID_ARGUMENT and "no output 'colour'. The outputs are " in message
 
 
 def test_requests_are_joined(served, service):
@@ -211,7 +211,7 @@ def test_names_that_do_not_exist(service):
 
 def test_methods_that_no_export_has(service):
     code, message = error_of(service.Regress, regression_pb2.RegressionRequest())
-    assert code == StatusCode.UNIMPLEMENTED and "use Predict" in message
+    assert code == StatusCode.UNIMPLEMENTED and "Use Predict" in message
 
 
 def test_large_and_compressed_messages(service, channel):
