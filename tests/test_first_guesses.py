@@ -216,7 +216,7 @@ def test_a_model_made_outside_of_the_scope_is_named():
     strategy = helpers_of_all.mirrored(2)
     model, encoder = helpers.classifier(), helpers.encoder()
     with strategy.scope():
-        with pytest.raises(InputError, match="create the whole model inside the strategy's scope"):
+        with pytest.raises(InputError, match="create the whole model, including the encoder"):
             model.fit(["good"], [1], verbose=0)
         partly = TextClassifier(encoder, helpers.tokenizer(), num_classes=2)
     with pytest.raises(InputError, match="inside the scope of the strategy: with strategy.scope"):
