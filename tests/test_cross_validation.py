@@ -74,7 +74,7 @@ def test_the_command_writes_a_run_per_fold_and_all_predictions(tmp_path, capsys)
     assert main([*command, "--folds=2", "--dev-split=0.5"]) == 2
     assert "leave out --dev-split" in capsys.readouterr().err
     assert main([*command, "--folds=2", "--dates=text"]) == 2
-    assert "--dates holds out the latest examples" in capsys.readouterr().err
+    assert "--dates cannot be combined with --folds" in capsys.readouterr().err
 
 
 def test_predictions_of_words_are_joined(tmp_path):

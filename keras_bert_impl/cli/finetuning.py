@@ -190,8 +190,9 @@ def _check_folds(arguments):
     if arguments.folds < 2:
         raise InputError("--folds N needs at least 2 folds.")
     if arguments.dates:
-        raise InputError("--dates cannot be combined with --folds: cross-validation holds out "
-        "each example once.")
+        raise InputError(
+            "--dates cannot be combined with --folds: cross-validation holds out each example once."
+        )
     names = ("dev", "data", "dev_split", "seeds", "sweep", "adapt")
     _leave_out(arguments, names, "--folds splits --train and trains one model per fold")
     arguments.dev_split = 1 / arguments.folds  # held-out examples of each run
