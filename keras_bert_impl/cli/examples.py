@@ -14,6 +14,7 @@ from keras_bert_impl.io.lines import encoded_as
 from keras_bert_impl.tasks.data.held_rows import held_out_files
 from keras_bert_impl.tasks.data.joining import join_examples
 from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
+from keras_bert_impl.tasks.data.splits import hold_out, leave_out
 from keras_bert_impl.tasks.names import reader_help, reader_options, readers, task_names
 
 GLUE = "glue"  # value of --task for all tasks of the benchmark
@@ -178,7 +179,8 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     """Checks the combination of arguments of `add_examples`."""
     _check_combination(arguments)
     if vars(arguments).get("dev") and not arguments.tfds:
-        arguments.dev = held_out_files(arguments.dev)
+        given, arguments.dev = arguments.dev, held_out_files(arguments.dev)
+        arguments.is_dev_of_run = given != arguments.dev
     of_split = [name for name in ("groups", "dates") if vars(arguments).get(name)]
     if len(of_split) > 1:
         raise InputError("--groups and --dates exclude each other: leave out one.")
@@ -332,14 +334,22 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
     """Reads the training and validation set."""
     share = arguments.dev_split
     if share is None:
-        return [read_examples(arguments, split) for split in ("train", "dev")]
+        train, dev = (read_examples(arguments, split) for split in ("train", "dev"))
+        return (_without(train, dev) if vars(arguments).get("is_dev_of_run") else train), dev
     _check_combination(arguments)
-    from keras_bert_impl.tasks.data.splits import hold_out
-
     train, dev = hold_out(read_examples(_with_dev(arguments), "train"), share, seed)
     count = len(train) + len(dev)
     say(f"held out {len(dev):,} of {count:,} examples to score on, seed {seed}")
     return train, dev
+
+
+def _without(train, dev):
+    """Leaves out of a training file the rows that an earlier run held out of it."""
+    kept = leave_out(train, dev)
+    if len(kept) < len(train):
+        count = len(train) - len(kept)
+        say(f"left out {count:,} training examples whose texts are in the validation set")
+    return kept
 
 
 def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> Any:

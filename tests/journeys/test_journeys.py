@@ -1,4 +1,4 @@
-"""Three strangers reach their results: from the checkout and from the wheel."""
+"""Strangers reach their results: from the checkout and from the wheel."""
 
 import json
 import re
@@ -10,7 +10,8 @@ import pytest
 from tests.journeys import journey
 
 FOLDER = Path(__file__).parent
-SCRIPTS = [FOLDER / name for name in ("engineer.sh", "imbalanced.sh", "team.sh", "researcher.py")]
+_NAMES = ("engineer.sh", "month_later.sh", "imbalanced.sh", "team.sh", "researcher.py")
+SCRIPTS = [FOLDER / name for name in _NAMES]
 
 
 @pytest.mark.slow

@@ -73,7 +73,13 @@ def test_a_later_run_takes_columns_and_held_out_rows_of_the_run(folder, capsys):
     data = json.loads((folder / "run-2" / "data.json").read_text())
     before = json.loads((folder / "run" / "data.json").read_text())
     assert data["dev"]["sha256"] == before["dev"]["sha256"]
-    assert (data["train"]["examples"], data["dev"]["examples"]) == (40, 10)
+    assert data["dev"]["examples"] == 10 and data["summary"]["in_both"] == 0
+    # Without the texts that the first run held out, of october.csv and equal ones.
+    with open(folder / "run" / "predictions.tsv") as file:
+        held = {row["text"] for row in csv.DictReader(file, delimiter="\t")}
+    kept = [text for text, _ in rows(0) + rows(2) if text not in held]
+    assert data["train"]["examples"] == len(kept) < 40
+    assert f"left out {40 - len(kept)} training examples" in capsys.readouterr().err
     assert data["read_with"]["text"] == "review" and data["read_with"]["delimiter"] == ";"
     against = f"--against={folder / 'run'}"
     assert main(["evaluate", f"--model={folder / 'run-2'}", dev, against, "--max-drop=1"]) == 0

@@ -93,6 +93,15 @@ def folds(
     return parts
 
 
+def leave_out(examples: AnyExamples, held: LabeledExamples) -> AnyExamples:
+    """Returns the examples whose text, or context of a question, is not among `held`."""
+    known = set(map(same_text, held.undivided))
+    kept = [n for n, text in enumerate(examples.undivided) if same_text(text) not in known]
+    if not kept:
+        raise InputError(f"all examples of {examples.source} are in {held.source}.")
+    return examples.select(kept)
+
+
 def _last_of_training(dates, share):
     """Returns the last training date; the share of later examples is closest to `share`."""
     ordered = np.sort(dates)

@@ -9,7 +9,7 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.layout import date_number
-from keras_bert_impl.tasks.data.splits import hold_out, same_text
+from keras_bert_impl.tasks.data.splits import hold_out, leave_out, same_text
 from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tasks.multiple_choice.data import ChoiceExamples
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
@@ -182,3 +182,11 @@ def test_other_dates_are_rejected(cell):
 
 def test_numbers_are_dates_too():
     assert [date_number(cell) for cell in ("7", "1.5", "1970-01-02")] == [7, 1.5, 86400]
+
+
+def test_texts_of_another_set_are_left_out():
+    train = Examples(["a", "B ", "c", "b"], ["x", "y", "x", "y"], ids=["1", "2", "3", "4"])
+    kept = leave_out(train, Examples([" b", "d"], ["y", "x"]))
+    assert (kept.texts, kept.labels, kept.ids) == (["a", "c"], ["x", "x"], ["1", "3"])
+    with pytest.raises(InputError, match="all examples of examples are in others"):
+        leave_out(kept, Examples(["c", "A"], source="others"))
