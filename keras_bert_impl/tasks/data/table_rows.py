@@ -203,7 +203,7 @@ def arrow_rows(path: str | Path, layout: Layout | None = None) -> Rows:
 
 
 def _python_rows(batch):
-    """Yields the rows of a record batch as dicts; long rows are converted a few at a time."""
+    """Yields the rows of a record batch as dicts; converts few long rows at a time."""
     import pyarrow
 
     longest = 1

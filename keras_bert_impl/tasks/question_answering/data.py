@@ -93,8 +93,8 @@ def read_squad(
     Flat rows have the keys `question`, `context` and `answers`, which is `{"text": [...],
     "answer_start": [...]}` or a list of dicts. The keys `id`, `title` and `is_impossible` are
     optional. Rows are JSON lines, a JSON array, a JSON object with a list `data`, Parquet or Arrow.
-    If any question has no answers or the key `is_impossible`, the file is in the SQuAD 2.0 format:
-    questions without answers are impossible.
+    If any question has the key `is_impossible` or an empty list of answers, the file is in the
+    SQuAD 2.0 format: questions without answers are impossible.
 
     Args:
         path: str or `Path`; see `lines.raw_lines` for encodings and compression.

@@ -31,9 +31,9 @@ class TaggingSettings(WindowSettings):
     Args:
         label_all_tokens: For tagging: assign the label of a word to all its subwords in training.
         crf: For tagging: use a conditional random field over the words.
-        features: For tagging: train a BiLSTM on these hidden states of the frozen encoder: a layer
-            number or a name, see `FeatureTagger`. The default `learning_rate` is then 1e-3.
-            Default: None, which fine-tunes the encoder.
+        features: For tagging: hidden states (layer number or name) for a BiLSTM on the frozen
+            encoder. See `FeatureTagger`. The default `learning_rate` is then 1e-3. None fine-tunes
+            the encoder.
 
     Raises:
         InputError: the settings cannot be combined.
