@@ -3,7 +3,7 @@
     python tests/journeys/journey.py tests/journeys/engineer.sh [DIRECTORY OF keras-bert]
 
 A journey is a script whose parts end in `# => RESULT`. It runs in a new folder, in which `tickets.csv`,
-the files of `reviews.py` and `corpus/` are, and `MODEL` names a model directory.
+`notes.conll`, the files of `reviews.py` and `corpus/` are, and `MODEL` names a model directory.
 """
 
 import dataclasses
@@ -68,6 +68,7 @@ def run(script: Path, folder: Path, programs: Path, model: str) -> list[Result]:
         AssertionError: a part failed.
     """
     shutil.copy(ROOT / "docs" / "tickets.csv", folder)
+    shutil.copy(ROOT / "examples" / "data" / "notes.conll", folder)
     if not (folder / "reviews.csv").exists():
         reviews.write(folder, *reviews.made())
     (folder / "corpus").mkdir()

@@ -10,7 +10,10 @@ import pytest
 from tests.journeys import journey
 
 FOLDER = Path(__file__).parent
-_NAMES = ("engineer.sh", "month_later.sh", "imbalanced.sh", "team.sh", "researcher.py")
+_NAMES = (
+    *("engineer.sh", "month_later.sh", "imbalanced.sh", "team.sh", "researcher.py"),
+    "tagger.sh",
+)
 SCRIPTS = [FOLDER / name for name in _NAMES]
 
 
@@ -37,6 +40,25 @@ def test_researcher(programs, tmp_path, model):
     assert re.match(r"7 \(1, 12, \d+, \d+\)", inside)
     assert trained.endswith("(1, 2)")
     assert "accuracy" in sweep
+
+
+@pytest.mark.slow
+def test_tagger(programs, tmp_path, model):
+    checked, scores, words, same, other, later = journey.go("tagger.sh", programs, tmp_path, model)
+    assert "entities: PART 48, FAULT 48" in checked and "label scheme: IOB2, valid" in checked
+    scores, later = json.loads(scores), json.loads(later)
+    assert scores["f1"] > 0.8 and later["f1"] > 0.8
+    assert words.splitlines()[0].split("\t") == [
+        *("index", "label", "score", "true_label", "line", "word")
+    ]
+    assert {one["verdict"] for one in json.loads(same).values()} == {"same"}
+    shifted, status = other.rsplit("\n", 1)
+    verdicts = {name: one["verdict"] for name, one in json.loads(shifted).items()}
+    assert verdicts["tokens"] == verdicts["label"] == "shifted far" and status == "exit status 2"
+    dev = [
+        json.loads((tmp_path / run / "data.json").read_text())["dev"] for run in ("run", "later")
+    ]
+    assert dev[0]["examples"] == dev[1]["examples"] == 10
 
 
 def test_each_part_has_a_result_and_lines():
