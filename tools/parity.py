@@ -1,8 +1,8 @@
 """Compares our encoder with PyTorch: `python tools/parity.py --model DIR`.
 
-Prints the largest absolute difference from PyTorch in float64 for every hidden state, attention
-map and pooled output: of our encoder in float32 (TensorFlow and JAX) and, for comparison, of
-PyTorch in float32. Needs the extra `test`.
+Prints the largest absolute difference of every hidden state, attention map and pooled output from
+PyTorch in float64. Compares our encoder (TensorFlow and JAX) and PyTorch, both in float32. Needs
+the extra `test`.
 """
 
 import argparse

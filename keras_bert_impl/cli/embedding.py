@@ -282,7 +282,7 @@ class Look(Command):
 
 
 def _load(name):
-    """Loads a task model, a masked language model or an encoder, in this order of preference."""
+    """Loads a task model, a masked LM or an encoder: the first that the files support."""
     from keras_bert_impl.interop import open_model, read_encoder_config
     from keras_bert_impl.models.weights import MissingTensorError
     from keras_bert_impl.runs.run import load_tuned

@@ -1,4 +1,4 @@
-"""Pages about benchmarks of `finetune_glue`: one, or several models on the same tasks."""
+"""Pages about benchmarks of `finetune_glue`, for one or several models."""
 
 import statistics
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ def is_benchmark(directory: str | Path) -> bool:
     try:
         return path.is_file() and {"average", "tasks"} <= read_json(path).keys()
     except InputError:
-        return False  # a damaged file, which the report of a run describes
+        return False  # a damaged file; the report of a run describes the damage
 
 
 def write_glue_page(directories: Sequence[str | Path], path: str | Path) -> Path:
-    """Writes a page about one benchmark, or a comparison of several with the first one.
+    """Writes a page about a benchmark, or a comparison of several benchmarks with the first.
 
     Args:
         directories: output directories of `finetune_glue`.
@@ -37,7 +37,7 @@ def write_glue_page(directories: Sequence[str | Path], path: str | Path) -> Path
     found: dict[str, Any] = {}
     for directory in map(local_path, directories):
         if not is_benchmark(directory):
-            raise InputError(f"{directory} has no scores of `finetune --task glue`.")
+            raise InputError(f"{directory} contains no scores of `finetune --task glue`.")
         name = directory.resolve().name
         name = name if name not in found else f"{len(found) + 1}: {name}"
         found[name] = dict(read_json(directory / "scores.json"))
@@ -66,7 +66,9 @@ def _scores(found):
     rows.append(["average", *_cells(average), *[_shown(None)] * len(baselines)])
     html = page.table(["task", *_SPREAD, *baselines], rows)
     if skipped:
-        html += page.paragraph(f"Without data, and not in the average: {', '.join(skipped)}.")
+        html += page.paragraph(
+            f"Not in the average, because the data is missing: {', '.join(skipped)}."
+        )
     means = [one["score"]["mean"] for one in tasks.values()]
     drawing = charts.bars("glue", "Score of each task", [*tasks], means, "")
     return Section("Scores", html + page.charts([drawing]), [drawing])
@@ -91,7 +93,7 @@ def _runs(tasks):
 
 
 def _comparison(found):
-    """Returns a table of the tasks that all benchmarks have, and their average."""
+    """Returns a table of the tasks in all benchmarks, and the average score."""
     of_all = [one["tasks"] for one in found.values()]
     tasks = [name for name in of_all[0] if all(name in one for one in of_all)]
     if not tasks:

@@ -101,7 +101,8 @@ class OneCycle(WarmupSchedule):
         warmup_steps: Number of warmup steps; the last warmup step has the peak rate.
         total_steps: Number of optimizer steps; the last step has the lowest rate.
 
-    Source: Smith & Topin 2018, "Super-Convergence", section 3, with cosines instead of lines.
+    Source: Smith & Topin 2018, "Super-Convergence", section 3, with cosine instead of linear
+        changes.
 
     Example:
         from keras_bert_impl.training import OneCycle

@@ -323,7 +323,7 @@ def _check_scope(model):
 
 
 def _take_over_reduction(optimizer, strategy):
-    """Sets the optimizer so that `train_step` sums gradients over replicas, not the optimizer."""
+    """Sets the optimizer to sum no gradients over replicas, because `train_step` sums them."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner.gradient_accumulation_steps:
         raise InputError(
