@@ -1,4 +1,4 @@
-"""Model cards: the `README.md` of a model directory, with front matter for the Hugging Face hub."""
+"""Model cards: `README.md` of a model directory, with metadata for the Hugging Face hub."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def write_card(
     base: str | Path | None = None,
     run: str | Path | None = None,
 ) -> None:
-    """Writes the card of a model, unless the directory has one that was edited or is not ours."""
+    """Writes the card of a model; does not replace an edited card or another `README.md`."""
     path = local_path(directory).absolute()
     name = path.parent.name if path.name == "model" else path.name
     save_card(model_card(model, name, base, run), new, path)
@@ -43,18 +43,18 @@ def save_card(text: str, new: Path, directory: str | Path) -> None:
 def model_card(
     model: Any, name: str, base: str | Path | None = None, run: str | Path | None = None
 ) -> str:
-    """Returns the text of a card, in Markdown; for the arguments, see `write_card`."""
+    """Returns the text of a card in Markdown; see `write_card` for the arguments."""
     kind, config = type(model).__name__, _config(model)
     published = published_base(base, run)
     limit = getattr(model, "max_length", config.max_length)
     parts = [
         front_matter(model, base, run),
         f"# {as_text(name)}",
-        f"{_described(f'`{kind}`', config)}, for rows of up to {limit} tokens. Written by "
+        f"{_described(f'`{kind}`', config)}, for sequences of up to {limit} tokens. Written by "
         f"keras_bert_impl {__version__}.",
     ]
     if published:
-        parts.append(f"It began as {published}.")
+        parts.append(f"The base model is {published}.")
     parts += ["## Use", _use(model, name)]
     only_here = model.only_here() if hasattr(model, "only_here") else []
     if only_here:
@@ -63,9 +63,9 @@ def model_card(
     parts += ["## License", license_of(published)]
     parts += [
         "## Limits",
-        f"Tokens after the first {limit} of a row are not seen, unless the model reads windows. "
-        "Scores hold for texts like those that were scored. Nobody has examined the model for "
-        "bias; add to this card what you know about its use.",
+        f"Longer texts are truncated to {limit} tokens, unless the model reads windows. The "
+        "scores apply to texts similar to the scored texts. The model has not been examined for "
+        "bias. Add to this card what you know about its use.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -78,7 +78,7 @@ def export_card(
     sections: Sequence[str],
     run: str | Path | None = None,
 ) -> str:
-    """Returns the text of the card of an exported model, in Markdown."""
+    """Returns the text of the card of an exported model in Markdown."""
     parts = [
         front_matter(model, run=run),
         f"# {as_text(name)}",
@@ -95,9 +95,9 @@ def export_card(
 def in_transformers(settings: Sequence[str]) -> str:
     """Returns a warning about settings that `transformers` does not support."""
     return (
-        f"Other libraries do not have {', '.join(settings)}: `transformers` and "
-        "`sentence-transformers` load the directory without it, partly newly initialized, and "
-        "compute other scores. Load the model with keras_bert_impl, or export it."
+        f"Other libraries do not support {', '.join(settings)}: `transformers` and "
+        "`sentence-transformers` ignore it, may initialize weights randomly, and return "
+        "different scores. Load the model with keras_bert_impl, or export it."
     )
 
 
@@ -137,13 +137,13 @@ def published_base(base: str | Path | None = None, run: str | Path | None = None
 
 
 def label_sections(model: Any) -> list[str]:
-    """Returns the section that lists the labels of a model, if it has any."""
+    """Returns the section with the labels of a model, if it has labels."""
     labels: Sequence[str] | None = getattr(model, "labels", None)
     return ["## Labels", ", ".join(map(as_code, labels))] if labels else []
 
 
 def run_sections(run: str | Path | None) -> list[str]:
-    """Returns the sections with scores, data and settings of a run directory, if available."""
+    """Returns the sections with the scores, data and settings of a run, if available."""
     parts: list[str] = []
     if run is None:
         return parts
@@ -168,7 +168,7 @@ def run_sections(run: str | Path | None) -> list[str]:
 
 
 def _settings(data, recipe):
-    """Returns the settings of a run that differ from their defaults, or all if this is unknown."""
+    """Returns the settings of a run that differ from the defaults, or all settings."""
     if data.is_file() and "changed_settings" in read_json(data):
         settings = dict(read_json(data).mapping("changed_settings"))
     else:
@@ -178,7 +178,7 @@ def _settings(data, recipe):
 
 
 def _scores(run):
-    """Returns the scores of a run, or of the best run of a set; empty if there are none yet."""
+    """Returns the scores of a run, or of the best run of a set; empty before the evaluation."""
     path = run / "scores.json"
     if not path.is_file():
         return {}
@@ -191,11 +191,14 @@ def _shown(score):
 
 
 def license_of(published: str | None) -> str:
-    """Returns a sentence about the license of a model that began as a published model."""
+    """Returns a sentence about the license of a model, given its published base model."""
     if published is None:
-        return "Not known: it depends on the model that this one began as, and on the data."
+        return "Unknown: it depends on the base model and on the data."
     terms = MODELS[published].license
-    return f"The weights of {published} were published under {terms}. The data may add conditions."
+    return (
+        f"The weights of {published} were published under {terms}. The data may have "
+        "additional terms."
+    )
 
 
 def _config(model):
@@ -216,7 +219,7 @@ def _use(model, name):
 
 
 def _import_of(model_class, kind):
-    """Returns the line that imports a class, this package's or a user's."""
+    """Returns the line that imports a class of this package or of a user."""
     package, module = __package__, model_class.__module__
     if module.startswith(f"{package}."):
         return f"from {package} import {kind}"
@@ -225,17 +228,18 @@ def _import_of(model_class, kind):
     return f"from {module} import {kind}"
 
 
-# === Text of others in Markdown ===
+# === Escaping for Markdown ===
 
 
 def as_text(value: Any) -> str:
-    """Returns any value as one line of plain Markdown, also in a table."""
-    marks = r"([\\`*{}\[\]<>#|&~]|(?<![^\W_])_|_(?![^\W_]))"  # no underscore within a word
+    """Returns any value as one line of plain Markdown text, which is also valid in a table."""
+    # An underscore inside a word needs no escape.
+    marks = r"([\\`*{}\[\]<>#|&~]|(?<![^\W_])_|_(?![^\W_]))"
     return re.sub(marks, r"\\\1", _one_line(value))
 
 
 def as_code(value: Any) -> str:
-    """Returns any value as inline code of Markdown, outside tables."""
+    """Returns any value as inline code in Markdown, for use outside tables."""
     text = _one_line(value)
     fence = "`" * (_longest_fence(text) + 1)
     space = " " if not text.strip() or "`" in (text[:1], text[-1:]) else ""
@@ -243,7 +247,7 @@ def as_code(value: Any) -> str:
 
 
 def as_code_block(text: str, language: str) -> str:
-    """Returns lines as a code block with a fence that does not occur in them."""
+    """Returns lines as a code block; the fence does not occur in the lines."""
     fence = "`" * max(3, _longest_fence(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
@@ -253,7 +257,7 @@ def _longest_fence(text):
 
 
 def _one_line(value):
-    """Escapes line ends and other characters that are not shown, except joiners."""
+    """Escapes line ends and other unprintable characters, except joiners."""
     return "".join(
         c if c.isprintable() or c in "\u200c\u200d" else c.encode("unicode_escape").decode()
         for c in str(value)

@@ -6,9 +6,9 @@ import unicodedata
 
 import numpy as np
 
-SPACE, INSIDE, ALONE = range(3)  # character classes
+SPACE, INSIDE, ALONE = range(3)  # classes of characters
 
-# The ideograph ranges that BERT splits into single-character words.
+# Ranges of ideographs, which BERT splits into single-character words.
 _IDEOGRAPHS = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf"
     "\U0002f800-\U0002fa1f"
@@ -17,13 +17,13 @@ _IDEOGRAPHS = (
 
 @functools.cache
 def word_pattern():
-    """Returns the compiled pattern of a word; see `tasks.inputs.words.find_words`."""
+    """Returns the compiled regular expression of a word; see `tasks.inputs.words.find_words`."""
     return re.compile(f"[{_alone()}]|[^\\s{_alone()}]+")
 
 
 @functools.cache
 def character_kinds():
-    """Returns an int32 array [code points] of `SPACE`, `INSIDE` or `ALONE`; do not modify it."""
+    """Returns `SPACE`, `INSIDE` or `ALONE` for every code point, a shared int32 array."""
     every = "".join(map(chr, range(0x110000)))
     kinds = np.full(len(every), INSIDE, "int32")
     for kind, pattern in ((SPACE, r"\s"), (ALONE, f"[{_alone()}]")):
@@ -33,7 +33,7 @@ def character_kinds():
 
 @functools.cache
 def _alone():
-    """Returns the contents of a regex character class of all single-character words."""
+    """Returns the content of a regex character class for all single-character words."""
     ascii_ = [chr(code) for code in range(33, 127) if not chr(code).isalnum()]
     others = [chr(code) for code in range(128, 0x110000)]
     marks = ascii_ + [c for c in others if unicodedata.category(c).startswith("P")]

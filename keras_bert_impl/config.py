@@ -16,7 +16,7 @@ from keras_bert_impl.io.settings import (
 )
 from keras_bert_impl.published import MODELS, published_name
 
-# Adapter kind -> default learning rate of the adapter's weights.
+# Adapter kind -> default learning rate of the adapter weights.
 ADAPTER_RATES = {
     "lora": 1e-3,
     "houlsby": 5e-4,
@@ -24,7 +24,7 @@ ADAPTER_RATES = {
     "prefix": 5e-3,
     "prompt": 3e-2,
 }
-# Default learning rate of the pooler and head, if it differs from the adapter's rate.
+# Adapter kind -> default learning rate of the pooler and head, if different.
 HEAD_RATES = {"prefix": 1e-3, "prompt": 1e-3}
 ADAPTER_KINDS = tuple(ADAPTER_RATES)
 _SIZES = {"lora": 4, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
@@ -34,26 +34,26 @@ PROJECTIONS = ("query", "key", "value", "attention_output", "intermediate", "gat
 @known_fields("Adapter")
 @dataclasses.dataclass(frozen=True)
 class Adapter:
-    """Configuration of adapter weights that are trained instead of the encoder's own.
+    """Configuration of an adapter for parameter-efficient fine-tuning.
 
     Args:
         kind: `"lora"`: a low-rank product added to some weight matrices of the blocks. `"houlsby"`:
             a residual bottleneck network after the attention and after the feed-forward layer of
-            each block, before the block's own residual. `"pfeiffer"`: only the network after the
-            feed-forward layer. `"prefix"`: trained keys and values prepended to the keys and values
-            of each attention layer. `"prompt"`: trained vectors prepended to the embeddings; when a
-            task model is loaded, they are initialized to embeddings of common words.
+            each block, before the residual connection of the block. `"pfeiffer"`: only the network
+            after the feed-forward layer. `"prefix"`: trained keys and values prepended to the keys
+            and values of each attention layer. `"prompt"`: trained vectors prepended to the
+            embeddings. A task model initializes them with embeddings of common words.
         size: LoRA rank (default 4), bottleneck width (default 64) or number of vectors (default
             20).
-        alpha: LoRA's product is multiplied by `alpha / size`.
-        dropout: Dropout rate, in [0, 1), on the inputs of LoRA's product.
-        projections: Matrices that LoRA is added to, from `PROJECTIONS`. `"gate"` has no effect in
-            blocks without gates.
+        alpha: The LoRA product is multiplied by `alpha / size`.
+        dropout: Dropout rate, in [0, 1), on the inputs of the LoRA product.
+        projections: Matrices with LoRA, from `PROJECTIONS`. `"gate"` has no effect in blocks
+            without gates.
 
-    Blocks that share weights, as in ALBERT, also share their adapter weights.
+    Blocks that share weights, as in ALBERT, also share adapter weights.
 
     Raises:
-        InputError: an invalid value.
+        InputError: a value is invalid.
 
     Source: Hu et al. 2021 (arXiv:2106.09685), section 4; Houlsby et al. 2019 (arXiv:1902.00751),
     section 2; Pfeiffer et al. 2021 (arXiv:2005.00247), for the position after the feed-forward
@@ -90,8 +90,8 @@ class Adapter:
         if not isinstance(value, dict) or not {"kind"} <= set(value) <= set(names):
             odd = sorted(set(value) - set(names)) if isinstance(value, dict) else value
             raise InputError(
-                f"{source} must be an Adapter, or a dict of its fields: {', '.join(names)}; "
-                f"kind is required. Received: {shown(odd)}"
+                f"{source} must be an Adapter, or a dict of its fields ({', '.join(names)}); kind "
+                f"is required. Received: {shown(odd)}"
             )
         try:
             return cls(**value)
@@ -123,7 +123,7 @@ ARCHITECTURES = (
 @known_fields("EncoderConfig")
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig:
-    """Configuration that determines the shape and computation of an encoder.
+    """Configuration of an encoder.
 
     Args:
         vocabulary_size: Number of tokens in the vocabulary.
@@ -141,37 +141,36 @@ class EncoderConfig:
         pad_token_id: Id of the `[PAD]` token.
         use_pooler: Whether to apply a tanh dense layer to the output of `pooling`.
         architecture: One of `ARCHITECTURES`. Determines the heads and the tensor names in a model
-            directory. The encoder itself follows from the other fields.
+            directory. The other fields determine the computation.
         embedding_dim: Width of the embeddings, which a linear layer projects to `hidden_dim`. If
             None, the width is `hidden_dim` and there is no projection.
-        position_offset: Row of the position embeddings used by the first token. If nonzero, padding
-            uses the row before it and is not counted in the positions of tokens.
-        num_layer_groups: Number of blocks with separate weights, each shared by equally many
-            consecutive layers. None for one block per layer.
+        position_offset: Row of the position embeddings for the first token. If it is not 0,
+            positions count only real tokens, and padding uses the previous row.
+        num_layer_groups: Number of blocks with separate weights. Each is shared by the same number
+            of consecutive layers. None for one block per layer.
         pre_norm: Whether a block normalizes its inputs instead of its outputs.
-        final_norm: Requires `pre_norm`. Whether to normalize the outputs of the last block instead
-            of the inputs of the first block's attention, which the embeddings have already
-            normalized.
+        final_norm: Requires `pre_norm`. Whether to normalize the outputs of the last block. The
+            first block then does not normalize the inputs of its attention, which the embeddings
+            already normalize.
         pooling: Source of `pooled_output`: `"cls"`, the last hidden state of the first token, or
             `"mean"`, the mean of the last hidden states of all tokens except padding.
         use_bias: Whether the encoder's dense and normalization layers have a bias.
         gated: Whether the feed-forward layer multiplies its activation by a second linear
-            projection of its inputs.
+            projection of the inputs.
         rotary_base: Base of the rotary position embedding of queries and keys. None for learned
             position embeddings.
         global_every: The first of every `global_every` blocks attends to the whole sequence; the
             others use local attention.
         window: Number of tokens visible on each side in local attention; None if no block is local.
-        max_global_tokens: Largest number of global tokens in a row, for Longformer only. All its
-            blocks use local attention; global tokens attend to all tokens, and all tokens attend to
-            them. None for other architectures.
+        max_global_tokens: Largest number of global tokens in a row, for Longformer only. All blocks
+            use local attention. Global tokens attend to all tokens, and all tokens attend to global
+            tokens. None for other architectures.
         local_rotary_base: `rotary_base` of local blocks; None for the same value.
         causal: Whether a token attends only to itself and earlier tokens.
-        adapter: `Adapter`, or a dict of its fields, for weights that are trained instead of the
-            encoder's own.
+        adapter: `Adapter`, or a dict of its fields, for parameter-efficient fine-tuning.
 
     Raises:
-        InputError: an invalid value or combination of values.
+        InputError: a value or a combination of values is invalid.
 
     Source: Devlin et al., "BERT", section 3 and appendix A; from `final_norm` on: Warner et al.
     2024 (arXiv:2412.13663), section 2.1; `max_global_tokens`: `LongformerAttention`.
@@ -236,7 +235,10 @@ class EncoderConfig:
             if self.rotary_base is None or self.window is None:
                 raise InputError("local_rotary_base requires rotary_base and window.")
         if (self.architecture == "longformer") != (self.max_global_tokens is not None):
-            rule = "max_global_tokens must be set for a longformer, and only for a longformer"
+            rule = (
+                "max_global_tokens is required for a longformer, and not allowed for other "
+                "architectures"
+            )
             raise self._error(rule, "architecture", "max_global_tokens")
         if self.max_global_tokens is not None:
             self._check_longformer()
@@ -254,7 +256,8 @@ class EncoderConfig:
             raise InputError("a longformer cannot be causal.")
         if self.adapter is not None and self.adapter.kind in ("prefix", "prompt"):
             raise InputError(
-                f"a longformer has no {self.adapter.kind} adapter; use lora, houlsby or pfeiffer."
+                f"a longformer does not support {self.adapter.kind} adapters. Use lora, houlsby "
+                "or pfeiffer."
             )
 
     def _error(self, rule: str, *names: str) -> InputError:
@@ -279,9 +282,9 @@ class EncoderConfig:
 
     @classmethod
     def named(cls, name: str, **overrides: Any) -> "EncoderConfig":
-        """Creates the configuration of a published model, with any fields changed by `overrides`.
+        """Creates the configuration of a published model; `overrides` changes fields.
 
-        `keras-bert models` lists the names; `owner/name` is accepted, too.
+        `keras-bert models` lists the names. `owner/name` is also accepted.
 
         Raises:
             InputError: no published model has that name.
@@ -294,7 +297,7 @@ class EncoderConfig:
         return cls(**MODELS[known].fields | overrides)
 
     def num_parameters(self) -> int:
-        """Returns the number of encoder parameters, including any pooler but not the adapter."""
+        """Returns the number of parameters with the pooler, but without the adapter."""
         hidden, inner = self.hidden_dim, self.intermediate_dim
         width = self.embedding_dim or hidden
         rows = self.vocabulary_size + self.num_segments
@@ -314,7 +317,7 @@ class EncoderConfig:
         attention = projections * dense(hidden, hidden)
         feed_forward = (1 + self.gated) * dense(hidden, inner) + dense(inner, hidden)
         blocks = self.num_layer_groups or self.num_layers
-        # The final normalization replaces the first block's attention normalization.
+        # The final normalization replaces the attention normalization of the first block.
         blocks *= attention + feed_forward + 2 * norm(hidden)
         pooler = hidden * hidden + hidden if self.use_pooler else 0
         return embeddings + blocks + pooler

@@ -1,4 +1,4 @@
-"""Cross-validation: a fine-tuning run for each fold, and predictions of all examples."""
+"""Cross-validation: one fine-tuning run for each fold, and predictions for all examples."""
 
 import dataclasses
 import gc
@@ -27,21 +27,21 @@ def cross_validate(
     say: Callable[[str], Any] = lambda text: None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Fine-tunes a model for each fold and scores it on the examples that it was not trained on.
+    """Fine-tunes a model for each fold and scores it on the held-out examples of the fold.
 
-    The directory contains `folds/1`, `folds/2`, ..., a run directory each; `scores.json`, the
-    return value of this function; and `predictions.tsv`, for each example the prediction of the
-    model that was not trained on it. An interrupted cross-validation resumes.
+    The directory contains the run directories `folds/1`, `folds/2`, ...; `scores.json` with the
+    return value of this function; and `predictions.tsv` with the held-out prediction for each
+    example. An interrupted cross-validation resumes.
 
     Args:
         model: see `finetune`.
-        examples: labeled examples, or a tuple (texts, labels); see `finetune`. Folds are stratified
-            and keep equal texts and groups together; see `hold_out`.
+        examples: labeled examples, or a tuple (texts, labels); see `finetune`. Folds are
+            stratified. Equal texts, and examples of a group, are in the same fold; see `hold_out`.
         output_directory: directory to write.
         folds: number of folds.
         say: called with the name of each run.
-        **options: other arguments of `finetune`, and fields of `FinetuneSettings`. The folds also
-            depend on `seed`.
+        **options: other arguments of `finetune`, and fields of `FinetuneSettings`. `seed` also
+            determines the folds.
 
     Returns:
         `folds`, a dict of path -> scores, and `scores`, a dict of metric -> `mean`, `std` (sample
@@ -59,7 +59,7 @@ def cross_validate(
     data: Any = with_named_classes(as_examples(examples, "train"))[0]
     labels = getattr(data, "labels", None)
     if labels and isinstance(labels[0], str) and not data.label_names:
-        # A fold may lack a rare class.
+        # A rare class may be missing in a fold.
         data = dataclasses.replace(data, label_names=sorted(set(labels)))
     scores, written = {}, []
     parts = folds_of(data, folds, options.get("seed", FinetuneSettings.seed))

@@ -1,4 +1,4 @@
-"""Fine-tuning runs with reports: a single run, or a set that compares seeds and settings."""
+"""Fine-tuning runs with reports: a single run, or a set of runs that compares settings."""
 
 import dataclasses
 import gc
@@ -47,26 +47,24 @@ def finetune(
 ) -> TaskModel:
     """Fine-tunes a model on a task and writes a run directory.
 
-    The directory contains `model/`, which `from_pretrained` and `transformers` load. If only a part
-    of the weights is trained (see `TuningSettings`), `from_pretrained` loads it, and so does `peft`
-    for LoRA. It also contains `recipe.yaml`, `data.json`, `metrics.jsonl`, `tensorboard/`, the
-    results of the saved model on `dev` (`scores.json`, `predictions.tsv` and, for questions, the
-    three files of SQuAD), and `report.html`, a page about the run. A teacher (see
-    `ObjectiveSettings`) is not saved.
+    The directory contains `model/`, which `from_pretrained` and `transformers` load. If only some
+    weights are trained (see `TuningSettings`), `from_pretrained` loads them with the base model;
+    `peft` loads LoRA. It also contains `recipe.yaml`, `data.json`, `metrics.jsonl`, `tensorboard/`,
+    the results of the saved model on `dev` (`scores.json`, `predictions.tsv` and, for questions,
+    the three files of SQuAD), and `report.html`. A teacher (see `ObjectiveSettings`) is not saved.
 
-    An interrupted run resumes from its newest checkpoint, which is at most `checkpoint_minutes` old,
-    with the batches and the dropout of an uninterrupted run. A finished run removes its checkpoints, with the state of
-    the optimizer, and is not trained again.
+    An interrupted run resumes from its newest checkpoint, which is at most `checkpoint_minutes`
+    old, with the same batches and dropout as an uninterrupted run. A finished run removes its
+    checkpoints and is not trained again.
 
     Args:
         model: a model directory.
-        train: training examples, whose type determines the model: `Examples` of `read_glue` or
-            `read_table`, a `TextClassifier`; `TaggedExamples` of `read_columns` or `read_conllu`,
-            a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
-            `ChoiceExamples` of `read_choices`, a `MultipleChoice`; `SimilarityExamples` of any of
-            the first with pairs and numbers, or `AnchorExamples` of pairs or triplets without
-            labels, a `TextEmbedder`; or a tuple (texts, labels), see `as_examples`. For several
-            files, see `join_examples`.
+        train: training examples. Their type determines the model: `Examples` of `read_glue` or
+            `read_table`, a `TextClassifier`; `TaggedExamples` of `read_columns` or `read_conllu`, a
+            `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
+            `ChoiceExamples` of `read_choices`, a `MultipleChoice`; `SimilarityExamples` (pairs with
+            numbers) or `AnchorExamples` (pairs or triplets without labels), a `TextEmbedder`; or a
+            tuple (texts, labels), see `as_examples`. For several files, see `join_examples`.
         dev: validation examples of the same type.
         output_directory: the run directory.
         strategy: see `get_strategy`.
@@ -75,7 +73,7 @@ def finetune(
         verbose: output on stderr: 0 for none; 1 (or `"auto"`) for a summary of the data, a progress
             bar and a line per epoch; 2 for the same without the bar.
         more_dev: name -> additional validation sets, such as MNLI's mismatched set. Their scores
-            are named `NAME/...`; their predictions are in a folder of that name.
+            are named `NAME/...`; their predictions are in the folder NAME.
         keep_checkpoints: whether a finished run keeps its checkpoints.
         read_with: reading options of a command, for `keras-bert predict` and `evaluate`. Default:
             the options of the reader that returned the examples.
@@ -85,7 +83,7 @@ def finetune(
         The fine-tuned model.
 
     Raises:
-        InputError: Settings, texts, labels or the model are invalid; the message names them.
+        InputError: settings, texts, labels or the model are invalid.
 
     Example:
         from keras_bert_impl.tasks import read_glue
@@ -99,10 +97,11 @@ def finetune(
         **settings,
     )
     if is_chief():
-        if done.is_new or not is_described(done.path):  # the process was killed before
+        # The process may have been killed before this step.
+        if done.is_new or not is_described(done.path):
             describe_run(done.path, done.model, done.dev)
         if not keep_checkpoints:
-            remove_checkpoints(done.path)  # removed last, when the run no longer needs them
+            remove_checkpoints(done.path)  # Checkpoints are removed last.
     return done.model
 
 
@@ -127,13 +126,13 @@ def finetune_set(
 ) -> dict[str, Any]:
     """Fine-tunes once for each combination of settings and compares the runs.
 
-    The directory contains `runs/NAME`, one run directory each, named after its settings of the
-    grid; `scores.json`, the return value of this function; and `model/`, `recipe.yaml` and
-    `data.json`, copied from the best run, so that the directory can be used like the directory of
-    a single run. An interrupted set resumes: finished runs are kept, even if the grid has grown.
+    The directory contains the run directories `runs/NAME`, with the settings of the grid as names;
+    `scores.json` with the return value of this function; and `model/`, `recipe.yaml` and
+    `data.json` of the best run. It can be used like the directory of a single run. An interrupted
+    set resumes and keeps finished runs. The grid may have more values than before.
 
-    Settings are selected on `dev`, so the score of the best run is too optimistic. Evaluate it on
-    examples that were not used for selection.
+    Settings are selected on `dev`, so the score of the best run is too optimistic. Evaluate the
+    best model on other examples.
 
     Args:
         model, train, dev, strategy, resume, callbacks, verbose: see `finetune`.
@@ -145,15 +144,14 @@ def finetune_set(
         **settings: the other fields of `FinetuneSettings`, the same for all runs.
 
     Returns:
-        `metric`, the task's first metric, by which groups are compared; `best`, the path of the
-        best run in the directory, which has the best score in the group with the best mean (the
-        lowest for `mean_squared_error`; NaN ranks last, and so does a group with a NaN run);
-        `groups`, best first, each with its `settings`, `runs`, a dict of path -> scores, and
-        `scores`, a dict of metric -> `mean`, `std` (sample standard deviation; None for one run),
-        `min`, `max`.
+        `metric`, the first metric of the task, which compares the groups; `best`, the path of the
+        run with the best score in the group with the best mean (for `mean_squared_error`, the
+        lowest; NaN ranks last); and `groups`, best first, a list of dicts: `settings`, `runs`, a
+        dict of path -> scores, and `scores`, a dict of metric -> `mean`, `std` (sample standard
+        deviation; None for one run), `min`, `max`.
 
     Raises:
-        InputError: see `finetune`; no run starts if any combination is not valid.
+        InputError: see `finetune`. No run starts if a combination is invalid.
 
     Source of `PAPER_GRID`: Devlin et al., "BERT", appendix A.3.
 
@@ -187,7 +185,8 @@ def finetune_set(
             )
             gc.collect()
         elif not keep_checkpoints:
-            remove_checkpoints(directory / path)  # the process may have been killed before
+            # The process may have been killed before this step.
+            remove_checkpoints(directory / path)
         scores[path] = read_json(directory / path / "scores.json")
     summary = _summary({path: chosen for path, (chosen, _) in runs.items()}, scores)
     warn_of_nan(scores[summary["best"]], directory / summary["best"])
@@ -197,7 +196,7 @@ def finetune_set(
 
 
 def name_of(chosen: dict[str, Any]) -> str:
-    """Returns a folder name for settings: `batch_size=16,epochs=2`."""
+    """Returns the folder name of settings: `batch_size=16,epochs=2`."""
     return ",".join(
         f"{key}={re.sub(r'[^A-Za-z0-9.+-]+', '_', str(value))}" for key, value in chosen.items()
     )
@@ -208,29 +207,31 @@ def combinations(
     settings: dict[str, Any],
     settings_class: type[FinetuneSettings] = FinetuneSettings,
 ) -> dict[str, tuple[dict[str, Any], FinetuneSettings]]:
-    """Returns the runs of a set: path in the set -> (its settings of the grid, all its settings)."""
+    """Returns the runs of a set: path -> (settings from the grid, all settings)."""
     known = {field.name for field in dataclasses.fields(settings_class)}
     for key, values in grid.items():
         if key not in known:
             raise InputError(f"grid: unknown setting {key!r}.")
         if key in settings:
-            raise InputError(f"{key} is in the grid and also has a fixed value. Remove one.")
+            raise InputError(f"{key} has values in the grid and a fixed value. Remove one of them.")
         if not isinstance(values, (list, tuple)) or not values:
             raise InputError(f"grid: {key} needs a list of values. Received: {values!r:.60}")
     runs: dict[str, tuple[dict[str, Any], FinetuneSettings]] = {}
-    # Seeds vary fastest, so that the runs of a group are consecutive.
+    # The seed varies fastest, so that the runs of a group are consecutive.
     keys = sorted(grid, key=lambda key: key == "seed")
     for combination in itertools.product(*(grid[key] for key in keys)):
         chosen = dict(zip(keys, combination))
         path = f"runs/{name_of(chosen)}"
         if path in runs:
-            raise InputError(f"two runs are named {path}. Remove repeated values from the grid.")
+            raise InputError(
+                f"two runs have the same name, {path}. Remove repeated values from the grid."
+            )
         runs[path] = chosen, settings_class(**settings, **chosen)
     return runs
 
 
 def _check_possible(directory, runs, resume, train, dev):
-    """Raises the errors of all runs before the first run begins."""
+    """Checks the settings of all runs before the first run starts."""
     if num_workers() > 1:
         raise InputError(
             f"a set of runs supports one worker, not {num_workers()}. Start each run separately."
@@ -245,7 +246,7 @@ def _check_possible(directory, runs, resume, train, dev):
 
 
 def _summary(chosen, scores):
-    """Returns the result of `finetune_set` from the settings of the grid and scores of each path."""
+    """Returns the result of `finetune_set`."""
     metric = next(iter(next(iter(scores.values()))))
     groups: dict[str, dict] = {}
     for path, values in chosen.items():
@@ -254,12 +255,12 @@ def _summary(chosen, scores):
         group["runs"][path] = scores[path]
     for group in groups.values():
         first, *others = group["runs"].values()
-        # Entities have scores by type, and not every run predicts every type.
+        # Entities have scores for each type, and not every run predicts all types.
         names = [name for name in first if all(name in run for run in others)]
         group["scores"] = {name: spread_of(_values(group, name)) for name in names}
 
     def rank(score):
-        """Sort key of scores from the best to the worst, NaN last."""
+        """Sort key of scores: the best first, NaN last."""
         return math.inf if math.isnan(score) else -comparable(metric, score)
 
     def rank_of_group(group):
@@ -275,7 +276,7 @@ def _values(group, metric):
 
 
 def spread_of(values: list[float]) -> dict[str, float | None]:
-    """Computes mean, standard deviation and range as a dict; NaN if any value is NaN."""
+    """Returns a dict of mean, standard deviation and range; NaN if any value is NaN."""
     if any(map(math.isnan, values)):  # `stdev` rejects NaN, and `min` ignores it
         return dict.fromkeys(("mean", "std", "min", "max"), math.nan)
     return {

@@ -1,9 +1,9 @@
-"""Suggestions for users who type names from other libraries.
+"""Error messages with suggestions for names from other libraries.
 
-The names in `GUESSES` do not exist; using one raises an error that shows the correct call. The
-class decorator `@first_guesses("Name")` handles attributes (an `AttributeError`, so `hasattr`
-returns False). The function decorator `@known_arguments("Name.method")` handles keyword arguments
-(an `InputError`). Both look up their suggestions in `GUESSES[name]`. Names that are imported are in
+`GUESSES` contains names that do not exist here. Their use raises an error that shows the correct
+call. The class decorator `@first_guesses("Name")` handles attributes (an `AttributeError`, so
+`hasattr` returns False). The function decorator `@known_arguments("Name.method")` handles keyword
+arguments (an `InputError`). Both look up their suggestions in `GUESSES[name]`. For imports, see
 `import_guesses`.
 """
 
@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 
 from keras_bert_impl.io.errors import InputError
 
-# Suggested calls, each with the wrong names that lead to it, separated by spaces.
+# Class -> suggested call -> wrong names, separated by spaces.
 _CALL = {
-    "tokenizer(texts, length=128), or tokenizer(texts) to pad to the longest row": "padding",
-    "tokenizer(texts, length=128); longer rows are cut": "truncation",
+    "tokenizer(texts, length=128), or tokenizer(texts) to pad to the longest sequence": "padding",
+    "tokenizer(texts, length=128); longer sequences are truncated": "truncation",
     "tokenizer(texts, length=128)": "max_length sequence_length",
     "tokenizer(texts, multiple_of=8)": "pad_to_multiple_of",
     "tokenizer(texts), which returns a dict of TensorFlow tensors": "return_tensors",
@@ -26,7 +26,7 @@ _CALL = {
     "tokenizer((questions, contexts))": "text_pair",
     'tokenizer([" ".join(words)])': "is_split_into_words",
 }
-# Class, class and method, or command line -> suggested call -> wrong names.
+# Class, method or command line -> suggested call -> wrong names.
 _CALLS = {
     "keras-bert COMMAND": {
         "finetune": "train fit fine-tune",
@@ -72,7 +72,7 @@ _CALLS = {
         "--evaluate-every 1000": "eval-steps",
     },
     "Tokenizer": {
-        "tokenizer.tokenize([text])[0], or tokenizer([text]) for a row of a model": "encode",
+        "tokenizer.tokenize([text])[0], or tokenizer([text]) for a model input": "encode",
         "tokenizer([text], length=128)": "encode_plus",
         "tokenizer.detokenize(ids)": "decode convert_tokens_to_string",
         "tokenizer(texts, length=128)": "batch_encode_plus model_max_length padding_side",
@@ -123,7 +123,7 @@ _CALLS = {
         "model.labels": "id2label label2id classes_",
         "model.num_classes": "num_labels",
         'from_pretrained(name, dtype="mixed_bfloat16")': "half",
-        "get_strategy(), and make the model in its scope": "to cuda",
+        "get_strategy(), and create the model in its scope": "to cuda",
     },
     "TaskModel.from_pretrained": {
         "from_pretrained(name, num_classes=2)": "num_labels",
@@ -132,9 +132,9 @@ _CALLS = {
         "from_pretrained(name, dropout=0.1)": "hidden_dropout_prob",
         "from_pretrained(name, max_length=128)": "sequence_length max_seq_length",
         "from_pretrained(name), which loads its tokenizer": "preprocessor",
-        "from_pretrained(name, num_classes=3), which makes a new head": "ignore_mismatched_sizes",
-        "from_pretrained(name); no code of a model is run": "trust_remote_code",
-        "from_pretrained(name), which recognizes the files": "from_tf from_pt from_flax",
+        "from_pretrained(name, num_classes=3), which creates a new head": "ignore_mismatched_sizes",
+        "from_pretrained(name); no code in a model is run": "trust_remote_code",
+        "from_pretrained(name), which detects the file format": "from_tf from_pt from_flax",
         'from_pretrained(name, long_texts=LongTexts("head_tail", head_tokens=128))': "head_tokens",
         'from_pretrained(name, long_texts=LongTexts("mean", max_windows=8))': "max_windows",
         'from_pretrained(name, long_texts=LongTexts("mean", doc_stride=128))': "doc_stride",
@@ -231,24 +231,23 @@ _CALLS = {
         "WordPieceTokenizer(vocabulary)": "vocab",
     },
 }
-# What options of other programs are called here, if not an option of the same command.
+# Answers for options of other programs that are not an option of the same command here.
 _ANSWERS = {
     "train on all folds with scikit-learn's cross_val_score(BertClassifier(...), texts, labels)": (
         "folds num-folds n-folds k-fold kfold cv cross-validation"
     ),
-    "run `keras-bert calibrate --model run --threshold f1`; predict and serve then use it": (
-        "threshold thresholds decision-threshold temperature-scaling calibrate"
-    ),
+    "run `keras-bert calibrate --model run --threshold f1`; predict and serve then use this "
+    "threshold": ("threshold thresholds decision-threshold temperature-scaling calibrate"),
     "every GPU that TensorFlow finds is used; select them with CUDA_VISIBLE_DEVICES": (
         "gpu device devices cuda no-cuda"
     ),
-    "remove HTML from the file first; `keras-bert check FILE` counts it": (
+    "remove HTML from the file first; `keras-bert check FILE` counts the texts with HTML": (
         "clean-html strip-html clean html"
     ),
 }
 _ANSWER_OF = {name: answer for answer, names in _ANSWERS.items() for name in names.split()}
-_MOST_NEAR, _FEW = 3, 8  # names in a message: the nearest, or all of a few
-# The same table, as class, class and method, or command line -> wrong name -> suggested call.
+_MOST_NEAR, _FEW = 3, 8  # number of similar names in a message; number of names that are all listed
+# Class, method or command line -> wrong name -> suggested call.
 GUESSES = {
     owner: {name: call for call, names in calls.items() for name in names.split()}
     for owner, calls in _CALLS.items()
@@ -256,7 +255,7 @@ GUESSES = {
 
 
 class _Guess:
-    """Missing attribute whose error names the correct attribute on reading and setting."""
+    """Descriptor for a missing attribute; the error names the correct attribute."""
 
     def __init__(self, owner: str, name: str, line: str) -> None:
         self._name = name
@@ -277,7 +276,7 @@ class _Guess:
 
 
 def first_guesses(name: str) -> Callable[[type], type]:
-    """Makes missing attributes in `GUESSES[name]` raise a helpful `AttributeError`."""
+    """Adds attributes from `GUESSES[name]`, which raise an `AttributeError` with a suggestion."""
 
     def decorate(cls):
         for guess, line in GUESSES[name].items():
@@ -289,7 +288,7 @@ def first_guesses(name: str) -> Callable[[type], type]:
 
 
 def known_arguments(name: str) -> Callable[[Callable], Callable]:
-    """Makes unknown keyword arguments raise an `InputError` that shows the correct call."""
+    """Raises `InputError` with the correct call for an unknown keyword argument."""
 
     def decorate(function):
         known, takes_any = _parameters(function)
@@ -305,13 +304,13 @@ def known_arguments(name: str) -> Callable[[Callable], Callable]:
 
 
 def check_constructor(cls: type, given: Iterable[str]) -> None:
-    """Raises `InputError` for the first unknown argument of a task's constructor."""
+    """Raises `InputError` for the first unknown argument of a task model's constructor."""
     guesses = GUESSES["TaskModel.from_pretrained"]
     _check_known(cls.__name__, guesses, given, *_parameters(vars(cls).get("__init__", cls)))
 
 
 class KnownArguments:
-    """Mixin: constructors of subclasses in this package raise as `check_constructor` does."""
+    """Mixin that applies `check_constructor` to subclasses in this package."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -324,14 +323,14 @@ class KnownArguments:
             check_constructor(cls, kwargs)
             init(self, *args, **kwargs)
 
-        # `clone_model` takes (self, *args, **kwargs) for the constructor of a functional model.
+        # With the signature (self, *args, **kwargs), `clone_model` would detect a functional model.
         checked.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]
 
         cls.__init__ = checked  # type: ignore[method-assign]  # a class that is being made
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Returns what to write instead of a setting, or an option with `--`, that does not exist."""
+    """Returns a suggestion for a setting or an option (with `--`) that does not exist."""
     known = list(map(str, known))
     plain = str(name).removeprefix("--").replace("_", "-")
     line = GUESSES["keras-bert"].get(plain, "")
@@ -347,12 +346,12 @@ def nearest(name: object, known: Iterable[str]) -> str:
     if near and difflib.SequenceMatcher(None, near[0], str(name)).ratio() >= 0.7:
         return f"did you mean {near[0] if near[0].startswith('-') else repr(near[0])}?"
     if len(known) <= _FEW:
-        return f"there is {', '.join(known)}"
-    return f"the nearest are {', '.join(near)}"
+        return f"available: {', '.join(known)}"
+    return f"similar: {', '.join(near)}"
 
 
 def _parameters(function):
-    """Returns the names of a function's parameters, and whether it takes any others."""
+    """Returns the parameter names of a function, and whether it accepts `**kwargs`."""
     parameters = list(inspect.signature(function).parameters.values())
     names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
     return [name for name in names if name != "self"], len(names) < len(parameters)
@@ -368,7 +367,7 @@ def _check_known(owner, guesses, given, known, takes_any):
 
 
 def known_fields(name: str) -> Callable[[type], type]:
-    """Applies `known_arguments(name)` to the constructor of a dataclass. A class decorator."""
+    """Class decorator that applies `known_arguments(name)` to the constructor of a dataclass."""
 
     def decorate(cls):
         cls.__init__ = known_arguments(name)(cls.__init__)

@@ -1,4 +1,4 @@
-"""Messages for imported names that do not exist in a package of this library."""
+"""Error messages for imports of names that a package does not have."""
 
 import ast
 import difflib
@@ -8,7 +8,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parent
 # Pattern of a name in transformers, sentence-transformers, KerasHub, Model Garden, keras-bert or
-# bert-for-tf2 -> what to write. The first match counts.
+# bert-for-tf2 -> suggestion. The first match is used.
 _LINES = {
     r".*Tokenizer(Fast)?|load_vocabulary": "Tokenizer.from_pretrained(name)",
     r"BertClassifier|KerasClassifier|\w*SklearnClassifier": (
@@ -40,7 +40,7 @@ _LINES = {
         "QuestionAnswerer.answer, MaskedLM.fill, TextEmbedder.encode"
     ),
     r".*Preprocessor|DataCollator\w*|default_data_collator|InputExample|InputFeatures": (
-        "model.fit(texts, labels): models take strings"
+        "model.fit(texts, labels), with strings as inputs"
     ),
     r"load_dataset|DatasetDict|Dataset|load_metric": (
         "keras_bert_impl.tasks.read_table(file, text=column, label=column)"
@@ -69,7 +69,7 @@ def explain(package: str, name: str) -> str | None:
 
 
 def _home(name):
-    """Returns the package in which a public name lives, without importing anything."""
+    """Returns the package that exports a public name, without importing the package."""
     for folder in (_ROOT, *sorted(path.parent for path in _ROOT.glob("*/__init__.py"))):
         if name in _names(folder):
             return ".".join([_ROOT.name, *folder.relative_to(_ROOT).parts])

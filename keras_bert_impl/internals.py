@@ -1,7 +1,7 @@
-"""All private names of Keras that this package uses, except the one in `lazy`.
+"""All uses of private names of Keras, except one in `lazy`.
 
-Any release of Keras may change them. `setup.cfg` limits the versions, and
-`tests/test_keras_internals.py` fails if one of them changes.
+A release of Keras may change these names. `setup.cfg` limits the versions, and
+`tests/test_keras_internals.py` fails if a name changes.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ from keras.src.backend.common import global_state
 
 
 def all_layers(model: keras.Model, include_self: bool = False) -> list[keras.layers.Layer]:
-    """Returns all layers of a model, nested ones included; parents come before children."""
+    """Returns all layers of a model, including nested layers; parents precede children."""
     return list(model._flatten_layers(include_self=include_self, recursive=True))
 
 
 def track_layer(model: keras.Model, layer: keras.layers.Layer) -> None:
-    """Adds a layer that the graph of a functional model does not reach."""
+    """Adds a layer that is not part of the graph of a functional model."""
     if not any(layer is tracked for tracked in model._layers):
         model._layers.append(layer)
 
@@ -32,26 +32,27 @@ def call(model: keras.Model, x: Any, training: bool) -> Any:
 
 
 def compiled_loss(model: keras.Model, y: Any, y_pred: Any, sample_weight: Any) -> Any:
-    """Returns only the loss of `compile`; Keras's `compute_loss` adds the losses of the layers."""
+    """Returns the loss of `compile`, without the losses of the layers."""
     if model._compile_loss is None:
-        return 0.0 if model.losses else keras.Model.compute_loss(model)  # Keras's error
+        # raises Keras's error if there is no loss
+        return 0.0 if model.losses else keras.Model.compute_loss(model)
     return model._compile_loss(y, y_pred, sample_weight)
 
 
 def compute_loss(
     model: keras.Model, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
 ) -> Any:
-    """Calls `compute_loss`, passing `training` if the model's method accepts it."""
+    """Calls `compute_loss`, passing `training` if the method accepts it."""
     return model._compute_loss(x, y, y_pred, sample_weight, training=training)
 
 
 def track_loss(model: keras.Model, loss: Any, weight: Any) -> None:
-    """Adds a batch's loss to the mean that `fit` and `evaluate` report."""
+    """Adds the loss of a batch to the mean that `fit` and `evaluate` report."""
     model._loss_tracker.update_state(loss, sample_weight=weight)
 
 
 def knows_building(cls: type) -> type:
-    """Makes `is_building` true while Keras builds a model's metrics from a symbolic call."""
+    """Sets `is_building` while Keras builds the metrics of a model from a symbolic call."""
 
     def symbolic_build(self, *args, **kwargs):
         self.is_building = True
@@ -66,7 +67,7 @@ def knows_building(cls: type) -> type:
 
 
 def builds_under_strategy(cls: type) -> type:
-    """Makes a TensorFlow model build from its data's shapes under a `tf.distribute` strategy."""
+    """Builds a TensorFlow model under a `tf.distribute` strategy from the shapes of the data."""
 
     def maybe_symbolic_build(self, iterator=None, data_batch=None):
         import tensorflow as tf
@@ -84,10 +85,10 @@ def builds_under_strategy(cls: type) -> type:
 
 
 def builds_from_spec(cls: type) -> type:
-    """Adds a method that builds a JAX model's metrics and optimizer from the shapes of its data."""
+    """Adds a method that builds the metrics and optimizer of a JAX model from data shapes."""
 
     def symbol(spec):
-        if not hasattr(spec, "shape"):  # None, such as missing sample weights
+        if not hasattr(spec, "shape"):  # None, for example for missing sample weights
             return None
         return keras.KerasTensor([size or 2 for size in spec.shape], spec.dtype.name)
 
@@ -101,7 +102,7 @@ def builds_from_spec(cls: type) -> type:
         if iterator is None or not self._is_built_from_spec:
             super(cls, self)._symbolic_build(iterator=iterator, data_batch=data_batch)
 
-    def maybe_symbolic_build(self, iterator=None, data_batch=None):  # since Keras 3.16
+    def maybe_symbolic_build(self, iterator=None, data_batch=None):  # used since Keras 3.16
         if iterator is None or not self._is_built_from_spec:
             super(cls, self)._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
 
@@ -114,7 +115,7 @@ def builds_from_spec(cls: type) -> type:
 
 @contextlib.contextmanager
 def state_kept(model: keras.Model) -> Iterator[None]:
-    """Restores the values of a model's variables on JAX after an error in `fit` or the like."""
+    """Restores the variables of a JAX model after an error inside the block."""
     variables = [*model.variables, *model.non_trainable_variables, *model.metrics_variables]
     variables += model.optimizer.variables if model.compiled and model.optimizer else []
     values = [(variable, variable._value) for variable in variables]
@@ -137,12 +138,12 @@ def _spec_of_a_replica(spec):
 
 
 class OptimizerHooks:
-    """Optimizer mixin with public hook names; the defaults behave like Keras."""
+    """Optimizer mixin with public names for hooks; by default, they behave as in Keras."""
 
-    # The superclass, unknown here, is the optimizer that this class is mixed into.
+    # The superclass is an optimizer, which mypy does not know.
 
     def before_update(self, trainable_variables: list) -> None:
-        """Runs before the variables with gradients are updated. Does nothing by default."""
+        """Called before the variables are updated. Does nothing by default."""
 
     def clip(self, gradients: list) -> list:
         """Returns the clipped gradients."""
@@ -153,7 +154,7 @@ class OptimizerHooks:
         super()._overwrite_model_variables_with_average_value(trainable_variables)  # type: ignore[misc]
 
     def slot_layout(self, shape: Any, layout: Any) -> Any:
-        """Returns the `TensorLayout` of a slot of a variable with this shape and layout."""
+        """Returns the `TensorLayout` of a slot for a variable with this shape and layout."""
         return layout
 
     def add_variable_from_reference(
@@ -188,29 +189,29 @@ def index_of(optimizer: keras.optimizers.Optimizer, variable: Any) -> int:
 
 
 def variables_of(optimizer: keras.optimizers.Optimizer) -> list:
-    """Returns the variables with which an optimizer was built."""
+    """Returns the variables that an optimizer was built with."""
     return optimizer._trainable_variables
 
 
 def averages_of(optimizer: keras.optimizers.Optimizer) -> list:
-    """Returns the `use_ema` moving averages of `variables_of`; None for a variable without one."""
+    """Returns the moving average (`use_ema`) of each variable in `variables_of`, or None."""
     return optimizer._model_variables_moving_average
 
 
 def iterations_of(optimizer: keras.optimizers.Optimizer) -> Any:
-    """Returns the variable that counts `apply` calls, including accumulation micro-batches."""
+    """Returns the variable that counts `apply` calls, including calls that only accumulate."""
     return optimizer._iterations
 
 
 def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
-    """Returns the schedule or variable an optimizer was given as its learning rate."""
+    """Returns the learning rate of an optimizer, a schedule or variable."""
     return optimizer._learning_rate
 
 
 def take_over_reduction(
     optimizer: keras.optimizers.Optimizer, strategy: Any, use_averages: Callable
 ) -> bool:
-    """Makes the caller responsible for summing gradients over replicas and for moving averages."""
+    """Turns off the optimizer's gradient sum over replicas; replaces its moving averages."""
     if optimizer._distribution_strategy is not strategy:
         return False
     optimizer._all_reduce_sum_gradients = list
@@ -222,17 +223,17 @@ def take_over_reduction(
 
 
 def has_value(variable: keras.Variable) -> bool:
-    """Returns whether a variable has its initial value; in a `StatelessScope` it may not."""
+    """Returns whether a variable has a value; a variable from a `StatelessScope` may have none."""
     return variable._value is not None
 
 
 def set_first_value(variable: keras.Variable, initializer: Callable | None = None) -> None:
-    """Initializes a variable without a value, by default with its own initializer."""
+    """Initializes a variable without a value."""
     if initializer is not None:
         variable._initializer = initializer
     variable._deferred_initialize()
 
 
 def forget_variables_without_values() -> None:
-    """Stops Keras from initializing variables left by `StatelessScope` when the next scope ends."""
+    """Clears Keras's list of variables to initialize when the next `StatelessScope` ends."""
     global_state.set_global_attribute("uninitialized_variables", [])

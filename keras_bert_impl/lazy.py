@@ -1,7 +1,7 @@
-"""Lazy imports of public names, of TensorFlow (quietly), and of classes that Keras loads by name.
+"""Lazy imports of public names, of TensorFlow, and of classes that Keras loads by name.
 
-Keras finds classes of a file in its registry. A class is registered when its module is imported,
-which `import keras_bert_impl` does not do.
+To load a file, Keras looks up classes in a registry. A class is registered when its module is
+imported. `import keras_bert_impl` does not import the modules.
 """
 
 import functools
@@ -19,11 +19,11 @@ from typing import Any
 from keras_bert_impl.import_guesses import explain
 from keras_bert_impl.io.errors import InputError
 
-# Messages of TensorFlow about the machine at startup, including errors on machines without a GPU.
+# Startup messages of TensorFlow, including errors on machines without a GPU.
 _NOTICES = re.compile(
     rb"^(I0000 |WARNING: All log messages before absl::|To enable the following instructions: |"
     rb"E0000 .*failed call to cuInit).*\n"
-    rb"(=== Source Location Trace: ===\s*\n(.*\.cc:\d+\n)*\n?)?",  # since TensorFlow 2.22
+    rb"(=== Source Location Trace: ===\s*\n(.*\.cc:\d+\n)*\n?)?",  # printed since TensorFlow 2.22
     re.MULTILINE,
 )
 _GPU_DRIVER = "/proc/driver/nvidia/version"
@@ -33,7 +33,7 @@ _OPTIONAL = ("jax", "matplotlib", "scipy")  # optional dependencies of TensorFlo
 def lazy_names(
     package: str, homes: dict[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Creates the module attributes a package's `__init__` needs to load its names lazily.
+    """Creates the attributes that a package needs to import its public names lazily.
 
     Returns:
         (`__getattr__`, `__dir__`, `__all__`).
@@ -42,11 +42,12 @@ def lazy_names(
 
     def get(name):
         if name in homes:
-            home = homes[name]  # a module of the package, or a full name
+            home = homes[name]  # a module in the package, or a full module name
             is_whole = home.startswith("keras_bert_impl.")
             return getattr(imported(home if is_whole else f"{package}.{home}"), name)
         line = explain(package, name)
-        if line is not None:  # `from package import name` hides the message of an AttributeError
+        # `from package import name` would hide the message of an AttributeError.
+        if line is not None:
             raise ImportError(f"{package} has no {name}. {line}", name=package)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
@@ -57,7 +58,7 @@ def lazy_names(
 
 
 def imported(name):
-    """Imports a module; hides TensorFlow's startup messages unless its log was requested."""
+    """Imports a module; hides TensorFlow's startup messages unless TF_CPP_MIN_LOG_LEVEL is set."""
     if "tensorflow" in sys.modules or "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return _import(name)
     return without_lines(_NOTICES, functools.partial(_import_and_find_devices, name))
@@ -69,8 +70,8 @@ def _import(name):
     except ImportError as error:
         if os.environ.get("TF_USE_LEGACY_KERAS", "0").lower() in ("1", "true"):
             raise ImportError(
-                "TF_USE_LEGACY_KERAS is set, which makes TensorFlow use Keras 2; this package needs "
-                f"Keras 3: unset TF_USE_LEGACY_KERAS. ({error})"
+                "TF_USE_LEGACY_KERAS is set, so TensorFlow uses Keras 2, but this package needs "
+                f"Keras 3. Unset TF_USE_LEGACY_KERAS. ({error})"
             ) from error
         raise
     keep_accelerators_for_jax()
@@ -85,10 +86,10 @@ def _import_and_find_devices(name):
 
 
 def without_lines(pattern: re.Pattern[bytes], function: Callable[[], Any]) -> Any:
-    """Calls a function and removes matching lines from its stderr output."""
+    """Calls a function, and removes matching lines from the output on stderr."""
     try:
         stderr = os.dup(2)
-    except OSError:  # closed
+    except OSError:  # stderr is closed
         return function()
     with tempfile.TemporaryFile() as written:
         _flush_stderr()
@@ -109,12 +110,12 @@ def _flush_stderr():
 
 
 def import_tensorflow_alone() -> None:
-    """Imports TensorFlow without the optional packages that it and Keras load if installed."""
+    """Imports TensorFlow without optional packages of TensorFlow and Keras, which is faster."""
     if not sys.modules.keys().isdisjoint({"tensorflow", *_OPTIONAL}):
         return
-    # TensorFlow imports Keras, whose TensorFlow backend needs no JAX.
+    # TensorFlow imports Keras, which imports JAX unless the backend is TensorFlow.
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    sys.modules.update(dict.fromkeys(_OPTIONAL))  # importing a name mapped to None fails
+    sys.modules.update(dict.fromkeys(_OPTIONAL))  # The import of a module that is None fails.
     try:
         import tensorflow  # noqa: F401
     finally:
@@ -123,7 +124,7 @@ def import_tensorflow_alone() -> None:
 
 
 def keep_accelerators_for_jax() -> None:
-    """Hides GPUs and TPUs from TensorFlow if it is imported with Keras's JAX backend."""
+    """Hides GPUs and TPUs from TensorFlow if Keras uses the JAX backend."""
     keras, tf = sys.modules.get("keras"), sys.modules.get("tensorflow")
     if keras is None or tf is None or keras.backend.backend() != "jax":
         return
@@ -136,21 +137,22 @@ def keep_accelerators_for_jax() -> None:
             if os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") == "false":
                 return
             raise InputError(
-                f"TensorFlow has already started the {kind} that JAX is to compute on. Import "
-                "keras_bert_impl before any TensorFlow operation runs, or call "
-                f"tf.config.set_visible_devices([], {kind!r}) first. To share the memory of a GPU, "
-                "set TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false."
+                f"TensorFlow already uses the {kind}, which JAX needs. Import keras_bert_impl "
+                "before the first TensorFlow operation, or call "
+                f"tf.config.set_visible_devices([], {kind!r}) first. To share the memory of a "
+                "GPU, set TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false."
             ) from error
 
 
 # === Classes that Keras looks up by name ===
 
 _ROOT = Path(__file__).parent
-_REGISTRY = "keras.src.saving.object_registration"  # has the dict `GLOBAL_CUSTOM_OBJECTS`
+# the module with the dict `GLOBAL_CUSTOM_OBJECTS`
+_REGISTRY = "keras.src.saving.object_registration"
 
 
 def register(load: Callable[[str], Any]) -> None:
-    """Extends Keras's registry now, or as soon as Keras is imported."""
+    """Extends Keras's registry now, or when Keras is imported."""
     if _REGISTRY in sys.modules:
         _extend(sys.modules[_REGISTRY], load)
     else:
@@ -158,7 +160,7 @@ def register(load: Callable[[str], Any]) -> None:
 
 
 class _Registered(dict):
-    """Registered classes by name; imports the module of a class of this package on access."""
+    """Registered classes by name; imports the module of a class in this package on access."""
 
     load: Callable[[str], Any]
 

@@ -1,4 +1,4 @@
-"""Functions compiled as one graph, datasets without tf.data's autotuner, assertions in graphs."""
+"""Functions compiled to a graph, datasets without autotuning, and assertions in graphs."""
 
 import contextlib
 import functools
@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 
-_GRAPHS = 64  # graphs of a function for different settings
+_GRAPHS = 64  # maximum number of graphs per function
 
 
 def in_one_graph(function: Callable) -> Callable:
-    """Decorates a function so that a call in eager mode runs one graph, on the CPU."""
+    """Decorator: in eager mode, a call runs the function as one graph on the CPU."""
 
     @functools.lru_cache(maxsize=_GRAPHS)
     def graph_of(settings):
@@ -37,7 +37,7 @@ def in_one_graph(function: Callable) -> Callable:
 
 
 def any_shape(value: Any) -> Any:
-    """Returns a spec with the rank of a tensor, array or spec, but any shape; None for None."""
+    """Returns a spec with the rank of a tensor, array or spec and unknown sizes; None for None."""
     if value is None:
         return None
     spec = value if isinstance(value, tf.TypeSpec) else tf.type_spec_from_value(value)
@@ -48,7 +48,7 @@ def any_shape(value: Any) -> Any:
 
 
 def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable:
-    """Compiles a function of a batch; each call uses the current weights of the model."""
+    """Compiles a function of a batch; a call uses the current weights of the model."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -65,7 +65,8 @@ def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable
         import tensorflow as tf
 
         traced = tf.function(function, input_signature=signature, autograph=False)
-        traced.get_concrete_function()  # traced by a call, several models look like retracing
+        # Tracing in the first call of several models would log a warning about retracing.
+        traced.get_concrete_function()
         run = traced
 
     return lambda *batch: keras.tree.map_structure(keras.ops.convert_to_numpy, run(*batch))
@@ -78,7 +79,7 @@ def without_autotuner(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return dataset.with_options(options)
 
 
-# === Assertions about the labels and ids of a batch ===
+# === Assertions on labels and ids ===
 
 _MARK = "keras_bert_impl: "
 _FAILED = re.compile(rf"assertion failed: \[{_MARK}(.*?)\] \[(.*?)\]", re.DOTALL)
@@ -86,14 +87,14 @@ _ESCAPE = re.compile(rb"\\([0-7]{3})|\\(['\"\\])")
 
 
 def check_labels(is_right: tf.Tensor, labels: tf.Tensor, message: str) -> None:
-    """Stops `fit` or `evaluate` if a label of a batch is wrong."""
+    """Adds an assertion that stops `fit` or `evaluate` if a label is wrong."""
     wrong = tf.boolean_mask(labels, tf.logical_not(is_right))
     tf.debugging.Assert(tf.reduce_all(is_right), [_MARK + message, wrong])
 
 
 @contextlib.contextmanager
 def readable_errors() -> Iterator[None]:
-    """Reraises the failures of `check_labels` and `check_ids` as `InputError`, without the graph's traceback."""
+    """Converts failures of `check_labels` and `check_ids` to a short `InputError`."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:

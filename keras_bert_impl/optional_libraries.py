@@ -7,13 +7,13 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 
-try:  # the import registers its operations
+try:  # The import registers operations.
     import tensorflow_text
 except ModuleNotFoundError as error:
-    if error.name != "tensorflow_text":  # a library that it needs, such as Keras 2
+    if error.name != "tensorflow_text":  # A dependency is missing, such as Keras 2.
         raise
     tensorflow_text = None
-except tf.errors.NotFoundError:  # it was built for another TensorFlow
+except tf.errors.NotFoundError:  # The package was built for another version of TensorFlow.
     tensorflow_text = None
 
 
@@ -23,6 +23,6 @@ def import_keras_hub() -> Any:
         return importlib.import_module("keras_hub")
     except ImportError as error:
         raise InputError(
-            f"KerasHub cannot be imported: {error}. Install it with pip install keras-hub; it needs "
+            f"KerasHub cannot be imported: {error}. Run `pip install keras-hub`; KerasHub needs "
             "tensorflow-text."
         ) from error

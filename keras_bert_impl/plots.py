@@ -1,4 +1,4 @@
-"""Figures as PNG files, drawn with matplotlib (the extra `plots`)."""
+"""Draws figures with matplotlib (the extra `plots`)."""
 
 import numbers
 import os
@@ -17,16 +17,16 @@ from keras_bert_impl.version import install_command
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 else:
-    Figure = Any  # matplotlib is optional
+    Figure = Any  # matplotlib is optional.
 
 __all__ = ["attention_map", "learning_curves"]
 
-# Distinguishable in print and with red-green color blindness (Okabe and Ito's palette).
+# Okabe and Ito's palette, which is suitable for print and for color-blind readers.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
 _MOST_CURVES = 3
 _MOST_MAPS = 4
-_MOST_NAMED_TOKENS = 64  # more would be illegible
-_HELD_OUT_PREFIX = "val_"  # same as in Keras
+_MOST_NAMED_TOKENS = 64  # maximum number of token labels
+_HELD_OUT_PREFIX = "val_"  # the prefix in Keras
 _NOT_CURVES = {"step", "epoch", "time", "seconds", "seconds_left"}
 _ACRONYMS = {"lm", "mlm", "nsp"}
 _UNITS = {
@@ -44,7 +44,7 @@ def learning_curves(
     names: Sequence[str] | None = None,
     baselines: dict[str, tuple[str, float]] | None = None,
 ) -> Figure:
-    """Plots each metric over steps or epochs, with training and held-out curves together.
+    """Plots each metric over steps or epochs, for training and held-out examples.
 
     Args:
         metrics: the `keras.callbacks.History` returned by `fit`, or its `history`, a dict of metric
@@ -53,7 +53,7 @@ def learning_curves(
             metrics start with `val_`.
         path: PNG file to write; None writes no file.
         title: Title of the figure.
-        names: Metrics to plot, without `val_`; None for all numbers.
+        names: Metrics to plot, without `val_`; None for all metrics.
         baselines: (label, value) by metric, drawn as a dashed line.
 
     Returns:
@@ -74,7 +74,7 @@ def learning_curves(
     names = [name for name in names if (name, False) in curves or (name, True) in curves]
     if not names:
         where = metrics if isinstance(metrics, (str, os.PathLike)) else "metrics"
-        raise InputError(f"{where}: no report has a step and a number to draw.")
+        raise InputError(f"{where}: nothing to draw, because no line has a step and a number.")
     rows = -(-len(names) // _MOST_CURVES)
     columns = -(-len(names) // rows)
     figure, grid = _new_figure(rows, columns, 1.0 + 4.4 * columns, 0.6 + 3.3 * rows)
@@ -89,7 +89,7 @@ def learning_curves(
 
 
 def _reports(metrics):
-    """Converts user input to (list of dicts with `step`, name of the step unit)."""
+    """Converts user input to (list of dicts with `step`, unit of the steps)."""
     if isinstance(metrics, (str, os.PathLike)):
         metrics = expanded(metrics)
         is_run = os.path.isdir(metrics)
@@ -107,7 +107,7 @@ def _reports(metrics):
     for name, values in history.items():
         if not isinstance(values, (list, tuple)):
             raise InputError(f"metrics: {name!r} must be a list with one number per epoch.")
-        # Held-out metrics may exist only for every n-th epoch, up to the last.
+        # With `validation_freq=n`, held-out metrics exist only for every n-th epoch.
         length = max(map(len, history.values()))
         every = max(1, length // max(1, len(values)))
         for number, value in enumerate(values, 1):
@@ -126,7 +126,7 @@ def _draw(axes, name, curves, baseline, unit):
                 color=COLORS[held_out],
                 label=label,
                 linewidth=2 if held_out else 1.3,
-                # Mark the points only if there are few.
+                # Only short curves have markers.
                 marker="o" if len(points) <= 25 else None,
                 markersize=4,
             )
@@ -184,19 +184,19 @@ def attention_map(
     title: str = "Attention",
     names: Sequence[str] | None = None,
 ) -> Figure:
-    """Draws the attention of one head, or of several as a grid.
+    """Draws the attention weights of one or several heads.
 
     Args:
         tokens: Tokens of one text, [CLS] and [SEP] included.
         scores: array [length, length] or [heads, length, length], such as the encoder's
-            `attention_scores` for one example. Rows are queries, columns are keys; each row sums to
-            1. Padding beyond `len(tokens)` is cut off.
+            `attention_scores` for one example. Rows are queries, columns are keys, and each row
+            sums to 1. Padding after `len(tokens)` is not drawn.
         path: PNG file to write; None writes no file.
         title: Title of the figure, such as `"Layer 3"`.
         names: Title of each head; None for `head 0`, `head 1`, ...
 
     Returns:
-        The figure, with one axes per head, then the axes of the color bar.
+        The figure, with one axes per head and the axes of the color bar.
 
     Raises:
         InputError: matplotlib is not installed, or the shapes do not match.
@@ -212,7 +212,7 @@ def attention_map(
             f"tokens. Received: scores of shape {list(scores.shape)} for {len(tokens)} tokens"
         )
     if not tokens or not len(heads):
-        raise InputError("there is no attention to draw: no tokens, or no heads.")
+        raise InputError("nothing to draw: no tokens or no heads.")
     if names is not None and len(names) != len(heads):
         raise InputError(
             f"names must have one name per head. Received: {len(names)} for {len(heads)} heads"
@@ -222,13 +222,13 @@ def attention_map(
     heads = heads[:, : len(tokens), : len(tokens)]
     rows = -(-len(heads) // _MOST_MAPS)
     columns = -(-len(heads) // rows)
-    side = 1.2 + 0.19 * min(len(tokens), _MOST_NAMED_TOKENS)  # inches: one line per name
+    side = 1.2 + 0.19 * min(len(tokens), _MOST_NAMED_TOKENS)  # inches; each name needs one line
     side = max(side, 3.4 if len(heads) == 1 else 2.6)
     figure, grid = _new_figure(
         rows, columns, 1.6 + side * columns, 0.9 + side * rows, sharex=True, sharey=True
     )
     for axes, head, name in zip(grid.flat, heads, names, strict=False):
-        # Many weights are tiny and a few are large: a square-root scale shows both.
+        # Most weights are small and a few are large. A square-root scale shows both.
         image = axes.imshow(np.sqrt(head), cmap="viridis", vmin=0, vmax=1, aspect="equal")
         axes.set_title(name, fontsize=10)
     for axes in grid.flat[len(heads) :]:
@@ -247,7 +247,7 @@ def attention_map(
 
 
 def _name_tokens(grid, tokens, count):
-    """Labels the rows of the leftmost maps and the columns of the lowest maps."""
+    """Labels the rows of the leftmost maps and the columns of the bottom maps."""
     every = -(-len(tokens) // _MOST_NAMED_TOKENS)
     places = list(range(0, len(tokens), every))
     labels = [tokens[place] for place in places]
@@ -269,19 +269,19 @@ def _name_tokens(grid, tokens, count):
 def _new_figure(
     rows: int, columns: int, width: float, height: float, **layout: Any
 ) -> tuple[Figure, np.ndarray]:
-    """Creates a figure of a size in inches and its axes, an array [rows, columns]."""
+    """Creates a figure, with its size in inches, and an array of axes [rows, columns]."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InputError(f"figures need matplotlib: {install_command('plots')}") from error
-    # Not pyplot, which would keep every figure alive and open a window on a desktop.
+        raise InputError(f"figures need matplotlib. Run {install_command('plots')}") from error
+    # pyplot would keep every figure in memory and open a window.
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, squeeze=False, **layout)
 
 
 def _save_figure(figure: Figure, path: str | Path) -> None:
-    """Writes a figure as PNG at 120 dots per inch."""
+    """Writes a figure as a PNG file."""
     with replace_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=120)

@@ -1,4 +1,4 @@
-"""The published models by name, and the supported families."""
+"""The published models, and the supported and unsupported model families."""
 
 import dataclasses
 import hashlib
@@ -32,7 +32,8 @@ class PublishedModel:
     paper: str = "Devlin et al. 2019, arXiv:1810.04805"
 
 
-_SIZES = {"small": (12, 256, 4), "base": (12, 768, 12), "large": (24, 1024, 16)}  # of `_config`
+# layers, width and heads for `_config`
+_SIZES = {"small": (12, 256, 4), "base": (12, 768, 12), "large": (24, 1024, 16)}
 
 
 def _config(vocabulary_size, num_layers, hidden_dim, num_heads, **fields):
@@ -138,7 +139,7 @@ def _robertas():
 def _alberts():
     sizes = {size: _SIZES[size] for size in ("base", "large")}
     sizes |= {"xlarge": (24, 2048, 16), "xxlarge": (12, 4096, 64)}
-    # v1 was trained with dropout (except xxlarge) and the exact GELU.
+    # Version 1 was trained with dropout (except xxlarge) and exact GELU.
     versions = {"v1": ("gelu", 0.1), "v2": ("gelu_tanh", 0.0)}
     about = {"tokenizer": "SentencePiece", "lowercase": True}
     about["paper"] = "Lan et al. 2020, arXiv:1909.11942"
@@ -253,12 +254,12 @@ MODELS = {model.hub.split("/")[1]: model for family in _FAMILIES for model in fa
 
 
 def published_name(name: str) -> str | None:
-    """Returns the key in `MODELS` of a published model, named with or without its owner."""
+    """Returns the key in `MODELS` of a published model; the name may include the owner."""
     short = name.rpartition("/")[2]
     return short if short in MODELS and name in (short, MODELS[short].hub) else None
 
 
-# KerasHub model -> its presets, without the model's name.
+# KerasHub model -> its presets, without the prefix of the model.
 _PRESETS = {
     "bert": "tiny_en_uncased small_en_uncased medium_en_uncased base_en_uncased base_en base_zh"
     " base_multi large_en_uncased large_en tiny_en_uncased_sst2",
@@ -271,7 +272,7 @@ _PRESETS = {
     " large_generator_uncased_en",
     "xlm_roberta": "base_multi large_multi",
 }
-# The versions in KerasHub's own table: of a model or a preset; 3 for all others.
+# Versions on Kaggle of models or presets, from KerasHub's table. All others have version 3.
 _VERSIONS = {"electra": 2, "bert_tiny_en_uncased_sst2": 5, "albert_base_en_uncased": 5}
 # KerasHub preset names -> names on Kaggle.
 PRESETS = {
@@ -317,7 +318,7 @@ SUPPORTED = (
     "bert roberta xlm-roberta camembert albert distilbert electra flaubert modernbert "
     "modernbert-decoder longformer"
 ).split()
-# What to take -> families that are not supported, as in `model_type`.
+# Suggested model -> unsupported families, as in `model_type`.
 _NEAREST = {
     "bert-base-uncased": "convbert squeezebert mobilebert ibert fnet funnel megatron-bert roformer "
     "realm retribert splinter visual_bert layoutlm",
@@ -335,7 +336,7 @@ _OTHERWISE = "bert-base-uncased"
 
 
 def check_family(config: Document) -> None:
-    """Raises if a `config.json`, also of a KerasHub preset, belongs to an unsupported family."""
+    """Raises `InputError` if a `config.json` belongs to an unsupported family."""
     family = config.get("model_type")
     if family is None:
         classes = [config.text("registered_name", ""), *config.list_of("architectures", str, [])]
@@ -349,12 +350,12 @@ def check_family(config: Document) -> None:
 
 
 def is_preset(config: Document) -> bool:
-    """Returns whether a `config.json` is of a KerasHub preset."""
+    """Returns whether a `config.json` belongs to a KerasHub preset."""
     return "registered_name" in config and "model_type" not in config
 
 
 def instead_of(family: object) -> str:
-    """Returns a sentence with the nearest supported model; `family` may be a value from a file."""
+    """Returns a sentence with the most similar supported model."""
     name = _INSTEAD.get(family, _OTHERWISE) if isinstance(family, str) else _OTHERWISE
     advice = f"Take {name!r}"
     if family == "mpnet":
@@ -363,16 +364,17 @@ def instead_of(family: object) -> str:
 
 
 def unsupported_in_name(name: str) -> str | None:
-    """Returns the family that is not supported in a model's name such as `deberta-v3-base`."""
+    """Returns the unsupported family in a model name such as `deberta-v3-base`."""
     parts = f"-{re.sub('[^a-z0-9]+', '-', name.lower())}-"
-    families = [family for family in (*SUPPORTED, *_INSTEAD) if family != "new"]  # a word, too
+    # "new" is also a common word.
+    families = [family for family in (*SUPPORTED, *_INSTEAD) if family != "new"]
     found = [family for family in families if f"-{family.replace('_', '-')}-" in parts]
     longest = max(found, key=len, default="bert")
     return None if longest in SUPPORTED else longest
 
 
 def _family_of_class(name):
-    """Returns the `model_type` of `BertModel` or `keras_hub>BertBackbone`; None if unknown."""
+    """Returns the `model_type` of a class such as `keras_hub>BertBackbone`, or None."""
     lower = re.sub("^.*>|(?:For[A-Z].*|Model|LMHeadModel|Backbone)$", "", name).lower()
     families = {re.sub("[-_]", "", family): family for family in (*SUPPORTED, *_INSTEAD)}
     return families.get(lower)

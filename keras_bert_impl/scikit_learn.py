@@ -1,4 +1,4 @@
-"""A scikit-learn estimator, for `cross_val_score`, `GridSearchCV`, `Pipeline` and `clone`."""
+"""A scikit-learn estimator for `cross_val_score`, `GridSearchCV`, `Pipeline` and `clone`."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ from keras_bert_impl.tasks.text_classification.model import TextClassifier
 
 
 class BertClassifier(ClassifierMixin, BaseEstimator):
-    """Fine-tunes a `TextClassifier` on texts with one label each.
+    """scikit-learn estimator that fine-tunes a `TextClassifier` on texts with one label each.
 
     Args:
         model: model directory or name; see `TextClassifier.from_pretrained`.
         epochs, batch_size, class_weight: see `TextClassifier.fit`.
         learning_rate: see `TextClassifier.compile`.
         max_length: texts are truncated to this many tokens. Default: the model's, or 128.
-        seed: determines the new head, the order of the texts and the dropout.
+        seed: determines the initial head, the order of the texts and dropout.
         verbose: see Keras's `fit`.
 
     Attributes:
@@ -67,7 +67,7 @@ class BertClassifier(ClassifierMixin, BaseEstimator):
         Args:
             X: texts `[texts]`, or pairs of texts `[texts, 2]`.
             y: a label for each text, of any type.
-            sample_weight: factor of each text in the loss.
+            sample_weight: weight of each text in the loss.
         """
         import keras
 
@@ -108,10 +108,11 @@ class BertClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _texts(values):
-    """Converts texts or pairs in a list, array, column or data frame to a list."""
-    if hasattr(values, "to_numpy"):  # iterating a data frame yields the names of its columns
+    """Converts a list, array, column or data frame of texts or pairs to a list."""
+    if hasattr(values, "to_numpy"):  # Iteration over a data frame would yield the column names.
         values = values.to_numpy()
     rows = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    if any(isinstance(row, list) and len(row) == 1 for row in rows):  # one column
+    # The data frame has one column.
+    if any(isinstance(row, list) and len(row) == 1 for row in rows):
         rows = [row[0] for row in rows]
     return [tuple(row) if isinstance(row, list) else row for row in rows]

@@ -1,4 +1,4 @@
-"""Versions: of the package, of others that work together, and the command that installs extras."""
+"""The version of the package, compatible versions of dependencies, and the install command."""
 
 import json
 from importlib import metadata
@@ -13,20 +13,20 @@ DISTRIBUTION = "keras-bert-impl"
 
 
 class Minors(NamedTuple):
-    """The minor versions of a package from the first to the last, such as 3.12 to 3.15."""
+    """A range of minor versions of a package, such as 3.12 to 3.15."""
 
     package: str
     first: str
     last: str
 
     def covers(self, version: str) -> bool:
-        """Returns whether a version is one of them; release candidates and nightlies count."""
+        """Returns whether the range includes a version, a release candidate or a nightly build."""
         first, last = Version(self.first), Version(self.last)
         return first.release <= Version(version).release[:2] <= last.release
 
     @property
     def requirement(self) -> str:
-        """What pip is given to install one of them."""
+        """The requirement of pip for this range."""
         if self.first == self.last:
             return f"{self.package}=={self.first}.*"
         major, minor = Version(self.last).release
@@ -34,11 +34,11 @@ class Minors(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """Versions that work together, and what they were tested with."""
+    """Compatible versions of packages, and the tested builds."""
 
     python: Minors
     package: Minors
-    companion: Minors | None  # None: it has no build for this Python
+    companion: Minors | None  # None if there is no build for this Python version
     tested_with: str
 
 
@@ -67,10 +67,9 @@ def companions_of(package: str, version: str) -> list[Minors]:
 
 
 def install_command(extras: str = "", options: str = "") -> str:
-    """Returns the `pip install` line that works for this installation.
+    """Returns the `pip install` command for extras of this installation.
 
-    A package from an index is installed by its name, and any other from where it came from: a
-    checkout, a wheel or a repository.
+    The command installs from the same source: a package index, a checkout, a wheel or a repository.
 
     Args:
         extras: names of extras, such as `"serve,serving"`.
@@ -82,12 +81,12 @@ def install_command(extras: str = "", options: str = "") -> str:
 
 
 def wheel_command(directory: str) -> str | None:
-    """Returns the line that builds the wheel of this installation; None if an index has it."""
+    """Returns the command that builds a wheel of this installation, or None for an index."""
     return f'pip wheel --no-deps --wheel-dir "{directory}" "{_target()}"' if _origin() else None
 
 
 def pinned_requirement(extras: str) -> str:
-    """Returns the line of a requirements file for this version, or its wheel in the same folder."""
+    """Returns the requirement for this version, or for its wheel in the same folder."""
     if not _origin():
         return f"{DISTRIBUTION}[{extras}]=={__version__}"
     wheel = f"{DISTRIBUTION.replace('-', '_')}-{__version__}-py3-none-any.whl"
@@ -95,23 +94,23 @@ def pinned_requirement(extras: str) -> str:
 
 
 def _target(extras=""):
-    """Returns what pip is given to install or build this package from its origin."""
+    """Returns the requirement that installs or builds this package from its origin."""
     brackets = f"[{extras}]" if extras else ""
     origin = _origin()
     place = origin.get("url", "")
     if not place:
         return f"{DISTRIBUTION}{brackets}"
-    if "dir_info" in origin:  # a folder
+    if "dir_info" in origin:  # The origin is a folder.
         return f"{url2pathname(place.removeprefix('file://'))}{brackets}"
     system = origin.get("vcs_info", {}).get("vcs")
     return f"{DISTRIBUTION}{brackets} @ {f'{system}+' if system else ''}{place}"
 
 
 def _origin():
-    """Returns what pip recorded about the origin (PEP 610); nothing if that is an index."""
+    """Returns pip's record of the origin (PEP 610), or None for a package index."""
     try:
         recorded = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
-    except metadata.PackageNotFoundError:  # imported from a checkout that is not installed
+    except metadata.PackageNotFoundError:  # The package is not installed.
         checkout = Path(__file__).resolve().parents[1]
         return {"url": checkout.as_uri(), "dir_info": {"editable": True}}
     return json.loads(recorded or "{}")

@@ -29,7 +29,7 @@ def test_says_what_the_model_is_and_how_to_load_it(tmp_path):
         "tags": ["keras", "tensorflow", "bert"],
     }
     assert "# reviews\n" in card and "`negative`, `positive`" in card and "3,376 param" in card
-    assert "Not known: it depends on the model that this one began as" in card
+    assert "Unknown: it depends on the base model and on the data" in card
 
 
 def test_the_code_of_a_card_runs(tmp_path, monkeypatch):

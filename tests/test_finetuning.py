@@ -122,8 +122,8 @@ def test_paper_grid_has_18_combinations():
         ({"epochs": 3}, {}, "epochs needs a list of values"),
         ({"epochs": []}, {}, "epochs needs a list of values"),
         ({"epochs": [2, 0]}, {}, "epochs must be a positive integer"),
-        ({"epochs": [2, 2]}, {}, "two runs are named runs/epochs=2"),
-        ({"epochs": [2]}, {"epochs": 3}, "epochs is in the grid and also has a fixed value"),
+        ({"epochs": [2, 2]}, {}, "two runs have the same name, runs/epochs=2"),
+        ({"epochs": [2]}, {"epochs": 3}, "epochs has values in the grid and a fixed value"),
         ({"crf": [False, True]}, {}, "crf is not a setting of TextClassifier"),
     ],
 )
@@ -195,7 +195,7 @@ def test_sweep_without_a_file_is_the_paper_grid(runs, command):
     "arguments, message",
     [
         (["--seeds", "1,x"], "'1,x' is not a list of whole numbers"),
-        (["--seeds", "1,1"], "two runs are named runs/seed=1"),
+        (["--seeds", "1,1"], "two runs have the same name, runs/seed=1"),
         (
             ["--seeds", "1,2", "--seed=3"],
             "--seed 3: --sweep or --seeds also sets seed",

@@ -46,7 +46,7 @@ def test_unknown_arguments_name_the_nearest(monkeypatch):
     assert function(rate=2) == function(2) == 2
     with pytest.raises(InputError, match=r"no argument 'lr'. Write function\(rate=0.1\)"):
         function(lr=2)
-    with pytest.raises(InputError, match="function has no argument 'x'; there is rate"):
+    with pytest.raises(InputError, match="function has no argument 'x'; available: rate"):
         function(x=2)
     with pytest.raises(InputError, match="no argument 'rat'; did you mean 'rate'"):
         function(rat=2)
@@ -59,8 +59,8 @@ def test_options_are_answered_by_meaning():
     assert "keras-bert calibrate" in nearest("--threshold", known)
     assert nearest("--labls", known) == "did you mean --labels?"
     # Three of many names, or all of a few.
-    assert nearest("--sxd-e", known) == "the nearest are --dev, --seed, --seeds"
-    assert nearest("--xyz", known[:2]) == "there is --train, --dev"
+    assert nearest("--sxd-e", known) == "similar: --dev, --seed, --seeds"
+    assert nearest("--xyz", known[:2]) == "available: --train, --dev"
 
 
 def test_a_missing_attribute_cannot_be_set(monkeypatch):
@@ -162,14 +162,14 @@ def answerer():
         ),
         (
             lambda model: TextClassifier(model.encoder, model.tokenizer, x=2),
-            "the nearest are max_length",
+            "similar: max_length",
         ),
         (lambda model: FinetuneSettings(warmup_steps=500), "'warmup_steps'; write warmup=0.1"),
         (lambda model: FinetuneSettings(lr=1e-4), "write learning_rate=5e-5"),
         (lambda model: PretrainSettings(totl_steps=5), "did you mean 'total_steps'"),
         (lambda model: finetune("x", [], [], "y", num_train_epochs=3), "write epochs=3"),
-        (lambda model: Adapter("lora", r=8), "there is kind, size"),
-        (lambda model: LongTexts("mean", stride=8), "mean 'doc_stride'|there is way"),
+        (lambda model: Adapter("lora", r=8), "available: kind, size"),
+        (lambda model: LongTexts("mean", stride=8), "mean 'doc_stride'|available: way"),
     ],
 )
 def test_first_guesses_at_models(typed, line, classifier):
@@ -262,9 +262,9 @@ def test_quantize_is_that_of_keras(classifier, tmp_path):
 def test_export_has_the_arguments_of_keras(file_format, classifier, tmp_path):
     classifier.export(tmp_path / "out", format=file_format)
     assert (tmp_path / "out" / "config.json").is_file()
-    with pytest.raises(InputError, match="ids_only is for"):
+    with pytest.raises(InputError, match="ids_only is only for"):
         classifier.export(tmp_path / "out", format=file_format, ids_only=True)
-    with pytest.raises(InputError, match="custom_ops is for"):
+    with pytest.raises(InputError, match="custom_ops is only for"):
         classifier.export(tmp_path / "out", format=file_format, custom_ops=False)
 
 

@@ -18,7 +18,7 @@ from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.registry import all_tasks
 
 METHODS = ("integrated_gradients", "occlusion")
-_ROWS = 16  # of a batch
+_ROWS = 16  # rows per batch
 
 
 def attribute(
@@ -34,26 +34,26 @@ def attribute(
     stay. The output is the log-odds of a class, `log(p / (1 - p))`, the value of a regression, or
     the sum of the start and end logits of an answer. The model is not changed.
 
-    - `"integrated_gradients"`: the integral of the gradient along the line from the embeddings of
-      the baseline to the embeddings of the text, times their difference. Scores add up to
-      `output - baseline`, up to the error of the integral, `Attribution.gap`.
-    - `"occlusion"`: the output for the text minus the output with this one word masked.
+    - `"integrated_gradients"`: integrates the gradient along the line from the baseline embeddings
+      to the text embeddings, and multiplies the integral by the difference of the embeddings. The
+      scores add up to `output - baseline`, except for the numerical error `Attribution.gap`.
+    - `"occlusion"`: the output for the text minus the output for the text with this word masked.
 
-    If a text is longer than `max_length`, only its first part is used.
+    A text is truncated to `max_length`.
 
     Args:
         model: `TextClassifier`, `TokenClassifier` or `QuestionAnswerer`.
         text: a text, a (first, second) pair, or for taggers also a list of words.
         target: name or index of the class; for taggers the index of a word, or (index, label).
             Default: the predicted class, the most confident entity word, or the best answer.
-        method: see above.
-        steps: points of the integral (Gauss-Legendre quadrature). Default 32.
+        method: `"integrated_gradients"` or `"occlusion"`.
+        steps: number of points for Gauss-Legendre quadrature. Default: 32.
 
     Returns:
         `Attribution`, with a score for each word.
 
     Raises:
-        InputError: The model or target is not supported, or the text has no words.
+        InputError: the model or target is not supported, or the text has no words.
 
     Source: Sundararajan et al. 2017 (arXiv:1703.01365), equation 1; Zeiler and Fergus 2014
     (arXiv:1311.2901), section 4.2.
@@ -69,8 +69,8 @@ def attribute(
     check("method", method, Annotated[str, OneOf(*METHODS)])
     if method == METHODS[0] and model.is_quantized and model.encoder.compute_dtype != "float32":
         raise InputError(
-            "a quantized model in 16 bits has no gradients: write method='occlusion', or quantize "
-            "a model in float32."
+            "a quantized 16-bit model has no gradients. Write method='occlusion', or quantize a "
+            "model in float32."
         )
     steps = check("steps", steps, PositiveInt)
     row = text_row(model, text)
@@ -93,7 +93,7 @@ def attribute(
 
 
 class _Network:
-    """The network of a model for the features of one text, `[1, ..., length]`."""
+    """Computes an output of a model for the features of one text, `[1, ..., length]`."""
 
     def __init__(self, model, features):
         self.model, self.features = model, features
@@ -102,7 +102,7 @@ class _Network:
         return self.model(features, training=False)
 
     def occluded(self, word_of, count, masked, objective):
-        """Computes the output without each word, float64 `[words]`."""
+        """Computes the output with each word masked, float64 `[words]`."""
         ids = self.features["token_ids"]
         found = []
         for words in _batches(np.arange(count)):
@@ -114,7 +114,7 @@ class _Network:
 
     def integrated(self, masked, objective, steps):
         """Computes the integrated gradients of each token, float64 `[length]`."""
-        nodes, weights = np.polynomial.legendre.leggauss(steps)  # on [-1, 1]
+        nodes, weights = np.polynomial.legendre.leggauss(steps)  # nodes in [-1, 1]
         total: Any = 0.0
         for chosen in _batches(np.arange(steps)):
             alphas = ((nodes[chosen] + 1) / 2).astype("float32")[:, None, None]
@@ -135,15 +135,15 @@ class _Network:
 
 
 class _Path:
-    """Points on the line between the embeddings of a baseline and of a text.
+    """Points on the line between the baseline embeddings and the text embeddings.
 
     Args:
         masked: int32 `[1, length]`, token ids of the baseline.
         alphas: float32 `[points, 1, 1]`; 0 for the baseline, 1 for the text.
 
     Attributes:
-        offsets: `[points, length, hidden]`, zeros added to the points, for gradients with respect
-            to them.
+        offsets: `[points, length, hidden]`, zeros that are added to the points; gradients are
+            computed with respect to this tensor.
     """
 
     offsets: Any
@@ -154,7 +154,7 @@ class _Path:
         self.masked, self.alphas = masked, alphas
 
     def run(self, compute, features):
-        """Computes the encoder's outputs from the points; see `encoders_run_by`."""
+        """Computes the encoder's outputs for the points; see `encoders_run_by`."""
         layers = self.layers._replace(embeddings=self._embed)
         return apply_layers(layers, with_all_names(features))[0]
 

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 
 class AttributedWord(NamedTuple):
-    """A word and its share of the output.
+    """A word and its attribution score.
 
     Attributes:
         text: the word.
-        start, end: characters of the word in its segment.
+        start, end: character offsets of the word in its segment.
         segment: 0, or 1 for the second text of a pair.
-        score: share of the output; positive if the word speaks for the target.
+        score: contribution to the output; positive if the word increases the output.
     """
 
     text: str
@@ -21,15 +21,15 @@ class AttributedWord(NamedTuple):
 
 
 class Attribution(NamedTuple):
-    """An output of a model, divided among the words of a text.
+    """An output of a model, and its attribution to the words of a text.
 
     Attributes:
         words: the words in the input of the model, in order.
         target: name of the output: the label, `word/label` of a tagger, or the answer.
         method: `"integrated_gradients"` or `"occlusion"`.
-        output: the output for the text, a log-odds or, for regression, a value.
-        baseline: the output if every word is masked.
-        is_cut: whether words are missing because the text is longer than `max_length`.
+        output: the output for the text; see `attribute`.
+        baseline: the output for the text with every word masked.
+        is_cut: whether the text was truncated to `max_length`.
     """
 
     words: list[AttributedWord]

@@ -1,4 +1,4 @@
-"""One input row of a task model, with the word of each token."""
+"""One input row of a task model, and the word of each token."""
 
 from typing import Any, NamedTuple
 
@@ -9,18 +9,18 @@ from keras_bert_impl.attribution.results import AttributedWord
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.inputs.words import Words, find_words
 
-_MOST_SPECIAL_TOKENS = 4  # between two segments
+_MOST_SPECIAL_TOKENS = 4  # maximum number of special tokens between two segments
 
 
 class TextRow(NamedTuple):
-    """Features of a text and the words in them.
+    """Features of a text, and its words.
 
     Attributes:
-        features: int32 `[1, length]` each, or `[1, 1, length]` for a network of windows.
+        features: int32 `[1, length]` each, or `[1, 1, length]` for a model that reads windows.
         words: words with at least one token in the row, with a score of 0.
         numbers: index of each word among all words of its segment.
         word_of: int64 `[length]`. Index into `words` of each token; -1 for special tokens.
-        is_cut: whether words are missing.
+        is_cut: whether the text was truncated.
     """
 
     features: dict[str, np.ndarray]
@@ -31,14 +31,15 @@ class TextRow(NamedTuple):
 
 
 def text_row(model: Any, text: Any) -> TextRow:
-    """Tokenizes a text or pair to the first input row of a model."""
+    """Tokenizes a text or pair, and returns its first input row."""
     try:
         texts = model.as_texts([text])
     except InputError as error:
         if not isinstance(text, list):
             raise
         raise InputError(
-            "attribute takes one text: for several write [attribute(model, text) for text in texts]."
+            "attribute accepts one text. For several texts, write [attribute(model, text) for "
+            "text in texts]."
         ) from error
     features = features_of_first(model, model.rows(texts)[0])
     ids = features["token_ids"].reshape(-1)
@@ -64,7 +65,7 @@ def text_row(model: Any, text: Any) -> TextRow:
 
 
 def features_of_first(model: Any, rows: Any) -> dict[str, np.ndarray]:
-    """Returns the features of the first example as `predict` makes them, without later windows."""
+    """Returns the features of the first example, as in `predict`, but only its first window."""
     made = rows.features(tf.constant([0], "int64"))
     features = {name: np.asarray(value) for name, value in made.items()}
     if model.long_texts.has_windows:  # [..., windows, length]
@@ -84,7 +85,8 @@ def _align(tokenizer, words, ids, cursor):
     """Finds the tokens of a segment in a row.
 
     Returns:
-        (position of its first token, int array with the word of each token, whether all are there).
+        (position of its first token, int array of the word of each token, whether no token is cut
+        off).
     """
     if not len(words.starts):
         return cursor, np.zeros(0, int), True

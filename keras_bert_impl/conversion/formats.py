@@ -1,4 +1,4 @@
-"""Converts models between file formats, and creates students, without changing weights."""
+"""Converts models between file formats, and creates student models from a teacher's layers."""
 
 import dataclasses
 import logging
@@ -38,7 +38,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
 from keras_bert_impl.tokenizers.keras_hub_saving import to_keras_hub, write_notes
 
-# Files that only some models have.
+# Files that are never overwritten, because only some models have them.
 _KEPT = ("model.safetensors.index.json", *TUNED_FILES)
 FORMS = ("huggingface", "google", "keras_hub")
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def convert(
     tokenizer = read_tokenizer(model)
     warn_of_generator(model)
     if tokenizer is None:
-        _log.warning("%s: there is no tokenizer to convert", model.path)
+        _log.warning("%s: not converted: the model has no tokenizer", model.path)
     check_target(target, model)
     if is_cross_encoder(model.task_path):
         _log.warning("%s: not converted: the activation of CrossEncoder", model.path)
@@ -87,24 +87,24 @@ def convert(
 
 
 def check_target(target: str | Path, model: ModelSource) -> None:
-    """Raises an `InputError` if a directory keeps files that do not describe this model."""
+    """Raises an `InputError` if the target contains files that would be read with the new model."""
     kept = _KEPT if read_sentence_settings(model.task_path) else ("modules.json", *_KEPT)
     found = [name for name in kept if (local_path(target) / name).exists()]
     if found:
         raise InputError(
-            f"{target} already contains {listed(found)}, which do not belong to the new model; "
-            "choose a new folder."
+            f"{target} already contains {listed(found)}, which do not belong to the new model. "
+            "Choose a new folder."
         )
 
 
 def warn_of_generator(model: ModelSource) -> None:
-    """Warns that the generator of an ELECTRA model, which has its own directory, is omitted."""
+    """Warns that the generator of an ELECTRA model is not converted."""
     if (model.path / GENERATOR).is_dir():
-        _log.warning("%s: not converted: the generator, see --generator", model.path)
+        _log.warning("%s: not converted: the generator; see --generator", model.path)
 
 
 def read_tokenizer(model: ModelSource) -> Tokenizer | None:
-    """Reads a model's tokenizer; None if it has none."""
+    """Reads a model's tokenizer; returns None if the model has no tokenizer."""
     return Tokenizer.from_pretrained(model.path) if has_tokenizer(model.path) else None
 
 
@@ -115,7 +115,7 @@ def write_model(
     tokenizer: Tokenizer | None,
     config: EncoderConfig,
 ) -> None:
-    """Writes a model directory: `config.json`, the tensors and any tokenizer."""
+    """Writes `config.json`, the tensors and, if given, the tokenizer."""
     if (
         "tie_word_embeddings" in described
     ):  # the output matrix is not written because it equals the embeddings
@@ -128,7 +128,7 @@ def write_model(
 def read_tensors(
     model: ModelSource, config: EncoderConfig, layers: list[int] | None = None
 ) -> Tensors:
-    """Reads all known tensors of a model, under their names in new files."""
+    """Reads all known tensors of a model; returns them under their current Hugging Face names."""
     whole, heads = all_tensors(config)
     arrays = {name.variable: model.read(name.tensor) for name in whole}
     for name in whole:
@@ -162,7 +162,8 @@ def _compare(path, tensors, config, written):
     """Raises an `InputError` if a written tensor or setting differs from the source."""
     again = read_encoder_config(written).to_dict()
     for name, value in config.to_dict().items():
-        if again[name] != value and name == "initializer_range":  # of weights that are added later
+        # affects only weights that are added later
+        if again[name] != value and name == "initializer_range":
             _log.warning("%s: not converted: %s=%s", path, name, value)
         elif again[name] != value:
             raise InputError(f"this format cannot express {name}={value}; nothing was written.")

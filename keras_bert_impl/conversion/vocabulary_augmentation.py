@@ -1,4 +1,4 @@
-"""Extends a model's vocabulary with domain-specific subwords or with new tokens."""
+"""Extends a model's vocabulary with domain-specific subwords or other tokens."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ def augment_vocabulary(
         min_frequency: How often a word or a pair of subwords must occur.
 
     Raises:
-        InputError: No word or pair that the tokenizer splits occurs often enough.
+        InputError: no word or pair that the tokenizer splits occurs often enough.
 
     Example:
         from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
@@ -58,7 +58,7 @@ def augment_vocabulary(
 
     Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1, which also initializes new embeddings
         with the mean of the subword embeddings, but selects new subwords by training a vocabulary.
-        See `learn_tokens` for the selection here.
+        This function selects them with `learn_tokens`.
     """
     num_tokens = check("num_tokens", num_tokens, PositiveInt)
     min_frequency = check("min_frequency", min_frequency, PositiveInt)
@@ -74,7 +74,7 @@ def augment_vocabulary(
 
 
 def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) -> Tokenizer:
-    """Extends a model's vocabulary with tokens that are matched verbatim in texts, such as `[E1]`."""
+    """Adds tokens such as `[E1]`, which are matched literally in texts, to a model's vocabulary."""
     model, tokenizer = _open(source)
     larger = tokenizer.add_tokens(tokens)
     new = larger.vocabulary[tokenizer.vocabulary_size :]
@@ -84,7 +84,7 @@ def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) ->
 
 
 def _open(source):
-    """Opens a model and its tokenizer; raises an error if the vocabulary cannot be extended."""
+    """Opens a model and its tokenizer; raises `InputError` if its vocabulary cannot be extended."""
     model = open_model(source)
     if (model.path / GENERATOR).is_dir():
         raise InputError(f"{source} has a generator, whose vocabulary cannot be extended.")
@@ -92,7 +92,8 @@ def _open(source):
 
 
 def _write(target, model, tokenizer, larger, old_ids):
-    """Writes a model with the extended tokenizer; `old_ids` are each new token's old subword ids."""
+    """Writes a model with the extended tokenizer; `old_ids` has the old subword ids of each new
+    token."""
     config = read_encoder_config(model)
     size = max(config.vocabulary_size, larger.vocabulary_size)
     tensors = read_tensors(model, config)
@@ -110,13 +111,13 @@ def _write(target, model, tokenizer, larger, old_ids):
 
 
 def _with_means(array, first, old_ids, size):
-    """Appends a row for each new token from id `first` on: the mean of the rows of its old tokens.
+    """Appends a row for each new token, the mean of the rows of its old tokens; `first` is its id.
 
     Returns:
         `[size, ...]`: one row per id.
     """
     rows = np.zeros((size, *array.shape[1:]), array.dtype)
-    rows[: len(array)] = array  # some models have rows for ids that the tokenizer lacks
+    rows[: len(array)] = array  # A table may have more rows than the tokenizer has tokens.
     for number, ids in enumerate(old_ids, first):
         rows[number] = array[ids].mean(axis=0, dtype="float32")
     return rows

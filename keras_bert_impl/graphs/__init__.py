@@ -1,1 +1,1 @@
-"""Parts of exported models: serving signatures, networks written as graphs, formats."""
+"""Export of models: serving signatures, networks as ONNX and LiteRT graphs, and file formats."""

@@ -1,4 +1,4 @@
-"""Splits requests into chunks of rows, which limits memory and padding; graphs of encoders."""
+"""Processes a request in chunks of rows, to limit memory and padding."""
 
 import contextlib
 import functools
@@ -15,10 +15,10 @@ Bucket = tuple[int, int]  # (rows, length)
 
 @contextlib.contextmanager
 def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[None]:
-    """Traces encoders once for all graphs traced inside the context, for inference."""
+    """Traces each encoder once, for inference, for all graphs that are traced in the context."""
     buckets = sorted(buckets, key=lambda bucket: bucket[0] * bucket[1])
 
-    @functools.cache  # one function for all signatures that call the same encoder
+    @functools.cache  # Signatures that call the same encoder share one function.
     def graph(compute, by_xla):
         inference = functools.partial(compute, training=False)
         return tf.function(inference, jit_compile=by_xla, autograph=False)
@@ -42,7 +42,7 @@ def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[None]:
 
 
 def check_buckets(buckets: Sequence[Bucket], max_length: int) -> None:
-    """Raises `InputError` for empty buckets and buckets longer than `max_length` tokens."""
+    """Raises `InputError` if a bucket is empty or longer than `max_length` tokens."""
     for rows, length in buckets:
         if rows < 1 or not 1 <= length <= max_length:
             raise InputError(
@@ -52,7 +52,7 @@ def check_buckets(buckets: Sequence[Bucket], max_length: int) -> None:
 
 
 def rows_of_part(buckets: Sequence[Bucket], rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """Returns the number of rows per chunk that best fills a bucket, int32, in any graph."""
+    """Returns the number of rows per chunk that best fills a bucket, int32; works in any graph."""
     fitting = [
         tf.where((length <= longest) & (longest <= 2 * length) & (rows <= 2 * most), most, 0)
         for most, longest in buckets
@@ -81,7 +81,7 @@ def _branch(compiled, features, rows, length, bucket):
 Function: TypeAlias = tf.types.experimental.PolymorphicFunction
 Rows: TypeAlias = dict[str, tf.Tensor]
 
-_TOKENS = 8192  # per chunk, padding included: about 300 MB for BERT-base
+_TOKENS = 8192  # maximum tokens per chunk, including padding; about 300 MB for BERT-base
 # Approximate number of tokens that a CPU processes in the time of one additional network call; see
 # docs/decisions/mixed-lengths.md.
 _TOKENS_OF_A_RUN = 64
@@ -93,13 +93,13 @@ def in_chunks(
     tokens: tf.Tensor | None = None,
     buckets: Sequence[Bucket] = (),
 ) -> Rows:
-    """Applies a function to chunks of rows and concatenates the results, in any graph.
+    """Applies a function to chunks of rows and concatenates the results; works in any graph.
 
     Args:
         rows: tensors `[rows, ...]`.
         tokens: int32, tokens per row. Default: the lengths of `rows["token_ids"]`, which is
             `[rows, ..., length]`.
-        buckets: shapes that chunks of `token_ids` `[rows, length]` should fill; see
+        buckets: preferred shapes (rows, length) of `token_ids` in a chunk; see
             `encoders_traced_once`.
     """
     count = _count(rows)
@@ -126,7 +126,7 @@ def in_chunks_by_length(function: Function, rows: Rows, least_length: int = 1) -
     rows_of_one, full = tf.reduce_prod(shape[1:-1]), shape[-1]
 
     def chunk(start):
-        length = tf.reduce_max(lengths[start : start + 1])  # of the longest row
+        length = tf.reduce_max(lengths[start : start + 1])  # The first row is the longest.
         length = tf.minimum(tf.maximum(length, least_length), full)
         padding = rows_of_one * tf.cumsum(tf.maximum(length - lengths[start:], 0))
         size = tf.reduce_sum(tf.cast(padding <= _TOKENS_OF_A_RUN, tf.int32))
@@ -142,17 +142,17 @@ def sorted_by_length(rows: Rows) -> tuple[Rows, tf.Tensor]:
     """Sorts rows by the position of their last token, longest first.
 
     Args:
-        rows: tensors `[rows, ...]`, one of them `padding_mask`, `[rows, ..., length]`.
+        rows: tensors `[rows, ...]`; `padding_mask` `[rows, ..., length]` is required.
 
     Returns:
-        (sorted rows, int32 `[rows]`: original index of each).
+        (sorted rows, int32 `[rows]` with the original index of each row).
     """
     order = tf.argsort(_lengths(rows["padding_mask"]), direction="DESCENDING", stable=True)
     return {name: tf.gather(row, order) for name, row in rows.items()}, order
 
 
 def _lengths(mask):
-    """Returns int32 [rows]: places up to the last token; all places of a row without tokens."""
+    """Returns int32 [rows]: the position after the last token; the full length for an empty row."""
     full = tf.shape(mask)[-1]
     places = tf.where(tf.not_equal(mask, 0), tf.range(1, full + 1), 0)
     last = tf.reduce_max(places, axis=list(range(1, mask.shape.rank)))
@@ -166,7 +166,7 @@ def _count(rows):
 def _in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
     """Applies a function to one chunk after the other and concatenates the results."""
     specs = {name: tf.TensorSpec([None, *row.shape[1:]], row.dtype) for name, row in rows.items()}
-    with tf.init_scope():  # a separate graph, shared by all signatures
+    with tf.init_scope():  # All signatures share this graph.
         function = function.get_concrete_function(specs)
     kinds = function.structured_outputs
     arrays = {
@@ -185,7 +185,7 @@ def _in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
     def run_next(number, start, arrays):
         size, part = chunk(start)
         for name, row in part.items():
-            # An empty batch becomes one row of zeros; its length may also have been 0.
+            # An empty batch becomes one row of zeros, of at least length 1.
             missing = is_empty * tf.cast(tf.equal(tf.shape(row), 0), tf.int32)
             padding = tf.stack([tf.zeros_like(missing), missing], axis=1)
             part[name] = tf.ensure_shape(tf.pad(row, padding), specs[name].shape)
@@ -193,7 +193,7 @@ def _in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
         written = {name: array.write(number, outputs[name]) for name, array in arrays.items()}
         return number + 1, start + size, written
 
-    # Sequential: parallel chunks would need the memory that this saves.
+    # Chunks run one after the other, because parallel chunks would need more memory.
     _, _, arrays = tf.while_loop(
         lambda number, start, _: (start < count) | tf.equal(number, 0),
         run_next,

@@ -1,9 +1,9 @@
-"""Export to a format by name; other backends use a process with the TensorFlow backend.
+"""Exports a model to a format by name; checks and writes what all formats share.
 
-Also contains the checks and files that all exports share: the folder, scores and tokenizer files.
-Formats are plug-ins in `serving`, found by name, so models import neither the formats nor their
-dependencies. TensorFlow is imported only to export. Run as a program, exports the model that
-another process has saved: `python -m keras_bert_impl.graphs.formats DIRECTORY`.
+The formats are modules of `serving`, imported by name. Importing a model therefore imports neither
+the formats nor their dependencies. TensorFlow is imported only for an export. A model on another
+backend is exported in a process with the TensorFlow backend, which runs this module as a program:
+`python -m keras_bert_impl.graphs.formats DIRECTORY`.
 """
 
 import importlib
@@ -22,7 +22,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.version import install_command
 
-if TYPE_CHECKING:  # it imports TensorFlow
+if TYPE_CHECKING:  # The tokenizers import TensorFlow.
     from keras_bert_impl.tokenizers import Tokenizer
 
 SAVED_MODEL_ENTRIES = ("assets", "assets.extra", "fingerprint.pb", "saved_model.pb", "variables")
@@ -32,7 +32,7 @@ _MODELS = {"model.weights.h5", "bert_model.ckpt.index"}
 
 
 def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
-    """Checks that an export replaces only files of an earlier export."""
+    """Raises `InputError` unless an export would replace only files of an earlier export."""
     from keras_bert_impl.hub.contents import INDEX, WEIGHTS
     from keras_bert_impl.interop.opening import TUNED_FILES
 
@@ -44,15 +44,15 @@ def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
     taken = sorted(names & set(entries))
     if taken and (names & models or not names & _EXPORTS):
         raise InputError(
-            f"{path} already contains {listed(taken)}, which no export has written; choose a new "
+            f"{path} already contains {listed(taken)}, which no export has written. Choose a new "
             "folder."
         )
     if names & models:
-        raise InputError(f"{path} is a model's directory; give a new folder for its exports.")
+        raise InputError(f"{path} is a model directory. Choose a new folder for the export.")
 
 
 def check_drop(before: float, after: float, max_drop: float | None) -> None:
-    """Raises `InputError` if the export scores too much lower than the model."""
+    """Raises `InputError` if the score drops by more than `max_drop` points."""
     if max_drop is not None and not before - after <= max_drop:
         raise InputError(
             f"the score drops from {before:.2f} to {after:.2f}, by more than {max_drop:g} points; "
@@ -61,7 +61,7 @@ def check_drop(before: float, after: float, max_drop: float | None) -> None:
 
 
 def save_tokenizer(tokenizer: "Tokenizer", model: Any, directory: Path) -> None:
-    """Writes a tokenizer's files for clients, with the model's truncation for other libraries."""
+    """Writes the tokenizer files for clients, including the model's truncation settings."""
     tokenizer.save_pretrained(directory)
     max_length = getattr(model, "max_length", None) or model.config.max_length
     _set(directory / "tokenizer_config.json", "model_max_length", max_length)
@@ -72,14 +72,14 @@ def save_tokenizer(tokenizer: "Tokenizer", model: Any, directory: Path) -> None:
 
 
 def _set(path, key, value):
-    """Sets an entry of a JSON file if the tokenizer has this file."""
+    """Sets a key of a JSON file, if the file exists."""
     if path.exists():
         content = json.loads(path.read_text(encoding="utf-8")) | {key: value}
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         path.write_text(text, encoding="utf-8", newline="\n")
 
 
-SAVED_MODEL = "tf_saved_model"  # Keras's name
+SAVED_MODEL = "tf_saved_model"  # the name in Keras
 NAMES = {"onnx": "ONNX", "litert": "LiteRT", "openvino": "OpenVINO", "mediapipe": "MediaPipe"}
 _PACKAGES = {
     "onnx": ("onnx", "onnxruntime"),
@@ -93,7 +93,7 @@ _BAD_INPUT = 2  # exit status after an `InputError`
 
 
 def settings_of(file_format: str) -> set[str]:
-    """Returns the names of the settings of an export; for argument and errors see `exporter`."""
+    """Returns the names of the export settings of a format; raises as `exporter` does."""
     functions = exporter(file_format), _plug_in("network.export", "export_network")
     names = {name for each in functions for name in inspect.signature(each).parameters}
     return names - {"model", "directory", "file_format", "how"}
@@ -103,11 +103,12 @@ def exporter(file_format: str) -> Callable:
     """Returns the function that exports a model to one of `NAMES`."""
     if file_format not in NAMES:
         formats = listed([SAVED_MODEL, *NAMES])
-        near = " TensorFlow Lite is litert." if "lite" in str(file_format) else ""
+        near = " Write litert for TensorFlow Lite." if "lite" in str(file_format) else ""
         raise InputError(f"format must be one of {formats}. Received: {file_format!r}.{near}")
     if not all(map(importlib.util.find_spec, _PACKAGES[file_format])):
         raise InputError(
-            f"export to {NAMES[file_format]} needs more packages: {install_command(file_format)}."
+            f"export to {NAMES[file_format]} needs more packages. Install them with "
+            f"{install_command(file_format)}."
         )
     return _plug_in(file_format, f"export_{file_format}")
 
@@ -128,9 +129,14 @@ def export_model(
     import keras
 
     if format != SAVED_MODEL and ids_only:
-        raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others always take ids.")
+        raise InputError(
+            f"ids_only is only for format={SAVED_MODEL!r}; models in other formats always take ids."
+        )
     if format != SAVED_MODEL and not custom_ops:
-        raise InputError(f"custom_ops is for format={SAVED_MODEL!r}; others have no tokenizer.")
+        raise InputError(
+            f"custom_ops is only for format={SAVED_MODEL!r}; models in other formats "
+            "contain no tokenizer."
+        )
     filepath = expanded(filepath)
     suffix = local_path(filepath).suffix
     if format == SAVED_MODEL and suffix in _OTHER_SUFFIXES:
@@ -155,7 +161,7 @@ def export_model(
 
 
 def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, Any]) -> None:
-    """Exports a `TaskModel` in another process, which has the TensorFlow backend."""
+    """Exports a `TaskModel` in a process with the TensorFlow backend."""
     import keras
 
     with tempfile.TemporaryDirectory() as folder:
@@ -170,9 +176,9 @@ def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, 
             "arguments": arguments,
         }
         (directory / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
-        # The accelerator belongs to this process.
+        # The accelerator is in use by this process.
         environment = os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
-        # Without a time limit: a large model may take long, and Ctrl-C ends both processes.
+        # There is no time limit, because a large model takes long. Ctrl-C ends both processes.
         ended = subprocess.run(
             [sys.executable, "-m", __name__, str(directory)],
             env=environment,
@@ -184,13 +190,13 @@ def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, 
         raise InputError(ended.stderr.strip().rpartition("\n")[2])
     if ended.returncode:
         raise RuntimeError(
-            "the export on TensorFlow failed; the end of its messages: "
+            "the export with the TensorFlow backend failed. The end of its output: "
             f"{ended.stderr.strip()[-2000:]}"
         )
 
 
 def main(directory: Path) -> int:
-    """Exports the model of a folder; returns the exit status."""
+    """Exports the model in a folder; returns the exit status."""
     import keras
 
     request = json.loads((directory / _REQUEST).read_text(encoding="utf-8"))

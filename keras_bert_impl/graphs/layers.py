@@ -1,7 +1,7 @@
-"""ONNX operators for the layers of an encoder and its heads; each function mirrors a Keras layer.
+"""ONNX operators for the layers of an encoder and its heads.
 
-Functions take the `Graph`, tensor names and the path of the layer's weights. Shapes are the same as
-in the layer.
+Each function adds the operators of one Keras layer to a `Graph`. It takes tensor names and the path
+of the layer's weights. Shapes are the same as in the layer.
 """
 
 from typing import Any
@@ -11,10 +11,10 @@ import numpy as np
 from keras_bert_impl.config import EncoderConfig
 
 Graph = Any  # onnx.Graph or litert.Graph
-Tensor = Any  # tensor of the graph: a name or a TensorFlow tensor
+Tensor = Any  # a tensor name, or a TensorFlow tensor
 Tensors = dict[str, Tensor]
 
-# Same as `layers.attention`: 0 after the softmax in float32, and finite in float16.
+# Same value as in `layers.attention`.
 _HIDDEN = -3e4
 _FUSED_GELUS = {"gelu": "com.microsoft.BiasGelu", "gelu_tanh": "com.microsoft.FastGelu"}
 
@@ -31,7 +31,7 @@ def dense(graph: Graph, inputs: Tensor, name: str, activation: str | None = None
 
 
 def _gelu(graph, inputs):
-    # Runtimes recognize GELU in this order of operators; LiteRT recognizes only this order.
+    # ONNX runtimes and LiteRT fuse these operators into GELU. LiteRT requires this order.
     erf = graph.add("Erf", graph.add("Div", inputs, 2**0.5))
     return graph.add("Mul", graph.add("Mul", inputs, 0.5), graph.add("Add", erf, 1.0))
 
@@ -54,7 +54,7 @@ _ACTIVATIONS = {
 
 
 def layer_norm(graph: Graph, inputs: Tensor, name: str, epsilon: float) -> Tensor:
-    """Mirrors `keras.layers.LayerNormalization`; computes in float32 for every dtype."""
+    """Mirrors `keras.layers.LayerNormalization`; always computes in float32."""
     beta = [graph.weight(f"{name}/beta")] if graph.has(f"{name}/beta") else []
     gamma = graph.weight(f"{name}/gamma")
     return graph.add("LayerNormalization", inputs, gamma, *beta, axis=-1, epsilon=epsilon)
@@ -87,7 +87,7 @@ def embeddings(graph: Graph, config: EncoderConfig, features: Tensors) -> Tensor
 
 
 def _nan_outside(graph, config, features):
-    """Returns 0, or NaN for ids out of range, [batch, length, 1]; runtimes do not check ids."""
+    """Returns 0, or NaN for ids out of range, which runtimes accept; [batch, length, 1]."""
     limits = {"input_ids": config.vocabulary_size}
     if "token_type_ids" in features:
         limits["token_type_ids"] = config.num_segments
@@ -106,7 +106,8 @@ def _embeddings(graph, config, features):
     ids = features["input_ids"]
     total = graph.add("Gather", graph.weight("embeddings/token_embeddings"), ids)
     if config.num_segments:
-        segments = features.get("token_type_ids", 0)  # the first row if there is no such input
+        # Without segment ids, all tokens use the first row.
+        segments = features.get("token_type_ids", 0)
         table = graph.weight("embeddings/segment_embeddings")
         total = graph.add("Add", total, graph.add("Gather", table, segments))
     if config.rotary_base is None:
@@ -117,7 +118,7 @@ def _embeddings(graph, config, features):
             length = graph.add("Shape", ids, start=1, end=2)
             rows = graph.add("Slice", table, [0], length, [0])
         total = graph.add("Add", total, rows)
-    # ONNX Runtime only fuses additions if the shapes are known to match.
+    # ONNX Runtime fuses an addition only if the shapes are known to be equal.
     graph.declare(total, ["batch", "length", config.embedding_dim or config.hidden_dim])
     return layer_norm(graph, total, "embeddings/layer_norm", config.layer_norm_epsilon)
 
@@ -146,7 +147,7 @@ def _fused_embeddings(graph, config, features):
 
 
 def _positions(graph, config, ids):
-    """Returns rows of the position table, counted without padding, int64 [batch, length]."""
+    """Returns the position table row of each token, int64 [batch, length]; skips padding."""
     is_real = graph.cast(graph.add("Not", graph.add("Equal", ids, config.pad_token_id)), "int64")
     count = graph.add("Mul", graph.add("CumSum", is_real, 1), is_real)
     return graph.add("Add", count, config.position_offset - 1)
@@ -156,7 +157,7 @@ def _positions(graph, config, ids):
 
 
 class Attention:
-    """Mirrors `layers.AttentionBias` and `layers.SelfAttention` of all blocks, with a shared mask."""
+    """Mirrors `layers.AttentionBias` and `layers.SelfAttention`; all blocks share the mask."""
 
     def __init__(self, graph: Graph, config: EncoderConfig, features: Tensors) -> None:
         self.graph = graph
@@ -205,7 +206,7 @@ class Attention:
         else:
             query = self._rotated(query, base)
             key = graph.add("Transpose", self._rotated(heads("key"), base), perm=[0, 1, 3, 2])
-        # Scale before the product, which might overflow in float16.
+        # Scaling first avoids an overflow in float16.
         query = graph.add("Mul", query, width**-0.5)
         scores = graph.add("Add", graph.add("MatMul", query, key), self._bias(index))
         weights = graph.as_computed(graph.add("Softmax", graph.as_float32(scores), axis=-1))
@@ -252,14 +253,14 @@ class Attention:
         return graph.add("Cos", angles), graph.add("Sin", angles)
 
     def _once(self, key, make):
-        """Returns a tensor that blocks share; computes it on first use."""
+        """Returns a tensor that all blocks share; adds it to the graph on first use."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
 
 
 def _range(graph, length):
-    """Returns 0, 1, ..., length - 1, from length as an int64 `[1]`."""
+    """Returns 0, 1, ..., length - 1 for a length, int64 `[1]`."""
     return graph.add("Range", 0, graph.add("Squeeze", length), 1)
 
 

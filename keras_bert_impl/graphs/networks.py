@@ -1,4 +1,4 @@
-"""Network definitions of models, written operator by operator for other runtimes."""
+"""Builds the networks of models from single operators, for other runtimes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead
 from keras_bert_impl.models.encoder import Encoder
 
-NO_ROW = np.float32(-1e9)  # logit of a padding choice, see `layers.ChoiceLogits`
+NO_ROW = np.float32(-1e9)  # logit of a padding choice; see `layers.ChoiceLogits`
 
 
 def input_names(config: EncoderConfig) -> dict[str, str]:
@@ -23,13 +23,13 @@ def input_names(config: EncoderConfig) -> dict[str, str]:
 
 
 def add_inputs(graph: Graph, config: EncoderConfig, group: Sequence[str] = ()) -> Tensors:
-    """Adds the inputs; `group` names the dimensions between `batch` and `length`."""
+    """Adds the inputs of the graph; `group` names the dimensions between `batch` and `length`."""
     shape = ["batch", *group, "length"]
     return {name: graph.input(name, shape) for name in input_names(config)}
 
 
 def merge_groups(graph: Graph, features: Tensors, rank: int) -> Tensors:
-    """Reshapes features `[batch, group, ..., length]`, of `rank`, to `[batch * group, ..., length]`."""
+    """Reshapes features from `[batch, group, ..., length]` to `[batch * group, ..., length]`."""
     rest = graph.add("Shape", features["input_ids"], start=2, end=rank)
     shape = graph.add("Concat", [-1], rest, axis=0)
     return {name: graph.add("Reshape", feature, shape) for name, feature in features.items()}
@@ -85,7 +85,7 @@ def text_vectors(
     vectors_of_rows: Callable[[Tensors], Tensor],
     dim: int | None = None,
 ) -> Tensor:
-    """Returns one vector per text, [texts, dim], for features [texts, (windows,) length]."""
+    """Returns one vector per text, [texts, dim]."""
     if not model.long_texts.has_windows:
         return vectors_of_rows(features)
     rows = vectors_of_rows(merge_groups(graph, features, rank=3))
@@ -117,7 +117,7 @@ def pool_windows(
 
 
 class Network:
-    """Network of a model, written from its configuration and weights."""
+    """Builds the network of a model from its configuration and weights."""
 
     groups = ()
 
@@ -127,11 +127,11 @@ class Network:
 
     @property
     def rank(self) -> int:
-        """Number of dimensions of the inputs."""
+        """Rank of the inputs."""
         return 2 + len(self.groups)
 
     def write(self, graph: Graph) -> None:
-        """Writes the network and its outputs into a graph, which has `weights_of(model)`."""
+        """Adds the network and its outputs to a graph that contains `weights_of(model)`."""
         raise NotImplementedError
 
     def outputs_of_model(self, features: dict) -> dict[str, np.ndarray]:
@@ -144,7 +144,7 @@ class Network:
 
 
 class EncoderNetwork(Network):
-    """Outputs `last_hidden_state` `[batch, length, hidden]`, and with a pooler `pooler_output`."""
+    """Outputs `last_hidden_state` `[batch, length, hidden]` and, with a pooler, `pooler_output`."""
 
     def write(self, graph: Graph) -> None:
         features = add_inputs(graph, self.config)
@@ -173,8 +173,8 @@ def network_of(model: keras.Model) -> Network:
         raise InputError("a longformer can be exported only as a SavedModel.")
     if config.adapter is not None:
         raise InputError(
-            f"a model with an adapter, {config.adapter.kind}, can be exported only as a SavedModel; "
-            "merge LoRA into the weights first with `keras-bert merge`."
+            f"a model with an adapter, {config.adapter.kind}, can be exported only as a "
+            "SavedModel. For LoRA, run `keras-bert merge` first."
         )
     return network(model)
 

@@ -1,4 +1,4 @@
-"""Base class of export signatures, with their inputs and input checks."""
+"""Base class of serving signatures, including their input checks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -21,7 +21,7 @@ from keras_bert_impl.tokenizers.graphs import core_operations
 
 Tensors = dict[str, tf.Tensor]
 Function: TypeAlias = tf.types.experimental.ConcreteFunction
-Functions = dict[str, Function]  # by the name of the signature
+Functions = dict[str, Function]  # signature name to function
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
 HUB_NAMES = {  # input names of the encoders that Google published as SavedModels
@@ -32,28 +32,28 @@ HUB_NAMES = {  # input names of the encoders that Google published as SavedModel
 
 
 class Signatures:
-    """Graphs of a served model, with a subclass for each kind of output.
+    """The signatures of an exported model; each kind of output has a subclass.
 
     A subclass implements `answers` (from features) and, if needed, `answers_of_strings` (from
-    strings) or `more` (additional signatures). Every output has the batch as its first dimension,
-    and outputs of varying number are padded and counted, so that a server can merge requests into
-    one batch and split the responses.
+    strings) or `more` (additional signatures). The first dimension of every output is the batch.
+    Outputs of varying length are padded, and another output has their lengths. A server can
+    therefore merge requests into one batch and split the responses.
 
     Args:
         model: the model whose variables the graphs use.
         max_length: texts are truncated to this many tokens.
 
     Attributes:
-        buckets: shapes for which encoders are compiled by XLA; see `graphs.chunks`. Set before
-            tracing. Default: none.
-        whole_batches: whether to compute the rows of a request together, which suits a GPU, instead
-            of in chunks of similar length. Set before tracing. Default: False.
+        buckets: shapes (rows, length) for which XLA compiles the encoders; see `graphs.chunks`. Set
+            before tracing. Default: none.
+        whole_batches: whether to process all rows of a request at once, as is best on a GPU,
+            instead of in chunks of similar length. Set before tracing. Default: False.
         custom_ops: whether tokenizers may use operations of TensorFlow Text. Set before tracing.
             Default: True.
     """
 
-    strings = {"text": 1}  # inputs of `serving_default`: name to rank
-    features_rank = 2  # of token_ids
+    strings = {"text": 1}  # rank of each input of `serving_default`
+    features_rank = 2  # rank of token_ids
     # Whether outputs of `answers` have no token dimension, so that rows can be sorted by length.
     answers_whole_rows = False
 
@@ -69,21 +69,18 @@ class Signatures:
         self.whole_batches = False
         self.custom_ops = True
         self.pooling = MeanPooling(dtype="float32")
-        # Shared by several signatures, so that each is traced and stored once.
+        # Signatures share these functions, which are traced and stored once.
         self.network = tf.function(self.answers, autograph=False)
         self._vectors = tf.function(self._vectors_of, autograph=False)
 
     # === For subclasses to override ===
 
     def answers(self, features: Tensors) -> Tensors:
-        """Returns the outputs for a batch of int32 features, which is never empty.
-
-        Outputs have one row per row of features.
-        """
+        """Returns the outputs for a non-empty batch of int32 features, in the same order."""
         raise NotImplementedError
 
     def tokenize(self, *texts: tf.Tensor) -> Tensors:
-        """Returns the features of a batch of strings, in the format of `answers`.
+        """Converts a batch of strings to features for `answers`.
 
         Args:
             *texts: string tensors, see `strings`.
@@ -95,23 +92,23 @@ class Signatures:
         return self.answers_of_ids(self.tokenize(*texts))
 
     def answers_of_ids(self, features: Tensors) -> Tensors:
-        """Returns the outputs for features made by a client."""
+        """Returns the outputs for features from a client."""
         if self.answers_whole_rows:
             return self.by_length(self.network, features)
         return self.in_chunks(self.network, features)
 
     def more(self) -> dict[str, tuple[Callable, dict[str, int]]]:
-        """Returns additional signatures on strings: name to (function, dict of name to rank)."""
+        """Returns additional signatures on strings: name to (function, rank of each input)."""
         return {}
 
     def reference(self, **inputs: list) -> list[dict[str, Any]]:
-        """Returns the outputs of the Keras model for strings, to check exports.
+        """Returns the Keras model's outputs for strings, for comparison with an export.
 
         Args:
             **inputs: lists of strings, see `strings`.
 
         Returns:
-            The outputs of each example by name, without padding; outputs may be omitted.
+            A dict of outputs for each example, without padding. Some outputs may be omitted.
         """
         raise NotImplementedError
 
@@ -127,7 +124,7 @@ class Signatures:
         segments = self.config.num_segments
         return not segments or self.tokenizer.segment_of_second < segments
 
-    # === The same for all ===
+    # === Shared by all subclasses ===
 
     def functions(self, ids_only: bool = False) -> Functions:
         """Returns the signatures.
@@ -147,7 +144,7 @@ class Signatures:
             return {name: self.function(name) for name in names}
 
     def function(self, name: str) -> Function:
-        """Returns the concrete function of the signature with this name."""
+        """Returns the concrete function of a signature."""
         if name == "ids":
             return self._of_ids({name: name for name in self.features()})
         if name == "hub_ids":
@@ -161,7 +158,7 @@ class Signatures:
         return _of_strings(*of_strings[name])
 
     def features(self) -> tuple[str, ...]:
-        """Returns the names of the features that `ids` takes."""
+        """Returns the feature names of the signature on ids."""
         return FEATURES
 
     def embed(self, text: tf.Tensor) -> Tensors:
@@ -183,8 +180,7 @@ class Signatures:
         """Same as `in_chunks`, for chunks of similar length.
 
         Args:
-            function: its results have one row for each of `rows` and no dimension that depends on
-                their length.
+            function: returns one result per row, without a dimension that depends on the length.
             least_length: see `chunks.in_chunks_by_length`.
         """
         results, order = self.in_order_of_length(function, rows, least_length)
@@ -197,8 +193,8 @@ class Signatures:
         """Same as `by_length` for any function.
 
         Returns:
-            (results in the order of processing, int32 `[rows]`: index of each result in `rows`).
-            With buckets or `whole_batches`, rows keep their order.
+            (results in the order of processing, int32 `[rows]` with the index of each result in
+            `rows`). With buckets or `whole_batches`, rows keep their order.
         """
         if self.buckets or self.whole_batches:
             return self.in_chunks(function, rows), tf.range(tf.shape(rows["padding_mask"])[0])
@@ -206,14 +202,14 @@ class Signatures:
         return in_chunks_by_length(function, rows, least_length), order
 
     def cut(self, texts: Any) -> Tensors:
-        """Returns features of texts, truncated to `max_length` and padded to the longest of them.
+        """Returns the features of texts, truncated to `max_length` and padded to the longest text.
 
         Args:
             texts: see `Tokenizer`.
         """
         features = self.tokenizer(texts, length=self.max_length)
         lengths = tf.reduce_sum(features["padding_mask"], axis=1)
-        longest = tf.reduce_max(tf.pad(lengths, [[0, 1]]))  # 0 for an empty batch
+        longest = tf.reduce_max(tf.pad(lengths, [[0, 1]]))  # An empty batch gets length 0.
         return {name: feature[:, :longest] for name, feature in features.items()}
 
     def _vectors_of(self, features):
@@ -231,7 +227,7 @@ class Signatures:
         return _concrete(answer, dict.fromkeys(names.values(), self.features_rank), tf.int32)
 
     def _checks(self, features, names):
-        """Returns in-graph assertions: on some devices out-of-range lookups fail silently."""
+        """Returns in-graph assertions. On some devices, out-of-range lookups fail silently."""
         limits = {"token_ids": self.config.vocabulary_size}
         if self.config.num_segments:
             limits["segment_ids"] = self.config.num_segments
@@ -259,7 +255,7 @@ class Signatures:
 
 
 def _of_strings(function, ranks):
-    """Returns the signature on strings; all inputs must have equally many texts."""
+    """Returns the signature on strings; all inputs must have the same number of texts."""
     names = list(ranks)
 
     def answer(*texts):
@@ -279,7 +275,7 @@ def _of_strings(function, ranks):
 
 
 def _concrete(function, ranks, dtype):
-    """Returns the concrete function with named inputs; checks ranks, as clients may send any."""
+    """Returns the concrete function with named inputs, which checks the ranks of the inputs."""
 
     def checked(*given):
         shapes = ([None] * rank for rank in ranks.values())

@@ -12,7 +12,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.published import MODELS, PRESETS, instead_of, unsupported_in_name
 
-# Characters allowed in names on both hubs. Names become folder names, so `..` must be rejected.
+# Characters allowed in names on both hubs. Names become folder names, so `..` is rejected.
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
 _REPOSITORY = re.compile(f"{_PART}/{_PART}")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
@@ -22,24 +22,25 @@ _HANDLE = re.compile(f"({_PART}(?:/{_PART}){{3}})(?:/([1-9][0-9]{{0,8}}))?")
 def local_directory(name_or_path: str | os.PathLike, revision: str | None = None) -> Path:
     """Returns the directory with a model's files, downloading them if needed.
 
-    The hubs' libraries download to their own caches, read their environment variables and resume
-    interrupted downloads. With `HF_HUB_OFFLINE=1` the network is not used.
+    The libraries `huggingface_hub` and `kagglehub` download to their usual caches, read their
+    environment variables and resume interrupted downloads. With `HF_HUB_OFFLINE=1`, no network is
+    used.
 
     Args:
         name_or_path: A model directory; a run directory; `hf://owner/name[@revision]` on the
-            Hugging Face hub, or `owner/name` if there is no such directory;
+            Hugging Face hub, or `owner/name` if no directory has this name;
             `kaggle://owner/model/framework/variation[/version]`; or the name of a published model
             (`bert-base-uncased`) or KerasHub preset (`bert_tiny_en_uncased`).
         revision: Branch, tag or commit on the Hugging Face hub. Default: the revision in the name,
             otherwise `main`.
 
     Returns:
-        `Path` of a directory with `config.json` and weights. A downloaded directory belongs to the
-        cache: do not write to it.
+        `Path` of a directory with `config.json` and weights. Do not write to a downloaded
+        directory; it belongs to the cache.
 
     Raises:
-        InputError: the directory or name does not exist, or the model can be neither downloaded
-            nor found in the cache. The message names it and the fix.
+        InputError: the directory or name does not exist, or the model can be neither downloaded nor
+            found in the cache.
 
     Example:
         >>> from keras_bert_impl.hub import local_directory
@@ -66,7 +67,7 @@ def check_name(name_or_path: str | os.PathLike) -> None:
 
 
 def _place(name_or_path, revision) -> Callable[[], Path]:
-    """Returns a function that downloads a model if needed and returns its directory."""
+    """Returns a function that returns the model directory and downloads the model if needed."""
     if not isinstance(name_or_path, (str, os.PathLike)) or not os.fspath(name_or_path):
         raise InputError(f"A model's name or directory must be a str. Received: {name_or_path!r}")
     name = os.fspath(name_or_path)
@@ -78,14 +79,18 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
     path = expanded(name)
     if os.path.isdir(path):
         if revision is not None:
-            raise InputError(f"{name} is a directory; revision is only for models on a hub.")
+            raise InputError(
+                f"{name} is a directory. Omit revision, which is only for models on a hub."
+            )
         return functools.partial(_model_of, Path(path))
     if isinstance(name_or_path, os.PathLike) or _looks_local(name, path):
         what = (
-            "is a file; give the directory it is in" if os.path.exists(path) else "does not exist"
+            "is a file; pass the directory that contains it"
+            if os.path.exists(path)
+            else "does not exist"
         )
         if os.path.isfile(path) and path.endswith(".keras"):
-            what = f"is a file of Keras: write keras.models.load_model({name!r})"
+            what = f"is a Keras file; write keras.models.load_model({name!r})"
         raise InputError(f"{name!r} {what}.")
     if name in MODELS:
         return _hugging_face(MODELS[name].hub, revision)
@@ -97,14 +102,14 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
 
 
 def _model_of(directory):
-    """Returns the model directory of a run, or any other directory unchanged."""
+    """Returns the model directory of a run; returns any other directory unchanged."""
     model = directory / "model"
     is_run = (model / "config.json").is_file() and not (directory / "config.json").exists()
     return model if is_run else directory
 
 
 def _no_directory_but(name, download):
-    """Downloads `owner/name`, which may also be a misspelled directory."""
+    """Downloads `owner/name`; if that fails, the error also mentions a missing directory."""
     try:
         return download()
     except InputError as error:
@@ -126,8 +131,8 @@ def _hint(name):
     if near:
         return f" Did you mean {' or '.join(map(repr, near))}?"
     return (
-        " Give a directory, owner/name on the hub, kaggle://owner/model/framework/variation, or a "
-        "name that `keras-bert models` lists."
+        " Pass a directory, owner/name on the Hugging Face hub, "
+        "kaggle://owner/model/framework/variation, or a name that `keras-bert models` lists."
     )
 
 
@@ -153,7 +158,7 @@ def _kaggle(name, revision):
         )
     if revision is not None:
         raise InputError(
-            f"On Kaggle, the version is a number at the end of the name: 'kaggle://{handle[1]}/2'. "
-            f"Received: revision={revision!r}"
+            "On Kaggle, the version is a number at the end of the name: "
+            f"'kaggle://{handle[1]}/2'. Received: revision={revision!r}"
         )
     return functools.partial(downloads.from_kaggle, *handle.groups())

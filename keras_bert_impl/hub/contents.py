@@ -12,10 +12,10 @@ _TOKENIZER = """
     tokenizer_config.json special_tokens_map.json added_tokens.json tokenizer.json vocab.txt
     vocab.json merges.txt bpe.codes spiece.model sentencepiece.bpe.model
 """.split()
-# Sentence embedding settings; the folders named in `modules.json` contain more files.
+# Sentence embedding settings. The folders listed in `modules.json` contain more.
 SENTENCE_SETTINGS = "config_sentence_transformers.json"
-# Past and present names of the encoder's settings; `sentence-transformers` reads the first that
-# exists.
+# All names that the file of encoder settings has had. `sentence-transformers` reads the first
+# existing file.
 SENTENCE_ENCODER = tuple(
     f"sentence_{kind}_config.json"
     for kind in "bert roberta distilbert camembert albert xlm-roberta xlnet".split()
@@ -25,10 +25,10 @@ _PRESET = """
     assets/tokenizer/vocabulary.txt assets/tokenizer/vocabulary.json assets/tokenizer/merges.txt
     assets/tokenizer/vocabulary.spm
 """.split()
-# Weights of a model directory, in order of preference; an index of shards comes after each.
+# Weights files of a model directory, in order of preference, each followed by its index of shards.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
-INDEX = ".index.json"  # ends the name of the index
-# The first that exists is used. Index files map to their shards' suffix.
+INDEX = ".index.json"  # suffix of an index of shards
+# The first that exists is used. The value of an index is the suffix of its shards.
 _WEIGHTS = {
     name + end: Path(name).suffix if end else None for name in WEIGHTS for end in ("", INDEX)
 }
@@ -75,7 +75,7 @@ def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
 
 
 def _shards(path, suffix, source):
-    """Returns the sorted names of the files in an index; KerasHub's index has lists of them."""
+    """Returns the sorted names of the shards in an index, a Hugging Face or KerasHub index."""
     weight_map = read_json(path).mapping("weight_map")
     if not weight_map:
         raise InputError(f"{source}: {path.name} must have a weight_map.")
@@ -90,8 +90,8 @@ def _shards(path, suffix, source):
 
 
 def _folders(path, source):
-    """Returns the folders in a `sentence-transformers` `modules.json`, with "" for the model's own
-    directory. Returns an empty list if the path is None."""
+    """Returns the folders that `modules.json` lists, with "" for the model directory. Returns an
+    empty list if the path is None."""
     if path is None:
         return []
     modules = Document({"modules": parse_json(read_text(path), path)}, path)

@@ -1,7 +1,7 @@
 """Downloads models into the caches of the hubs' own libraries.
 
-Files are requested one by one under known names, so that neither a list of names nor an archive
-from the network determines which files are written, and no code is downloaded.
+Only files with known names are requested, one by one. No list or archive from the network
+determines which files are written, and no code is downloaded.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ from keras_bert_impl.io.errors import InputError
 
 _BUSY = (408, 429, 500, 502, 503, 504)
 _COMMIT = re.compile("[0-9a-f]{40}")
-_ETAG = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")  # git's SHA-1, or SHA-256
+_ETAG = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")  # a Git SHA-1 or a SHA-256
 
 
 def from_hugging_face(repository: str, revision: str) -> Path:
-    """Returns the cached directory of a model, `owner/name`, downloading files if needed."""
+    """Returns the cached directory of the model `owner/name`; downloads files if needed."""
     from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -64,13 +64,14 @@ def from_hugging_face(repository: str, revision: str) -> Path:
             raise InputError(f"{source}: the hub responded with commit {commit}.")
         files = gather(fetch, source)
         name, path = next(iter(files.items()))
-        if cached(name, revision) != path:  # the library notes the commit of the branch
+        # This call stores the commit of the branch in the cache.
+        if cached(name, revision) != path:
             hf_hub_download(repository, name, revision=revision)
         return path.parents[name.count("/")]
 
 
 def _check_answer(repository, name, commit):
-    """Checks the hub's metadata of a file, after which the library names files in the cache."""
+    """Checks a file's metadata from the hub, from which the library makes names in its cache."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
     about = _retried(get_hf_file_metadata, hf_hub_url(repository, name, revision=commit))
@@ -79,7 +80,7 @@ def _check_answer(repository, name, commit):
 
 
 def _retried(ask, repository, revision=None):
-    """Sends a request to a hub; waits and retries if the hub is busy."""
+    """Sends a request to a hub, and retries it after a delay if the hub is busy."""
     from huggingface_hub.errors import HfHubHTTPError
 
     for wait in (1, 2, 4, None):
@@ -95,13 +96,13 @@ def _not_a_hub(answer):
     from huggingface_hub import constants
 
     return InputError(
-        f"{constants.ENDPOINT} does not respond like the Hugging Face hub: {answer!r:.80} is not a "
-        "checksum. Check HF_ENDPOINT and your proxy."
+        f"{constants.ENDPOINT} did not send a valid checksum: {answer!r:.80}. Check HF_ENDPOINT "
+        "and your proxy."
     )
 
 
 def from_kaggle(handle: str, version: str | None = None) -> Path:
-    """Returns the cached directory of a model, downloading files if needed."""
+    """Returns the cached directory of a model; downloads files if needed."""
     import filelock
     import kagglehub.config
     from huggingface_hub import constants
@@ -131,7 +132,8 @@ def from_kaggle(handle: str, version: str | None = None) -> Path:
             try:
                 config = fetch("config.json", version)
             except OSError as error:
-                if cached and getattr(error, "response", None) is None:  # no network
+                # The network is not available.
+                if cached and getattr(error, "response", None) is None:
                     return cached
                 raise
             if config is None:
@@ -139,18 +141,18 @@ def from_kaggle(handle: str, version: str | None = None) -> Path:
             directory = config.parent
             if directory == models / directory.name:
                 gather(functools.partial(fetch, number=directory.name), source)
-            else:  # Kaggle's and Colab's notebooks mount models
+            else:  # Notebooks on Kaggle and Colab mount models instead of downloading them.
                 gather(functools.partial(_existing, directory), source)
             return directory
 
 
 def _newest_complete(models, version, source):
-    """Returns the directory of `version`, or of the newest complete version; None if none is."""
+    """Returns the directory of `version`, or else of the newest complete version, or None."""
     numbers = [path.name for path in models.glob("[1-9]*") if path.name.isdigit()]
     for number in sorted(numbers, key=int, reverse=True):
 
         def fetch(name, number=number):
-            # The library's markers for all files or for one file.
+            # The library marks a complete version, or each complete file.
             markers = f"{number}.complete", f".complete/{number}/{name}.complete"
             is_complete = any((models / marker).exists() for marker in markers)
             return _existing(models / number, name) if is_complete else None
@@ -170,14 +172,15 @@ def _existing(directory, name):
 def _missing(source, hub, error=None):
     if error is None:
         return (
-            f"{source} is not in the cache, and HF_HUB_OFFLINE is set; unset it for the download."
+            f"{source} is not in the cache, and HF_HUB_OFFLINE is set. Unset it to download the "
+            "model."
         )
     return f"{source} is not in the cache, and {hub} cannot be reached ({error}). Try again later."
 
 
 @contextlib.contextmanager
 def _one_error(source: str, cache: str | Path, variable: str) -> Iterator[None]:
-    """Converts whatever a hub's library raises to an `InputError`."""
+    """Converts exceptions from a hub's library to an `InputError`."""
     try:
         yield
     except InputError:
@@ -192,7 +195,7 @@ def _one_error(source: str, cache: str | Path, variable: str) -> Iterator[None]:
 
 
 def _explanation(error, source):
-    """Returns a message with a remedy for an error of a hub's library."""
+    """Returns an error message that contains the fix."""
     from huggingface_hub import constants, errors
 
     repository = source.removeprefix("hf://").partition("@")[0]

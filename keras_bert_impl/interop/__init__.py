@@ -1,7 +1,7 @@
-"""Reads and writes the models of other libraries as plain dicts and NumPy arrays.
+"""Reads and writes models in the formats of other libraries, as dicts and NumPy arrays.
 
-Reading a file either succeeds or raises an `InputError` that names the file and what is missing,
-damaged, contradictory or not supported.
+If a file cannot be read, an `InputError` names the file and the missing, damaged or unsupported
+part.
 """
 
 from keras_bert_impl.interop.google import write_google_checkpoint

@@ -1,4 +1,4 @@
-"""Arrays in a `flax_model.msgpack`, located without reading them.
+"""Locates the arrays in a `flax_model.msgpack` without reading them.
 
 The file is a MessagePack map from names to arrays or nested maps. An array is an extension of type
 1 with three values: shape, dtype name and the data in C order (Flax, `flax/serialization.py`).
@@ -19,8 +19,8 @@ _MAX_DEPTH = 32
 _MAX_MEMBERS = 100_000
 _MAX_RANK = 8
 _MAX_NAME = 1_000  # bytes
-_ARRAY = 1  # type of the extension
-# First byte of a value -> kind of the value and format of the length or number that follows.
+_ARRAY = 1  # MessagePack extension type of an array
+# First byte of a value -> its kind, and the format of the length or number that follows.
 _LONG = {
     **dict(zip((0xC4, 0xC5, 0xC6), (("bin", ">B"), ("bin", ">H"), ("bin", ">I")))),
     **dict(zip((0xC7, 0xC8, 0xC9), (("ext", ">B"), ("ext", ">H"), ("ext", ">I")))),
@@ -29,14 +29,14 @@ _LONG = {
     **dict(zip((0xDC, 0xDD), (("array", ">H"), ("array", ">I")))),
     **dict(zip((0xDE, 0xDF), (("map", ">H"), ("map", ">I")))),
 }
-# Kind -> first bytes that themselves contain the length or number.
+# Kind -> first bytes that contain the length or number.
 _SHORT = {
     "int": range(0x00, 0x80),
     "map": range(0x80, 0x90),
     "array": range(0x90, 0xA0),
     "str": range(0xA0, 0xC0),
 }
-_FIXED = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}  # extensions of these lengths
+_FIXED = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}  # first byte -> length of an extension
 
 
 class FlaxFile:
@@ -56,7 +56,7 @@ class FlaxFile:
         }
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a memory-mapped array."""
+        """Returns an array, memory-mapped."""
         dtype, shape, offset = self._arrays[name]
         if dtype not in DTYPES:
             raise InputError(f"{self.path}: {shown(name)} has dtype {shown(dtype)}.")
@@ -74,13 +74,13 @@ class _Reader:
         """Returns (dtype, shape, offset in bytes) of each array by name."""
         self._read_map("", self._take("map"), _MAX_DEPTH)
         if self._position != len(self._data):
-            raise ValueError("there are more bytes after the map of arrays")
+            raise ValueError("trailing bytes after the map of arrays")
         return self._found
 
     def _read_map(self, prefix, length, depth):
         self._members += length
         if self._members > _MAX_MEMBERS or not depth:
-            raise ValueError("it has too many or too deeply nested maps")
+            raise ValueError("too many or too deeply nested maps")
         for _ in range(length):
             name = prefix + str(self._bytes(self._take("str"), _MAX_NAME), "utf-8")
             kind, size = self._next()
@@ -90,13 +90,13 @@ class _Reader:
                 end = self._position + size
                 self._found[name] = self._read_array()
                 if self._position != end:
-                    raise ValueError(f"{shown(name)} ends early or late")
+                    raise ValueError(f"{shown(name)} has a wrong length")
             else:
                 raise ValueError(f"{shown(name)} is not an array, or occurs twice")
 
     def _read_array(self):
         if self._take("array") != 3:
-            raise ValueError("an array must have a shape, dtype and numbers")
+            raise ValueError("an array must have a shape, a dtype and data")
         rank = self._take("array")
         if rank > _MAX_RANK:
             raise ValueError(f"an array has {rank} dimensions")
@@ -113,7 +113,7 @@ class _Reader:
     def _take(self, expected):
         kind, number = self._next()
         if kind != expected:
-            raise ValueError(f"it has a value of type {kind} instead of {expected}")
+            raise ValueError(f"found a value of type {kind}, expected {expected}")
         return number
 
     def _next(self):

@@ -1,8 +1,8 @@
 """Locates arrays in HDF5 files without reading them.
 
-The HDF5 library follows links to other files and allocates whatever sizes a file declares, so it is
-used only to locate arrays. Arrays that are compressed, in another file or longer than the file are
-rejected; the data of the others is read directly from the file.
+The HDF5 library follows links to other files, and allocates as much memory as a file declares. It
+is therefore used only to locate arrays, which are then read directly from the file. Arrays that are
+compressed, in another file or longer than the file are rejected.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.mapping import DTYPES, mapped
 
-_MAX_DEPTH = 32  # nested groups; a group may contain itself
+_MAX_DEPTH = 32  # maximum depth of groups; a group may contain itself
 _MAX_MEMBERS = 100_000
-_WEIGHTS = "model.weights.h5"  # in a `.keras` file
+_WEIGHTS = "model.weights.h5"  # name of the weights in a `.keras` file
 _MAX_CONFIG = 16 << 20  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
-    """A contiguous array in a file."""
+    """Location of a contiguous array in a file."""
 
     file: Path
     name: str
@@ -38,7 +38,7 @@ class StoredArray:
     offset: int  # in bytes
 
     def read(self) -> np.ndarray:
-        """Returns the memory-mapped array."""
+        """Returns the array, memory-mapped."""
         return mapped(self.file, self.dtype, self.shape, self.offset)
 
 
@@ -70,12 +70,14 @@ def _stored(archive, path):
     """Returns the `ZipInfo` of the weights in a `.keras` file."""
     found = archive.getinfo(_WEIGHTS)
     if found.compress_type != zipfile.ZIP_STORED or found.flag_bits & 1:
-        raise InputError(f"{path}: {_WEIGHTS} is compressed or encrypted, which Keras never does.")
+        raise InputError(
+            f"{path}: {_WEIGHTS} is compressed or encrypted. Save the model again with Keras."
+        )
     return found
 
 
 def _start(path):
-    """Returns the offset in bytes of the HDF5 file."""
+    """Returns the byte offset of the HDF5 data."""
     if path.suffix != ".keras":
         return 0
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
@@ -85,7 +87,7 @@ def _start(path):
 
 
 def model_config(path: Path) -> str | None:
-    """Returns the JSON configuration of a complete model in a `.keras` or HDF5 file, or None."""
+    """Returns the model configuration in a `.keras` or HDF5 file, or None if there is none."""
     with opened(path) as file:
         if path.suffix != ".keras":
             text = file.attrs.get("model_config")
@@ -105,7 +107,7 @@ def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Datase
         return None
     if not isinstance(link, h5py.HardLink):
         raise InputError(
-            f"{path}: {group.name.rstrip('/')}/{name} is a link; write the file without links."
+            f"{path}: {group.name.rstrip('/')}/{name} is a link. Save the file without links."
         )
     return group[name]
 
@@ -130,7 +132,9 @@ def find_array(file: h5py.File, name: str, path: Path) -> StoredArray | None:
         raise InputError(f"{path}: {name} is stored in another file.")
     offset = dataset.id.get_offset()
     if dataset.chunks is not None or offset is None or file.userblock_size:
-        raise InputError(f"{path}: {name} must be stored contiguously, as Keras writes it.")
+        raise InputError(
+            f"{path}: {name} must be stored contiguously. Save the model again with Keras."
+        )
     offset += _start(path)
     if offset + math.prod(map(int, dataset.shape)) * dtype.itemsize > path.stat().st_size:
         raise InputError(f"{path}: {name} is longer than the file.")
@@ -152,7 +156,7 @@ def _stored_dtype(dataset, path):
 
 
 class Hdf5File:
-    """All arrays of an HDF5 file as a `TensorFile`; `/` separates the names of groups."""
+    """The arrays of an HDF5 file as a `TensorFile`; `/` separates the names of groups."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -161,7 +165,7 @@ class Hdf5File:
             self.header = {name: _entry(dataset) for name, dataset in arrays.items()}
 
     def read(self, name: str) -> np.ndarray:
-        """Returns an array, mapped."""
+        """Returns an array, memory-mapped."""
         with opened(self.path) as file:
             array = find_array(file, name, self.path)
         assert array is not None

@@ -1,4 +1,4 @@
-"""Hugging Face configurations and tensor names, for encoders of all architectures."""
+"""Hugging Face configurations and tensor names of all architectures."""
 
 import dataclasses
 import logging
@@ -15,7 +15,7 @@ from keras_bert_impl.published import check_family
 
 _log = logging.getLogger(__name__)
 
-# Keys of published files that do not affect the encoder's computation, or that only heads use.
+# Keys of `config.json` that do not affect the outputs of the encoder.
 _OTHER_KEYS = frozenset(
     """
     _name_or_path _num_labels architectures auto_map bos_token_id chunk_size_feed_forward
@@ -39,7 +39,7 @@ _OTHER_KEYS = frozenset(
 
 
 def encoder_config(config: dict, source: str | Path = "config.json") -> EncoderConfig:
-    """Converts the content of a `config.json`, named `source` in errors, to an `EncoderConfig`."""
+    """Converts the content of a `config.json` to an `EncoderConfig`; errors name the `source`."""
     document = Document(config, source)
     check_family(document)
     layout = LAYOUTS[document.text("model_type", "bert")]
@@ -90,12 +90,11 @@ def read_encoder_config(
 
     Args:
         with_adapter: Whether to allow an adapter; the caller must then read its weights.
-        head: Head that the caller also reads; its settings are checked.
+        head: Head that the caller also reads; the settings of the head are checked, too.
 
     Raises:
-        InputError: See `encoder_config`. Also if the model has an adapter that is not allowed, or
-            if `config.json` states more layers than there are tensors, so that a damaged number is
-            found before layers are created.
+        InputError: see `encoder_config`; or the model has an adapter that is not allowed; or
+            `config.json` states more layers than there are tensors.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
     layout = layout_of(config)
@@ -132,12 +131,12 @@ def huggingface_config(
         **more: Additional keys, such as `id2label`.
 
     Raises:
-        InputError: The files of the architecture cannot express a setting of the encoder.
+        InputError: `config.json` of this architecture cannot express a setting of the encoder.
     """
     layout = layout_of(config)
     if head not in layout.classes:
         raise InputError(
-            f"transformers has no class for {config.architecture} with the head {head!r}."
+            f"transformers has no class for {config.architecture} with a {head!r} head."
         )
     fields = config.to_dict()
     theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
@@ -166,7 +165,7 @@ def encoder_tensors(config: EncoderConfig) -> list[TensorName]:
 
 
 def all_tensors(config: EncoderConfig) -> tuple[list[TensorName], list[TensorName]]:
-    """Returns the tensor names of an encoder and of all heads that its models may have."""
+    """Returns the tensor names of an encoder, and of all heads of its architecture."""
     heads = _heads(config).values()
     names = {name.tensor: name for head in heads for name in optional(head)}
     return encoder_tensors(config), list(names.values())
@@ -202,7 +201,7 @@ def has_key(config: EncoderConfig, field: str) -> bool:
 
 
 def tied_tensors(config: EncoderConfig) -> dict[str, str]:
-    """Maps duplicate tensors of the masked LM head in old files to the tensors that they copy."""
+    """Maps duplicate tensors of the masked LM head in old files to the original tensors."""
     return layout_of(config).tied_tensors()
 
 
@@ -212,18 +211,18 @@ def tensor_prefix(config: EncoderConfig) -> str:
 
 
 def class_of(config: EncoderConfig, head: str | None) -> str:
-    """Returns the name of the `transformers` class for an encoder with a head."""
+    """Returns the name of the `transformers` class of an encoder with a head."""
     return layout_of(config).classes[head]
 
 
 def has_head(directory: ModelSource, config: EncoderConfig, head: str | None) -> bool:
-    """Returns whether the configuration of a model directory names this head."""
+    """Returns whether the class in `config.json` has this head."""
     stated = directory.config.list_of("architectures", str, [])
     return has_class(config, head) and stated == [class_of(config, head)]
 
 
 def classifier_dropout(directory: ModelSource, config: EncoderConfig) -> float | None:
-    """Returns the dropout rate before the classifier, as stated in a model directory, or None."""
+    """Returns the dropout rate before the classifier in `config.json`, or None if missing."""
     return directory.config.number(classifier_dropout_key(config), None, least=0, below=1)
 
 

@@ -1,7 +1,7 @@
-"""Weights of Keras 2 models that contain an encoder.
+"""Reads the weights of Keras 2 models that contain an encoder.
 
 The file may be an HDF5 file, a `.keras` file, a SavedModel or a checkpoint. Only the variables are
-read, without creating classes from the file, so no code in the file runs.
+read, and no code in the file runs.
 """
 
 import itertools
@@ -19,21 +19,21 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.reading import Document, file_within, parse_json
 
 _ENDINGS = (".h5", ".hdf5", ".keras")
-_HEADS = ("head_num", "heads", "num_heads")  # in keras-bert, bert4keras, bert-for-tf2
+_HEADS = ("head_num", "heads", "num_heads")  # the key in keras-bert, bert4keras and bert-for-tf2
 _KEYS = {  # variable -> keys of `config.json` that give its shape
     "embeddings/token_embeddings": ("vocab_size", "hidden_size"),
     "embeddings/position_embeddings": ("max_position_embeddings",),
     "embeddings/segment_embeddings": ("type_vocab_size",),
     "layer_0/intermediate/kernel": ("hidden_size", "intermediate_size"),
 }
-_WHERE = "Put the model's config.json, or Google's bert_config.json, next to it."
+_WHERE = "Add the model's config.json or bert_config.json to the directory."
 
 
 def find_keras_file(directory: Path) -> Path | None:
     """Returns the weights file, SavedModel or checkpoint prefix in a directory, or None.
 
     Raises:
-        InputError: There are several.
+        InputError: the directory contains several.
     """
     found = [path for path in sorted(directory.glob("*")) if path.name.endswith(_ENDINGS)]
     models = (directory, *sorted((directory / "saved_model").glob("[0-9]*"), reverse=True))
@@ -49,7 +49,7 @@ def find_keras_file(directory: Path) -> Path | None:
 
 
 def open_keras_file(path: Path) -> TensorFile:
-    """Opens what `find_keras_file` returns."""
+    """Opens the result of `find_keras_file`."""
     if path.name.endswith(_ENDINGS):
         return Hdf5File(file_within(path.parent, path.name))
     return ObjectFile(Checkpoint(find_checkpoint(path) or path))
@@ -70,7 +70,7 @@ def is_of_library(path: Path) -> bool:
 
 
 def keras_config(path: Path) -> Document:
-    """Reads the encoder's configuration from Google's file next to it, or from a complete model."""
+    """Reads the encoder's configuration from `bert_config.json`, or from a complete model."""
     file, settings = read_settings(path if path.is_dir() else path.parent)
     if file is not None:
         family = file.name.removesuffix("_config.json")
@@ -88,7 +88,7 @@ def keras_config(path: Path) -> Document:
 
 
 def _parts(value):
-    """Yields all dicts in a JSON value."""
+    """Yields every dict in a JSON value, at any depth."""
     level = [value]
     while level:
         yield from (one for one in level if isinstance(one, dict))
@@ -120,14 +120,14 @@ def _sizes(path, library):
 
 
 class ObjectFile:
-    """Variables of a SavedModel or object-based checkpoint under their original names."""
+    """The variables of a SavedModel or object-based checkpoint under their original names."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.path = checkpoint.path
         self._checkpoint = checkpoint
         if OBJECT_GRAPH not in checkpoint.variables:
             raise InputError(
-                f"{self.path} is a checkpoint of TensorFlow 1; rename config.json next to it to "
+                f"{self.path} is a TensorFlow 1 checkpoint. Rename its config.json to "
                 "bert_config.json."
             )
         self._keys: dict[str, str] = {}

@@ -1,10 +1,10 @@
-"""Variable names of encoders from other libraries for Keras 2."""
+"""Variable names of encoders in libraries for Keras 2."""
 
 import dataclasses
 import re
 from collections.abc import Iterable
 
-# In a name, {0} is the layer's number counted from 0, and {1} counted from 1.
+# In a name, {0} is the layer number from 0, and {1} the layer number from 1.
 _KERAS_BERT = {
     "embeddings/token_embeddings": "Embedding-Token/embeddings",
     "embeddings/position_embeddings": "Embedding-Position/embeddings",
@@ -30,7 +30,7 @@ _KERAS_BERT = {
     "masked_lm/output_bias": "MLM-Sim/bias",
     "next_sentence/dense": "NSP",
 }
-# Attention and feed-forward layers are numbered in order of creation.
+# The numbers of attention and feed-forward layers follow the order of creation.
 _BERT4KERAS = {
     "embeddings/token_embeddings": "Embedding-Token/embeddings",
     "embeddings/position_embeddings": "Embedding-Position/embeddings",
@@ -88,9 +88,9 @@ class Library:
 
     Args:
         name: Name of the library.
-        place: Part of a name that occurs only in files of this library.
+        place: Part of a variable name that only this library uses.
         names: Name in this package (with `layer` for each block) -> name in the library.
-        settings: Settings that the library always uses, whatever `bert_config.json` states.
+        settings: Settings that the library always uses, regardless of `bert_config.json`.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Library:
 
     def spelling(self, variable: str) -> str | None:
         """Returns the library's name for a variable such as `layer_0/output/kernel`."""
-        # BERT's two heads for sentence pairs share a tensor.
+        # In BERT, both heads for sentence pairs use the same tensor.
         variable = variable.replace("sentence_order/", "next_sentence/")
         found = re.match(r"layer_(\d+)/", variable)
         number = int(found[1]) if found else 0
@@ -134,10 +134,10 @@ _NUMBERED = re.compile(r"(.*-(?:MultiHeadSelfAttention|FeedForward)/dense)(?:_(\
 
 
 def with_ranks(stored: Iterable[str]) -> dict[str, str]:
-    """Maps names to names with the rank of each numbered layer, such as `dense/0/kernel`.
+    """Replaces each layer number in the names by its rank, as in `dense/0/kernel`.
 
-    Keras numbers the `Dense` layers inside a layer of bert4keras; some versions of Keras continue
-    the numbering in the next layer.
+    In bert4keras, Keras numbers the `Dense` layers inside a layer. Some versions of Keras continue
+    these numbers in the next layer.
     """
     names = {name: _NUMBERED.fullmatch(name) for name in stored}
     numbers: dict[str, set[int]] = {}

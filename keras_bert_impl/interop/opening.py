@@ -1,4 +1,4 @@
-"""Opens models in all supported file formats; reads and writes fine-tuned weights.
+"""Opens models in all supported file formats, and reads and writes fine-tuned weights.
 
 A directory of fine-tuned weights contains `adapter_model.safetensors` and a `config.json`, which
 also states the name of the base model and the checksum of its weights. For LoRA, the directory also
@@ -54,7 +54,7 @@ from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.reading import Document, file_within, read_json
 from keras_bert_impl.published import check_family, is_preset
 
-GENERATOR = "generator"  # folder in the directory of an ELECTRA discriminator
+GENERATOR = "generator"  # folder of an ELECTRA generator in the discriminator's directory
 
 
 def open_model(
@@ -65,12 +65,11 @@ def open_model(
     Args:
         name_or_path: A name accepted by `hub.local_directory`, or a directory with files of Hugging
             Face or `sentence-transformers`, a Google checkpoint, a TF Hub SavedModel, a KerasHub
-            preset, or fine-tuned weights from `save_tuned` or `peft`. Also the prefix of a
-            checkpoint (`.../bert_model.ckpt`).
+            preset, or fine-tuned weights from `save_tuned` or `peft`. Or the prefix of a checkpoint
+            (`.../bert_model.ckpt`).
         generator: Whether to open the generator of an ELECTRA model instead of the discriminator.
-            Only for models pre-trained with this package and Google checkpoints, which contain
-            both.
-        base: Base model of fine-tuned weights. None for the base model named in their directory.
+            Supported for Google checkpoints and for models pre-trained with this package.
+        base: Base model of fine-tuned weights. None for the base model that the directory names.
 
     Raises:
         InputError: The model does not exist, or a file is missing or damaged.
@@ -92,7 +91,9 @@ def _opened(name_or_path, generator, base):
     if is_tuned(path):
         return _open_tuned(path, base)
     if base is not None:
-        raise InputError(f"{path} holds a whole model; base is only for fine-tuned weights.")
+        raise InputError(
+            f"{path} contains a whole model. Omit base, which is only for fine-tuned weights."
+        )
     encoder = transformer_directory(path)
     file = file_within(encoder, "config.json")
     config = read_json(file) if file.exists() else None
@@ -113,7 +114,7 @@ def _opened(name_or_path, generator, base):
 
 
 def fingerprint(name_or_path: str | os.PathLike, base: str | os.PathLike | None = None) -> str:
-    """Computes the SHA-256 (hex) of a model's configuration and tensors, reading all tensors."""
+    """Returns the SHA-256 (hex) of a model's configuration and tensors; reads all tensors."""
     source = open_model(name_or_path, base=base)
     digest = hashlib.sha256(json.dumps(source.config, sort_keys=True).encode())
     for name in source.unread():
@@ -126,9 +127,9 @@ def fingerprint(name_or_path: str | os.PathLike, base: str | os.PathLike | None 
 def _hint(path: Path) -> str:
     """Returns a hint for a directory that contains no model."""
     if (path / "recipe.yaml").exists():
-        return " It is a run without a model; finish the run by running its command again."
+        return " The run has no model yet; repeat its command to finish the run."
     if any(path.glob("saved_model.pb")) or any(path.glob("*/saved_model.pb")):
-        return " It is an export; pass the run or the model that it was exported from."
+        return " This is an export; pass the run or model that was exported."
     return ""
 
 
@@ -136,7 +137,7 @@ def _open_tuned(path: Path, base: str | os.PathLike | None) -> ModelSource:
     name = base_of(path) if base is None else base
     try:
         if not _is_prefix(name) and is_tuned(local_directory(name)):
-            raise InputError(f"{name} contains only fine-tuned weights, not a whole model.")
+            raise InputError(f"{name} contains only fine-tuned weights. Pass a whole model.")
         opened = open_model(name)
     except InputError as error:
         raise InputError(f"the base model of {path} cannot be opened: {error}") from error
@@ -144,7 +145,7 @@ def _open_tuned(path: Path, base: str | os.PathLike | None) -> ModelSource:
 
 
 def _is_prefix(name):
-    """Returns whether a path is the prefix of a checkpoint and not a directory."""
+    """Returns whether a path is the prefix of a checkpoint."""
     path = os.fspath(name) if isinstance(name, (str, os.PathLike)) else ""
     is_name = isinstance(name, str) and "://" in name
     return bool(path) and not is_name and not os.path.isdir(path) and is_google_checkpoint(path)
@@ -156,7 +157,7 @@ def open_keras_hub_model(model: Any) -> ModelSource:
     return ModelSource(tensors.path, config, tensors)
 
 
-OWN_SETTINGS = "keras_bert_impl"  # key of config.json that other libraries ignore
+OWN_SETTINGS = "keras_bert_impl"  # key of config.json for the settings of this package
 _TENSORS, _PEFT = "adapter_model.safetensors", "adapter_config.json"
 _KINDS: dict[str, type[SafetensorsFile] | type[TorchFile]] = {
     _TENSORS: SafetensorsFile,
@@ -195,7 +196,7 @@ class TunedSource(ModelSource):
         self._base.prefix = self.prefix
         if name in self._own:
             self._unread_own.discard(name)
-            self._base.read(name)  # marks the replaced tensor of the base model as read
+            self._base.read(name)  # This marks the replaced tensor as read.
             return self._own[name]
         return self._base.read(name)
 
@@ -210,28 +211,29 @@ def is_tuned(directory: Path) -> bool:
 
 @contextlib.contextmanager
 def replace_model_directory(directory: str | Path) -> Iterator[Path]:
-    """Same as `replace_directory`, for writing a whole model.
+    """Replaces a directory with a whole model; see `replace_directory`.
 
     Raises:
-        InputError: The directory contains fine-tuned weights, which loading would add to the model.
+        InputError: the directory contains fine-tuned weights, which would be loaded on top of the
+            model.
     """
     found = [name for name in TUNED_FILES if (local_path(directory) / name).exists()]
     if found:
         raise InputError(
-            f"{directory} contains fine-tuned weights ({listed(found)}), which loading would add "
-            "to the whole model; choose another directory."
+            f"{directory} contains fine-tuned weights ({listed(found)}), which would be loaded on "
+            "top of the new model. Choose another directory."
         )
     with replace_directory(directory) as temporary:
         yield temporary
 
 
 def base_of(directory: Path) -> str:
-    """Returns the name of the base model that a directory of fine-tuned weights states."""
+    """Returns the name of the base model of fine-tuned weights."""
     config, settings = _read_settings(directory)
     name = _own_settings(config)[0].text("name", None)
     name = name or settings.text("base_model_name_or_path", None)
     if not name:
-        raise InputError(f"{directory} does not name its base model; pass it as base.")
+        raise InputError(f"{directory} does not name its base model. Pass base=NAME.")
     # peft writes hub names without a scheme.
     is_on_hub = not config and re.fullmatch(r"[\w.-]+/[\w.-]+", name)
     return f"hf://{name}" if is_on_hub else name
@@ -262,7 +264,7 @@ def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
     if stated and stated.text("sha256") != _base_checksum(base, plain, tensors):
         raise InputError(
             f"{directory} was fine-tuned from {stated.text('name', None)}, but the weights of "
-            f"{base.path} differ; pass the original base model as base."
+            f"{base.path} differ. Pass the original base model as base."
         )
     if config:
         config = config | {OWN_SETTINGS: own}
@@ -305,10 +307,10 @@ def write_tuned(
 
 
 def _base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:
-    """Computes the SHA-256 (hex) of the base model's encoder weights, without `changed`."""
+    """Returns the SHA-256 (hex) of the base model's encoder weights, except `changed`."""
     base.prefix = tensor_prefix(config).removesuffix(".")
     digest = hashlib.sha256()
-    # Not every task has a pooler.
+    # The pooler is excluded, because not every task has one.
     config = dataclasses.replace(config, use_pooler=False)
     for name in sorted({name.tensor for name in encoder_tensors(config)} - set(changed)):
         array = base.read(name)
@@ -319,13 +321,13 @@ def _base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[s
 
 
 def _read_settings(directory):
-    """Reads `config.json` and `adapter_config.json` as `Document`s, empty if missing."""
+    """Reads `config.json` and `adapter_config.json`; missing files give empty `Document`s."""
     paths = [file_within(directory, name) for name in ("config.json", _PEFT)]
     return [read_json(path) if path.exists() else Document({}, path) for path in paths]
 
 
 def _own_settings(config):
-    """Returns (dict that states the base model, adapter, dict of this package's other settings)."""
+    """Returns the settings of this package: (base model, adapter, all others)."""
     own = config.mapping(OWN_SETTINGS)
     others = {key: value for key, value in own.items() if key not in ("base", "adapter")}
     return own.mapping("base"), own.mapping("adapter", None), others

@@ -1,8 +1,8 @@
-"""LoRA in the format of the `peft` library: `adapter_config.json` and tensor names.
+"""Converts LoRA weights from and to the format of the `peft` library.
 
 A matrix in the file may combine several matrices of this package, such as ModernBERT's fused
-projections. Their LoRA products are then stored as one product whose second matrix has one block
-per product.
+projections. The file then has one LoRA product for all of them: its second matrix contains one
+block for each matrix.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import Document
 
 _ROOT = "base_model.model."
-_PROJECTIONS = {  # path in a block -> name in `Adapter.projections`
+_PROJECTIONS = {  # path of a matrix in a block -> name in `Adapter.projections`
     "attention/query": "query",
     "attention/key": "key",
     "attention/value": "value",
@@ -35,16 +35,16 @@ TASK_TYPES = {
     "token_classifier": "TOKEN_CLS",
     "question_answerer": "QUESTION_ANS",
 }
-# Settings that change the computation but not the names of tensors.
+# Unsupported settings, which change the computation but not the tensor names.
 _OFF = """
     use_dora lora_bias use_qalora layer_replication trainable_token_indices target_parameters
     alora_invocation_tokens use_bdlora arrow_config kasa_config velora_config monteclora_config
 """.split()
-# Initializations that keep the base model's weights. Others, such as PiSSA, change them when `peft`
-# attaches the adapter.
+# Initializations that do not change the base model. With others, such as PiSSA, `peft` changes the
+# weights of the base model.
 _INITIALIZATIONS = (True, False, None, "gaussian", "eva", "orthogonal")
 _A = ".lora_A.weight"
-# Regular expressions that match fast: names with groups, digits and `.*` in between.
+# Supported regular expressions, which cannot be slow: names, groups, digits and `.*`.
 _PATTERN = re.compile(
     r"\^?(?:[\w-]|\\?\.|\.[*+]|\\d\+?|\[\d-\d\]\+?|\((?:[\w.-]+\|)*[\w.-]+\)){1,200}\$?"
 )
@@ -59,7 +59,7 @@ def to_peft(
         (content of `adapter_config.json`, tensors).
     """
     adapter, prefix = config.adapter, tensor_prefix(config)
-    if head is None:  # models without a head have no prefix
+    if head is None:  # The names have no prefix if the model has no head.
         changed = {name.removeprefix(prefix): array for name, array in changed.items()}
         prefix = ""
     tensors = {_ROOT + name: array for name, array in changed.items()}
@@ -69,7 +69,7 @@ def to_peft(
         if not with_lora:
             continue
         module = prefix + tensor.removesuffix(".weight")
-        blocks = [added[part + "b"].T for part in with_lora]  # [units, rank] each
+        blocks = [added[part + "b"].T for part in with_lora]  # a list of [units, rank]
         b = np.zeros((len(parts) * len(blocks[0]), len(blocks) * adapter.size), "float32")
         for column, (part, block) in enumerate(zip(with_lora, blocks)):
             row = parts.index(part) * len(block)
@@ -100,7 +100,7 @@ def to_peft(
 def from_peft(
     config: EncoderConfig, settings: Document, tensors: Tensors, base: ModelSource
 ) -> tuple[Adapter | None, Tensors, Tensors]:
-    """Converts LoRA weights written by `peft` or `to_peft` to our format.
+    """Converts LoRA weights from the format of `peft`.
 
     Returns:
         (`Adapter`, or None if no block has LoRA; the adapter's variables by path; other tensors by
@@ -110,11 +110,11 @@ def from_peft(
     settings.text("bias", "none", choices=("none", "all", "lora_only"))
     for name in _OFF:
         if settings.get(name):
-            raise settings.error(name, "absent, null or false; other values are not supported")
+            raise settings.error(name, "null, false or missing, because it is not supported")
     if settings.get("init_lora_weights") not in _INITIALIZATIONS:
         raise settings.error(
             "init_lora_weights",
-            "an initialization that keeps the base model's weights; convert the adapter with "
+            "an initialization that does not change the base model. Convert the adapter with "
             "peft's save_pretrained(..., path_initial_model_for_weight_conversion=...)",
         )
     prefix = tensor_prefix(config)
@@ -132,7 +132,7 @@ def from_peft(
             continue
         a, b, scale = _product(settings, rest, module, modules.pop(module))
         if len(b) % len(parts):
-            raise InputError(f"{settings.source}: LoRA of {tensor} has shape {b.shape}.")
+            raise InputError(f"{settings.source}: LoRA on {tensor} has an invalid shape {b.shape}.")
         for part, rows in zip(parts, np.split(b, len(parts))):
             products[part] = a, rows, scale
     for short, module in modules.items():
@@ -146,7 +146,7 @@ def from_peft(
 
 
 def _without_copies(tensors):
-    """Returns the tensors under their names in the base model."""
+    """Renames the tensors as in the base model, and removes copies."""
     kept = {}
     for name, array in tensors.items():
         plain = re.sub(r"\.modules_to_save(\.default)?\.", ".", name)
@@ -156,12 +156,13 @@ def _without_copies(tensors):
 
 
 def _product(settings, tensors, short, module):
-    """Returns (first matrix `[rank, inputs]`, second `[units, rank]`, scale) of a module's LoRA."""
+    """Returns the LoRA of a module: (A `[rank, inputs]`, B `[units, rank]`, scale)."""
     a, b = (tensors.pop(f"{short}.lora_{m}.weight", None) for m in "AB")
     shapes = [None if matrix is None else matrix.shape for matrix in (a, b)]
     if None in shapes or a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
         raise InputError(
-            f"{settings.source}: LoRA of {short:.200} has shapes {shapes[0]} and {shapes[1]}."
+            f"{settings.source}: LoRA on {short:.200} has shapes that do not match: {shapes[0]} "
+            f"and {shapes[1]}."
         )
     return a, b, _scale(settings, module, len(a))
 
@@ -177,7 +178,7 @@ def _merged(settings, base, tensor, a, b, scale):
 
 
 def matrices(config: EncoderConfig) -> dict[str, list[str]]:
-    """Maps each weight matrix of a block (by name) to the LoRA variable paths of its parts."""
+    """Maps the weight matrices of all blocks to the LoRA variable paths of their parts."""
     plain = dataclasses.replace(config, adapter=None)
     found: dict[str, list[str]] = {}
     for name in encoder_tensors(plain):
@@ -188,13 +189,13 @@ def matrices(config: EncoderConfig) -> dict[str, list[str]]:
 
 
 def _scale(settings, module, rank):
-    """Returns the factor of a module's LoRA product."""
+    """Returns the scale of a module's LoRA product."""
     ranks, alphas = settings.mapping("rank_pattern"), settings.mapping("alpha_pattern")
     key, other = _matching(ranks, module), _matching(alphas, module)
     stated = settings.integer("r", least=1) if key is None else ranks.integer(key, least=1)
     if stated != rank:
         raise InputError(
-            f"{settings.source}: LoRA of {module} has rank {rank}, but the settings state {stated}."
+            f"{settings.source}: LoRA on {module} has rank {rank}, but the settings state {stated}."
         )
     stated_alpha = settings if other is None else alphas
     alpha = stated_alpha.number(other or "lora_alpha", above=0)
@@ -202,12 +203,12 @@ def _scale(settings, module, rank):
 
 
 def _matching(patterns, module):
-    """Returns the first key that matches a module: its name, a suffix of its name, or a pattern."""
+    """Returns the first key that matches a module name: the name, a suffix or a pattern."""
     for key in patterns:
         if not _PATTERN.fullmatch(key) or key.count("*") + key.count("+") > 2:
             raise InputError(
-                f"{patterns.source}: {patterns.inside}{shown(key)} is not a supported pattern; "
-                "write the name of the module or a suffix of it."
+                f"{patterns.source}: {patterns.inside}{shown(key)} is not a supported pattern. "
+                "Write the name of the module, or a suffix of the name."
             )
         if re.match(rf"(.*\.)?({key})$", module):
             return key
@@ -215,7 +216,7 @@ def _matching(patterns, module):
 
 
 def _in_one_shape(config, settings, products):
-    """Converts LoRA products of different ranks and scales to a common rank and scale.
+    """Converts LoRA products to the same rank and scale.
 
     Returns:
         (`Adapter`, dict of its variable paths to arrays).

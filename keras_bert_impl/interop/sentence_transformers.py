@@ -1,4 +1,4 @@
-"""`sentence-transformers` files, which describe how a model computes text embeddings."""
+"""Reads and writes the `sentence-transformers` files of text embedding models."""
 
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from keras_bert_impl.interop.source import ModelSource, open_tensors, write_json
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import Document, file_within, parse_json, read_json, read_text
 
-# Keys of poolings, in the order in which the library concatenates their vectors. The key of any
-# other pooling is `pooling_mode_` followed by its name.
+# Pooling -> its key, in the order in which the library concatenates the vectors. For any other
+# pooling, the key is `pooling_mode_` and its name.
 _PREFIX = "pooling_mode_"
 _KEYS = {
     "cls": "pooling_mode_cls_token",
@@ -23,7 +23,7 @@ _KEYS = {
     "lasttoken": "pooling_mode_lasttoken",
 }
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
-# Activations of Dense modules: our name -> class written by the library.
+# Activations of Dense modules: name here -> class in the library.
 ACTIVATIONS = {
     "linear": "torch.nn.modules.linear.Identity",
     "tanh": "torch.nn.modules.activation.Tanh",
@@ -31,10 +31,10 @@ ACTIVATIONS = {
     "gelu": "torch.nn.modules.activation.GELU",
 }
 _MOST_DIM = 2**20 - 1
-# A module type that the library does not have, so that it rejects the model instead of using only
-# the last layer.
+# The library has no such module type. It therefore rejects the model instead of ignoring the layer
+# weights.
 CONCATENATION = "keras_bert_impl.ConcatenatedLayers"
-# Keys of an encoder's settings that do not affect embeddings in this package.
+# Keys of the encoder's settings that do not affect embeddings.
 _HARMLESS = {"max_seq_length", "do_lower_case", "unpad_inputs"}
 _DEFAULTS = (
     ("transformer_task", "feature-extraction"),
@@ -53,7 +53,7 @@ def pooling_modes(pooling: str) -> dict[str, bool]:
 
 
 def transformer_directory(directory: Path) -> Path:
-    """Returns the folder of the encoder and its tokenizer in a model directory."""
+    """Returns the folder that contains the encoder and tokenizer of a model."""
     for kind, folder, _ in _modules(directory):
         if kind in _TRANSFORMERS and folder:
             return file_within(directory, f"{folder}/config.json").parent
@@ -97,22 +97,19 @@ def read_sentence_settings(directory: Path) -> dict[str, Any]:
             raise InputError(f"{path} has no module {name}.")
     settings |= _prompts_and_similarity(directory)
     if settings["prompts"] and not settings.pop("include_prompt"):
-        raise InputError(
-            f"{directory}: a Pooling module with include_prompt=false, which excludes the tokens of "
-            "prompts, is not supported."
-        )
+        raise InputError(f"{directory}: include_prompt=false of a Pooling module is not supported.")
     settings.pop("include_prompt", None)
     return settings
 
 
 def _modules(directory):
-    """Returns a list of (kind, folder, name) from `modules.json`, empty if it is missing."""
+    """Returns a list of (kind, folder, name) from `modules.json`; [] if the file is missing."""
     path = file_within(directory, "modules.json")
     if not path.exists():
         return []
     modules = parse_json(read_text(path), path)
     if not isinstance(modules, list) or not all(isinstance(one, dict) for one in modules):
-        raise InputError(f"{path} must hold a list of modules.")
+        raise InputError(f"{path} must contain a list of modules.")
     found = []
     for module in modules:
         name, folder = str(module.get("type")), module.get("path") or ""
@@ -124,7 +121,7 @@ def _modules(directory):
 
 
 def _transformer_settings(directory, folder):
-    """Reads the settings of a Transformer module from the first file that has any."""
+    """Reads the settings of a Transformer module from the first file that contains some."""
     found = (_config(directory, folder, name) for name in SENTENCE_ENCODER)
     return next(filter(None, found), Document({}, directory / folder))
 
@@ -134,9 +131,9 @@ def _transformer(directory, folder):
     _check_transformer(settings)
     read = {"do_lower_case": _flag(settings, "do_lower_case", False)}
     length = settings.get("max_seq_length")
-    if length is None:  # since version 6, a setting of the tokenizer
+    if length is None:  # Since version 6, the tokenizer has this setting.
         length = _config(directory, folder, "tokenizer_config.json").get("model_max_length")
-        # A number with 30 digits means no limit.
+        # Tokenizers without a limit have a number with 30 digits.
         is_limit = type(length) is int and 0 < length < 2**20
         return read | {"max_length": length if is_limit else None}
     if type(length) is not int or length < 1:
@@ -209,7 +206,7 @@ def _dense(directory, folder):
     return {"projections": [projection]}
 
 
-# Class name in the library -> (stage, function of directory and folder that reads the settings).
+# Module class in the library -> (stage, function that reads its settings).
 _TRANSFORMERS = "Transformer BERT RoBERTa DistilBERT CamemBERT ALBERT XLMRoBERTa".split()
 _READERS = {
     **{name: (0, _transformer) for name in _TRANSFORMERS},
@@ -218,14 +215,14 @@ _READERS = {
     "Pooling": (2, _pooling),
     "Dense": (3, _dense),
     "LayerNorm": (3, lambda directory, folder: {"projections": [{"kind": "layer_norm"}]}),
-    "Dropout": (3, lambda directory, folder: {}),  # only for training
+    "Dropout": (3, lambda directory, folder: {}),  # Dropout has no effect on embeddings.
     "Normalize": (4, lambda directory, folder: {"normalize": True}),
 }
-_ONCE = (0, 1, 2)  # stages with a single module
+_ONCE = (0, 1, 2)  # stages with at most one module
 
 
 def read_projections(directory: Path) -> list[dict[str, np.ndarray]]:
-    """Reads the tensors of the modules after the pooling."""
+    """Reads the tensors of all modules after the pooling."""
     modules = _modules(directory)
     return [
         _projection_tensors(directory / folder, kind)
@@ -255,7 +252,7 @@ def _prompts_and_similarity(directory):
     prompts = settings.get("prompts") or {}
     is_dict = isinstance(prompts, dict)
     if not is_dict or not all(isinstance(prompt, str) for prompt in prompts.values()):
-        raise settings.error("prompts", "an object of names and strings")
+        raise settings.error("prompts", "an object with strings as values")
     default = settings.get("default_prompt_name")
     if default is not None and default not in [*prompts, "query", "document"]:
         raise settings.error("default_prompt_name", "the name of a prompt")
@@ -271,7 +268,7 @@ def _prompts_and_similarity(directory):
 
 
 def _config(directory, folder, name="config.json"):
-    """Reads a JSON object as a `Document`, empty if there is no such file."""
+    """Reads a JSON object; a missing file gives an empty `Document`."""
     path = file_within(directory, f"{folder}/{name}" if folder else name)
     return read_json(path) if path.exists() else Document({}, path)
 
@@ -281,7 +278,7 @@ def _count(settings, key):
 
 
 def _flag(settings, key, default):
-    """Reads a bool, which may be written as 0 or 1."""
+    """Reads a bool, which may also be 0 or 1."""
     value = settings.get(key)
     return bool(value) if type(value) is int and value in (0, 1) else settings.flag(key, default)
 
@@ -307,7 +304,7 @@ def write_sentence_settings(
     depth: int,
     hidden_dim: int,
 ) -> None:
-    """Writes the files for `read_sentence_settings` and the library."""
+    """Writes the files that `read_sentence_settings` and the library read."""
     modules = [("", f"{_LIBRARY}Transformer")]
     lower = {"do_lower_case": True} if settings["do_lower_case"] else {}
     transformer = {"max_seq_length": settings["max_length"], **lower}

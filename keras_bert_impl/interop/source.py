@@ -1,4 +1,4 @@
-"""`ModelSource`, a model of any format under Hugging Face names; reads and writes such files."""
+"""`ModelSource`, an opened model of any format; reads and writes Hugging Face files."""
 
 import json
 import shutil
@@ -20,8 +20,8 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.mapping import DTYPES, mapped
 from keras_bert_impl.io.reading import Document, file_within, parse_json, read_json
 
-Tensors: TypeAlias = dict[str, np.ndarray]  # by name
-# Names of LayerNorm parameters in checkpoints converted from the original BERT code.
+Tensors: TypeAlias = dict[str, np.ndarray]  # tensor name to value
+# LayerNorm parameters have these names in checkpoints converted from the original BERT code.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 
 
@@ -36,10 +36,10 @@ class TensorFile(Protocol):
 
 
 class ModelSource:
-    """A model that `open_model` has opened for reading, with Hugging Face keys and names.
+    """A model opened by `open_model`, with Hugging Face configuration keys and tensor names.
 
     Args:
-        path: Directory of the tokenizer's files; also used in error messages.
+        path: Directory of the tokenizer files; also named in error messages.
         config: Content of a `config.json`.
         tensors: Tensors under their Hugging Face names.
 
@@ -47,7 +47,7 @@ class ModelSource:
         name: The name or path that the user passed, for warnings.
         adapter: `Adapter` of fine-tuned weights, or None.
         prefix: Prefix of the encoder's tensor names in models with a head.
-        task_path: Directory of the task's files.
+        task_path: Directory with the files of the task.
     """
 
     def __init__(self, path: Path, config: dict, tensors: TensorFile) -> None:
@@ -81,7 +81,7 @@ class ModelSource:
     def read(self, name: str) -> np.ndarray | None:
         """Returns a tensor, or None if it is missing; the prefix may be omitted.
 
-        The array may be a read-only view of the file; copy what must outlive the file.
+        The array may be a read-only view of the file. Copy it if the file may be removed.
         """
         spelling = self._spelling(name)
         if spelling is None:
@@ -102,20 +102,22 @@ class ModelSource:
 
 
 _TYPES = {name: np.dtype(dtype) for dtype, name in DTYPES.items()}
-_MAX_HEADER = 16 << 20  # bytes; 1,000 tensors take 100 kB
+_MAX_HEADER = 16 << 20  # bytes; a header with 1,000 tensors has 100 kB
 
 
 class SafetensorsFile:
-    """A safetensors file, as a `TensorFile`; the header is read before any tensor is allocated."""
+    """A safetensors file as a `TensorFile`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            # If two tensors have the same name, the library silently uses the last one.
+            # If two tensors have the same name, the library uses the last one without an error.
             with open(path, "rb") as raw:
                 (size,) = struct.unpack("<Q", raw.read(8))
                 if size > _MAX_HEADER:
-                    raise InputError(f"{path} is damaged: its header is too large, {size} bytes.")
+                    raise InputError(
+                        f"{path} is damaged: its header has {size} bytes, more than the limit."
+                    )
                 header = raw.read(size)
             with safetensors.safe_open(path, framework="np") as file:
                 places = parse_json(header, path)
@@ -130,7 +132,7 @@ class SafetensorsFile:
             raise InputError(f"{path} is damaged: {error}.") from error
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as an array, memory-mapped if it has a dtype of weights."""
+        """Returns a tensor as an array; floating-point tensors are memory-mapped."""
         dtype, shape = self.header[name]
         if dtype in _TYPES:
             return mapped(self.path, _TYPES[dtype], shape, self._offsets[name])
@@ -173,7 +175,7 @@ class Shards:
         return self._shards[self._files[name]].read(name)
 
     def _spelling(self, tensor, name):
-        """Returns the name of a tensor in its file; TensorFlow's index adds the model's name."""
+        """Returns the name of a tensor in its shard; a TensorFlow index adds the model name."""
         for spelling in (tensor, tensor.partition("/")[2]):
             if spelling in self._shards[name].header:
                 return spelling
@@ -210,9 +212,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_tensors(path: Path, tensors: Tensors) -> None:
-    """Writes a safetensors file with the permissions of the `config.json` next to it."""
+    """Writes a safetensors file with the permissions of `config.json` in the same folder."""
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    # `transformers` rejects files whose metadata does not name a framework.
+    # `transformers` rejects files without a framework in their metadata.
     safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
-    # safetensors creates files that only their owner can read.
+    # safetensors writes files that only their owner can read.
     shutil.copymode(path.with_name("config.json"), path)

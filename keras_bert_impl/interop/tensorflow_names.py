@@ -1,4 +1,4 @@
-"""Maps TensorFlow's and Flax's tensor names to PyTorch's.
+"""Converts the tensor names of TensorFlow and Flax to the tensor names of PyTorch.
 
 For example, one matrix of a BERT model has these names and shapes:
 
@@ -6,8 +6,8 @@ For example, one matrix of a BERT model has these names and shapes:
     tf_bert_model/bert/encoder/layer_._0/output/dense/kernel:0 [in, out]  TensorFlow
     bert/encoder/layer/0/output/dense/kernel                   [in, out]  Flax
 
-The prefix depends on the saved model: its name, the names of enclosing models, or nothing. Tensors
-are therefore recognized by the end of their names.
+The prefix depends on the saved model: it contains the names of the model and of enclosing models,
+or is empty. Tensors are therefore identified by the end of their names.
 """
 
 import math
@@ -27,7 +27,7 @@ _OTHERS = re.compile(r".*[/.](kernel|embeddings?|scale|vars/0)(:0)?")
 _LAST = {"kernel": "weight", "embedding": "weight", "embeddings": "weight"}
 _LAST |= {"gamma": "weight", "scale": "weight", "beta": "bias", "vars/0": "weight"}
 _LAST |= {"vars/1": "bias"}
-# A `.weights.h5` file has names of attributes and classes where other files have names of layers.
+# A `.weights.h5` file contains attribute and class names instead of layer names.
 _ATTRIBUTES = {"self_attention": "self", "dense_output": "output", "bert_output": "output"}
 _IN_A_LIST = re.compile(r"tf_?\w+_(?:layer|layer_group|block)(?:_(\d+))?")
 _MATRIX = re.compile(r".*(kernel|_W[qkvo12]|(?<!/embeddings)/vars/0)")
@@ -38,11 +38,11 @@ _OF_THE_RUN = re.compile(r"optimizer(_weights)?/")
 def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
     """Returns (content of a `config.json`, tensors under PyTorch's names).
 
-    TensorFlow's tensor names begin with the class of the saved model. The configuration may name a
-    different class, because `transformers` sometimes kept the class of the model before
-    fine-tuning.
+    TensorFlow's tensor names begin with the class of the saved model. This class is used instead of
+    the class in the configuration, which may be the class before fine-tuning.
     """
-    is_pytorch = any(name.endswith(".weight") for name in file.header)  # may contain a Keras layer
+    # A PyTorch file may also contain a Keras layer.
+    is_pytorch = any(name.endswith(".weight") for name in file.header)
     if is_pytorch or not any(_OTHERS.fullmatch(name) for name in file.header):
         return config, file
     library = library_of(file.header)
@@ -72,24 +72,26 @@ class RenamedTensors:
         self._stored: dict[str, str] = {}
         known = _known(config, library)
         for stored, name in with_ranks(file.header).items():
-            # Scalars are counts and sums of metrics, not weights.
+            # Scalars are the state of metrics.
             if file.header[stored][1] and not _OF_THE_RUN.match(stored):
                 self._add(_found(name, known) or stored, stored)
         if not set(known.values()) & set(self._stored):
             some = ", ".join(map(shown, [*file.header][:5]))
-            raise InputError(f"{file.path} contains no {config.architecture} encoder, but {some}.")
+            raise InputError(
+                f"{file.path} contains no {config.architecture} encoder. Found: {some}."
+            )
         for copy, name in tied_tensors(config).items():
-            # TensorFlow's ALBERT adds this bias to the logits and never uses the other bias.
+            # ALBERT in TensorFlow adds this bias to the logits, and does not use `decoder/bias`.
             if copy in self._stored and copy.endswith("bias"):
                 self._stored[name] = self._stored.pop(copy)
         self.header = {name: self._entry(stored) for name, stored in self._stored.items()}
         if library and config.num_segments and _SEGMENTS not in self.header:
-            # bert-for-tf2 omits this table if a model was called without segments.
+            # bert-for-tf2 does not save this table if the model was called without segments.
             self.header[_SEGMENTS] = "F32", (config.num_segments, config.hidden_dim)
 
     def _add(self, name, stored):
         other = self._stored.setdefault(name, stored)
-        # Keras writes shared variables once for each layer.
+        # Keras saves a shared variable once for each layer.
         if other != stored and not np.array_equal(self._file.read(other), self._file.read(stored)):
             raise InputError(
                 f"{self.path}: {shown(other)} and {shown(stored)} are both {shown(name)}, but "
@@ -111,11 +113,11 @@ class RenamedTensors:
 
 
 def _known(config, library):
-    """Returns a dict from the `_parts` of a name to PyTorch's name."""
+    """Returns a dict of the `_parts` of a name to the name in PyTorch."""
     encoder, heads = all_tensors(config)
     names = [*encoder, *heads]
     known = {_parts(name): name for name in (*(n.tensor for n in names), *tied_tensors(config))}
-    # Variables of the embedding layer in a `.weights.h5` file: tokens, segments, positions.
+    # In a `.weights.h5` file, the embedding layer has tokens, segments and positions in this order.
     tables = {n.variable: n.tensor for n in encoder if n.variable.startswith("embeddings/")}
     kinds = [f"embeddings/{kind}_embeddings" for kind in ("token", "segment", "position")]
     for number, kind in enumerate(kind for kind in kinds if kind in tables):
@@ -133,11 +135,12 @@ def _found(stored, known):
 
 
 def _parts(name):
-    """Splits a name into the parts that are the same in all libraries."""
+    """Splits a name into parts that are the same in all libraries."""
     name = name.removesuffix(":0").replace("/vars/", "/vars\\")
     *places, last = re.split(r"/|\.|_\._", name)
     last = last.replace("\\", "/")
-    # TensorFlow has `mlm___cls` for the `cls` of a masked LM, and Flax `layers` in ALBERT's groups.
+    # For a masked LM, TensorFlow has `mlm___cls` instead of `cls`. Flax adds `layers` to ALBERT's
+    # groups.
     places = [place.rpartition("___")[2] for place in places if place != "layers"]
     return (*map(_place, places), _LAST.get(last, last))
 
@@ -152,7 +155,7 @@ def _is_matrix(stored):
 
 
 def _flat(stored, shape):
-    """Merges the number of attention heads and their width in a shape to one dimension."""
+    """Merges the number and width of the attention heads in a shape into one dimension."""
     if "attention" not in stored or len(shape) != 3 - (not _is_matrix(stored)):
         return shape
     if not _is_matrix(stored):

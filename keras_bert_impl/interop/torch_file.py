@@ -1,9 +1,9 @@
 """Reads the tensors in a `pytorch_model.bin` written by `torch.save`, without executing the file.
 
-Such a file is a pickle, a program that may call anything. Here its instructions are read with the
-standard library's disassembler and treated as data; no name in it is ever looked up. Values in the
-file may be recursive or deeply nested, so only strings and numbers are hashed, compared or
-formatted.
+The file contains a pickle, a program that can call any function. This module reads its instructions
+as data, with the disassembler of the standard library, and never imports a name from the file.
+Values in the file may be recursive or deeply nested, so only strings and numbers are hashed,
+compared or formatted.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ from keras_bert_impl.io.errors import InputError, shown
 _MAX_PROGRAM = 16 << 20  # bytes
 _MAX_INSTRUCTIONS = 1 << 20
 _MAX_MARKS = 100  # number of nested values
-_MAX_TUPLE = 64  # values
+_MAX_TUPLE = 64  # values in a tuple
 _MAX_NAME = 1_000  # characters
 _MAX_IMPORT = 100  # characters of a module name or of a name in a module
 _MAX_SHARING = 8  # tensor elements per stored element; models may tie weights
-_MAX_BITS = 128  # per integer
-_MAGIC = 0x1950A86A20F9469CFC6C  # starts the files of PyTorch before 1.6
+_MAX_BITS = 128  # bits of an integer
+_MAGIC = 0x1950A86A20F9469CFC6C  # start of a file from PyTorch before 1.6
 _TYPES = {
     "torch.DoubleStorage": ("F64", np.dtype("<f8")),
     "torch.FloatStorage": ("F32", np.dtype("<f4")),
@@ -90,23 +90,24 @@ class TorchFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with self._errors():
-            self._offsets: dict[str, int] | None = None  # storage -> byte offset, in old files
+            # storage -> byte offset, only for old files
+            self._offsets: dict[str, int] | None = None
             self._sizes: dict[str, int] = {}  # storage -> bytes available in the file
             is_zip = zipfile.is_zipfile(path)
             value = self._read_zip_program() if is_zip else self._read_old_program()
             if not isinstance(value, dict):
-                raise ValueError("it does not contain a dict of tensors")
+                raise ValueError("no dict of tensors")
             inner = [name for name, inside in value.items() if isinstance(inside, dict)]
             self._tensors = {k: v for k, v in value.items() if isinstance(v, _Tensor)}
             if inner and not self._tensors:
                 raise InputError(
-                    f"{path} is a training checkpoint, with weights in {shown(inner[0])}: save "
+                    f"{path} is a training checkpoint with weights in {shown(inner[0])}. Save "
                     f"only torch.load(path)[{shown(inner[0])}]."
                 )
             for name, tensor in self._tensors.items():
                 _check_extent(name, tensor)
                 self._check_stored(name, tensor)
-            # Reading all tensors must not need much more memory than the file size.
+            # The size of all tensors is limited to a multiple of the file size.
             sizes = (math.prod(t.shape) * t.dtype.itemsize for t in self._tensors.values())
             if sum(sizes) > _MAX_SHARING * sum(self._sizes.values()):
                 raise ValueError("too many tensors share the same storage")
@@ -125,10 +126,10 @@ class TorchFile:
             return np.ndarray(tensor.shape, tensor.dtype, data, strides=strides)
 
     def _check_stored(self, name, tensor):
-        """Checks that the file contains a tensor's data, so that no more memory is allocated."""
+        """Checks that the file contains the data of a tensor, before memory is allocated."""
         key = tensor.storage.key
         if key not in self._sizes:
-            raise ValueError(f"it has no storage {self._folder}data/{key}")
+            raise ValueError(f"no storage {self._folder}data/{key}")
         if tensor.end * tensor.dtype.itemsize > self._sizes[key]:
             raise ValueError(f"tensor {name} is cut off")
 
@@ -143,7 +144,8 @@ class TorchFile:
             raise InputError(f"{self.path} cannot be read: {error.strerror or error}.") from error
         except (
             *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError),
-            *(struct.error, zipfile.BadZipFile, RuntimeError),  # encrypted files
+            # `zipfile` raises RuntimeError for encrypted files.
+            *(struct.error, zipfile.BadZipFile, RuntimeError),
         ) as error:
             what = str(error) or type(error).__name__
             raise InputError(f"{self.path} is damaged: {what:.300}.") from error
@@ -154,11 +156,11 @@ class TorchFile:
         with zipfile.ZipFile(self.path) as archive:
             names = [n for n in archive.namelist() if n.split("/")[-1] == "data.pkl"]
             if len(names) != 1:
-                raise ValueError("the archive has no data.pkl")
+                raise ValueError("no data.pkl in the archive")
             self._folder = names[0].removesuffix("data.pkl")
             order = self._folder + "byteorder"
             if order in archive.namelist() and _entry(archive, order).read(9) != b"little":
-                raise ValueError("it was written on a big-endian machine")
+                raise ValueError("big-endian numbers are not supported")
             if archive.getinfo(names[0]).file_size > _MAX_PROGRAM:
                 raise ValueError(f"data.pkl has more than {_MAX_PROGRAM >> 20} MiB")
             end = os.path.getsize(self.path)
@@ -186,15 +188,15 @@ class TorchFile:
         with open(self.path, "rb") as file:
             start = io.BytesIO(file.read(_MAX_PROGRAM))
             if _interpret(start, self.path) != _MAGIC:
-                raise ValueError("it is not a PyTorch file")
+                raise ValueError("not a PyTorch file")
             _version, system = _interpret(start, self.path), _interpret(start, self.path)
             if not isinstance(system, dict) or system.get("little_endian") is not True:
-                raise ValueError("it was written on a big-endian machine")
+                raise ValueError("big-endian numbers are not supported")
             storages = {}
             value = _interpret(start, self.path, storages)
             keys = _interpret(start, self.path)
             if not isinstance(keys, list):
-                raise ValueError("it contains no list of storages")
+                raise ValueError("no list of storages")
             self._offsets, self._folder = {}, ""
             end = os.path.getsize(self.path)
             file.seek(start.tell())
@@ -219,7 +221,7 @@ def _entry(archive, name):
 def _check_extent(name, tensor):
     if len(tensor.shape) != len(tensor.strides):
         raise ValueError(f"tensor {name} has {len(tensor.strides)} strides")
-    # With strides of zero, a tensor could have any size.
+    # Strides of 0 would allow tensors of any size.
     if math.prod(tensor.shape) > tensor.storage.size:
         raise ValueError(f"tensor {name} has more numbers than its storage")
     if tensor.end > tensor.storage.size:
@@ -239,10 +241,10 @@ def _interpret(file, path, storages=None):
     """Evaluates the instructions of a pickle up to STOP, without executing anything."""
     stack: list[Any] = []
     memo: dict[int, Any] = {}
-    marked: list[list[Any]] = []  # stacks below each mark
+    marked: list[list[Any]] = []  # the stack before each mark
     for number, (opcode, argument, _) in enumerate(pickletools.genops(file)):
         if number == _MAX_INSTRUCTIONS:
-            raise ValueError(f"it has more than {_MAX_INSTRUCTIONS} instructions")
+            raise ValueError(f"more than {_MAX_INSTRUCTIONS} instructions")
         name = opcode.name
         if name in _VALUES:
             stack.append(_checked(argument))
@@ -252,7 +254,7 @@ def _interpret(file, path, storages=None):
             stack.append(_EMPTY[name]())
         elif name == "MARK":
             if len(marked) == _MAX_MARKS:
-                raise ValueError("it is nested too deeply")
+                raise ValueError("values are nested too deeply")
             marked.append(stack)
             stack = []
         elif name == "TUPLE":
@@ -277,7 +279,7 @@ def _interpret(file, path, storages=None):
             arguments = stack.pop()
             stack.append(_made(stack.pop(), arguments, path))
         elif name == "BUILD":
-            stack.pop()  # attributes, such as module versions
+            stack.pop()  # discards attributes, such as module versions
         elif name == "SETITEM":
             key, value = stack.pop(-2), stack.pop()
             stack[-1].update({_name(key): value})
@@ -294,43 +296,43 @@ def _interpret(file, path, storages=None):
             return stack.pop()
         elif name not in ("PROTO", "FRAME"):
             raise _refusal(path, f"the instruction {name}")
-    raise ValueError("it ends too early")
+    raise ValueError("unexpected end of the pickle")
 
 
 def _checked(value):
     """Returns the string or number argument of an instruction after checking its size."""
     if type(value) is int and value.bit_length() > _MAX_BITS:
-        raise ValueError(f"a number in it has more than {_MAX_BITS} bits")
+        raise ValueError(f"a number has more than {_MAX_BITS} bits")
     return value
 
 
 def _name(value, most=_MAX_NAME):
-    """Returns a key or name, which must be a str because hashing other types may never end."""
+    """Returns a key or name after checking that it is a short str."""
     if type(value) is not str or len(value) > most:
-        raise ValueError(f"a key in it is not a string of at most {most} characters")
+        raise ValueError(f"a key is not a string of at most {most} characters")
     return value
 
 
 def _tuple(items):
     inner = [item for item in items if type(item) is tuple]
     if len(items) > _MAX_TUPLE or any(type(item) is tuple for items in inner for item in items):
-        raise ValueError("it has tuples that are too long or nested too deeply")
+        raise ValueError("tuples are too long or nested too deeply")
     return tuple(items)
 
 
 def _whole_numbers(values):
     """Returns a checked tuple of non-negative int, such as a shape or strides."""
     if type(values) is not tuple or not all(type(n) is int and n >= 0 for n in values):
-        raise ValueError("a tensor in it has an invalid shape")
+        raise ValueError("a tensor has an invalid shape")
     return values
 
 
 def _storage(identity, storages):
     if type(identity) is not tuple or len(identity) < 5 or identity[0] != "storage":
-        raise ValueError("a storage in it is not described in PyTorch's format")
+        raise ValueError("a storage is not in PyTorch's format")
     kind, key, _location, size = identity[1:5]
     if type(kind) is not _Name or kind.name not in _TYPES:
-        raise ValueError("a storage in it has an unknown type")
+        raise ValueError("a storage has an unknown type")
     if len(identity) > 5 and identity[5] is not None:
         raise ValueError(f"storage {_name(key)} is a view of another storage")
     _whole_numbers((size,))
@@ -341,18 +343,18 @@ def _storage(identity, storages):
 
 
 def _made(function, arguments, path):
-    """Returns the result of one of the few calls that build a dict of tensors."""
+    """Evaluates a call, which must be one that builds a dict of tensors."""
     if type(function) is not _Name or type(arguments) is not tuple:
-        raise ValueError("a call in it is not of a function")
+        raise ValueError("a call of a value that is not a function")
     name = function.name
     if name == "collections.OrderedDict" and not arguments:
         return {}
     if name in ("torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2"):
         storage, offset, shape, strides = arguments[:4]
         if type(storage) is not _Storage:
-            raise ValueError("a tensor in it has no storage")
-        if len(arguments) > 6 and arguments[6]:  # flags that change the numbers
-            raise ValueError("a tensor in it is the negative or conjugate of the stored numbers")
+            raise ValueError("a tensor has no storage")
+        if len(arguments) > 6 and arguments[6]:  # These flags change the numbers.
+            raise ValueError("a tensor is the negative or conjugate of the stored numbers")
         _whole_numbers((offset,))
         return _Tensor(storage, offset, _whole_numbers(shape), _whole_numbers(strides))
     if name == "torch._utils._rebuild_parameter":
@@ -362,6 +364,6 @@ def _made(function, arguments, path):
 
 def _refusal(path, what):
     return InputError(
-        f"{path} contains more than weights: {what:.200}. Nothing was run. Save only a state dict "
-        "of tensors, preferably with safetensors."
+        f"{path} contains more than weights: {what:.200}. No code was run. Save a state dict that "
+        "contains only tensors, preferably with safetensors."
     )

@@ -1,1 +1,1 @@
-"""Reads external files and addresses, writes files atomically, and defines input errors."""
+"""Input and output: external files, addresses, atomic writes and input errors."""

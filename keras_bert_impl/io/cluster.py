@@ -1,4 +1,4 @@
-"""The workers of a run, as the environment variable `TF_CONFIG` lists them."""
+"""Reads the workers of a run from the environment variable `TF_CONFIG`."""
 
 import dataclasses
 import json
@@ -17,11 +17,12 @@ EXAMPLE = (
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The contents of `TF_CONFIG`."""
+    """The addresses in `TF_CONFIG`, and the task of this process."""
 
-    addresses: dict[str, list[str]]  # `"host:port"` by task type, `"chief"` or `"worker"`
+    # task type, `"chief"` or `"worker"`, to a list of `"host:port"`
+    addresses: dict[str, list[str]]
     kind: str  # task type of this process
-    index: int  # of this process among the processes of its type
+    index: int  # index of this process among the tasks of its type
 
     @property
     def num_workers(self) -> int:
@@ -52,7 +53,7 @@ class Cluster:
 
 
 def read_cluster() -> Cluster | None:
-    """Reads the `Cluster` from the environment variable `TF_CONFIG`; None if it has no cluster."""
+    """Reads the `Cluster` from `TF_CONFIG`; returns None if the variable has no cluster."""
     text = os.environ.get("TF_CONFIG") or "{}"
     config = parse_json_line(text, "the environment variable TF_CONFIG")
     if not isinstance(config, dict):
@@ -66,12 +67,12 @@ def read_cluster() -> Cluster | None:
 
 def _addresses(cluster):
     if not isinstance(cluster, dict):
-        raise _error("must have an object as its cluster", cluster)
+        raise _error("must have an object as cluster", cluster)
     for kind, addresses in cluster.items():
         if kind not in _KINDS:
-            raise _error("must have no task types in its cluster but chief and worker", kind)
+            raise _error("supports only the task types chief and worker", kind)
         if not isinstance(addresses, list) or not addresses:
-            raise _error(f"must have a list of addresses as the {kind} of its cluster", addresses)
+            raise _error(f"must have a list of addresses for the task type {kind}", addresses)
         for address in addresses:
             host_and_port(address)
     everyone = [address for addresses in cluster.values() for address in addresses]
@@ -79,7 +80,7 @@ def _addresses(cluster):
     if twice is not None:
         raise _error("must not list an address twice", twice)
     if len(cluster.get("chief", [])) > 1:
-        raise _error("must not have more than one chief", cluster["chief"])
+        raise _error("must have at most one chief", cluster["chief"])
     return cluster
 
 
@@ -89,20 +90,20 @@ def host_and_port(address: Any) -> tuple[str, int]:
         found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([\w.-]+)):([0-9]{1,5})", address)
         if found and not address.startswith("-") and 0 < int(found[3]) < 2**16:
             return found[1] or found[2], int(found[3])
-    raise _error('must have addresses such as "host1:2222"', address)
+    raise _error('must contain addresses such as "host1:2222"', address)
 
 
 def _task(task, addresses):
     if not isinstance(task, dict):
-        raise _error("must have an object as its task, naming this process", task)
+        raise _error("must have an object as task, for this process", task)
     kind, index = task.get("type"), task.get("index")
     if not isinstance(kind, str) or kind not in addresses:
-        raise _error(f"must have one of {', '.join(addresses)} as the type of its task", kind)
+        raise _error(f"must have {' or '.join(addresses)} as task type", kind)
     if isinstance(index, str) and re.fullmatch("[0-9]{1,9}", index):
         index = int(index)
     if type(index) is not int or not 0 <= index < len(addresses[kind]):
         last = len(addresses[kind]) - 1
-        raise _error(f"must have an index from 0 to {last} for its task, a {kind}", index)
+        raise _error(f"must have a task index from 0 to {last} for a {kind}", index)
     return kind, index
 
 

@@ -1,9 +1,9 @@
 """Local files, and atomic output.
 
-An output is first written to a hidden, locked scratch folder `.NAME.RANDOM.aside` next to its final
-path. A file is then renamed to its final name. A directory exchanges its name with an existing
-directory, after entries that are to be kept were linked into it. The next writer in the same folder
-removes the scratch folders of processes that have ended.
+Output is first written to a hidden, locked scratch folder `.NAME.RANDOM.aside` in the same folder.
+A file is then renamed to its final name. A new directory first gets links to the entries that are
+kept, and then exchanges names with the existing directory. The next writer in the folder removes
+the scratch folders of processes that have ended.
 """
 
 import contextlib
@@ -44,19 +44,20 @@ _CANNOT_WRITE = {
 }
 _FULL = {os.strerror(code).lower(): code for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 _OURS = re.compile(r"\.(.*)\.[0-9a-f]{8}\.aside", re.DOTALL)
-_LOCK = "lock"  # in a scratch folder
+_LOCK = "lock"  # name of the lock file in a scratch folder
 _PATIENCE = 60  # maximum seconds to wait for the renames of another process
 # Path -> lock held by this process.
 _CLAIMS: weakref.WeakValueDictionary[str, filelock.BaseFileLock] = weakref.WeakValueDictionary()
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
-# From version 4 on, filelock replaces a missing lock with a file that outlives its process.
+# Where locks are not supported, filelock 4 creates a lock file, which remains if the process is
+# killed.
 _NO_FALLBACK = (
     {"fallback_to_soft": False}
     if "fallback_to_soft" in inspect.signature(filelock.FileLock.__init__).parameters
     else {}
 )
 
-_BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # `Path` changes gs://bucket to gs:/bucket
+_BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # also matches gs:/bucket, because `Path` removes a slash
 
 
 def is_remote(path: str | os.PathLike) -> bool:
@@ -65,12 +66,12 @@ def is_remote(path: str | os.PathLike) -> bool:
 
 
 def exists(name: str | os.PathLike) -> bool:
-    """Returns whether a file or folder of this name exists."""
+    """Returns whether a file or folder exists."""
     return os.path.exists(expanded(name))
 
 
 def files_in(folder: str | os.PathLike) -> list[Path] | None:
-    """Returns the relative paths of all files below a folder; None if it is not a folder."""
+    """Returns the relative paths of all files in a folder; None if the folder is missing."""
     folder = local_path(folder)
     if not folder.is_dir():
         return None
@@ -78,13 +79,13 @@ def files_in(folder: str | os.PathLike) -> list[Path] | None:
 
 
 def read_from(name: str | os.PathLike) -> BinaryIO:
-    """Opens a file for reading: binary, buffered."""
+    """Opens a buffered binary file for reading."""
     return open(expanded(name), "rb")
 
 
 @contextlib.contextmanager
 def replace_file(path: str | os.PathLike) -> Iterator[Path]:
-    """Yields a path to write to, which atomically becomes the file `path` if the block succeeds.
+    """Yields a temporary path; if the block succeeds, the file there atomically replaces `path`.
 
     Raises:
         InputError: the disk is full or the folder is not writable.
@@ -101,18 +102,17 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:
-    """Writes a value as an indented JSON file atomically; raises as `replace_file` does."""
+    """Writes an indented JSON file atomically; raises the errors of `replace_file`."""
     with replace_file(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager
 def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
-    """Yields an empty directory to write to, which becomes `path` if the block succeeds.
+    """Yields an empty directory, which is renamed to `path` if the block succeeds.
 
-    If `path` already exists, the new entries replace entries of the same names, and all other
-    entries are kept, so naming a wrong directory by mistake loses little. If `path` is a symbolic
-    link, its target is replaced.
+    If `path` exists, new entries replace existing entries with the same names. All other entries
+    are kept. If `path` is a symbolic link, its target is replaced.
 
     Raises:
         InputError: the disk is full, `path` is a file, or its parent is not writable.
@@ -120,7 +120,7 @@ def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
     path = absolute(path)
     place = Path(os.path.realpath(path))
     if place.exists() and not place.is_dir():
-        raise InputError(f"{path} is a file; give the name of a directory to write.")
+        raise InputError(f"{path} is a file. Pass the name of a directory.")
     folder = place if place.is_dir() and not is_replaceable(place) else place.parent
     if place != folder:
         _remove_dead(place)
@@ -135,11 +135,11 @@ def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
-    """Yields a path to write to for each of `paths`, which are then replaced one after another.
+    """Yields a temporary path for each of `paths`, which are then replaced one after the other.
 
-    They must be in one folder, which is created if needed. The last file is missing during the
-    replacement, so a reader that opens all files never combines old and new files. See
-    `replace_file` for errors.
+    All paths must have the same parent folder, which is created if needed. The last file is missing
+    during the replacement. A reader that opens all files can therefore never combine old and new
+    files. See `replace_file` for errors.
     """
     files = [_absolute_file(path) for path in paths]
     with clear_errors(files[0]), _scratch(files[0].parent, files[0].name) as scratch:
@@ -153,15 +153,15 @@ def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
 def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
     """Locks a file without waiting, for as long as the returned object is referenced.
 
-    The lock belongs to the process, so a user can restart an interrupted run in a notebook,
-    although the traceback keeps the lock alive. On a file system without locks, every claim
-    succeeds.
+    Claims in the same process share the lock. An interrupted run can therefore be restarted in a
+    notebook, where the traceback still references the lock. On a file system without locks, every
+    claim succeeds.
 
     Args:
         path: Its folder is created if needed.
 
     Returns:
-        An object with a `release` method, or None if another process holds the lock.
+        An object with a `release` method, or None if another process has locked the file.
 
     Raises:
         InputError: the path is on a bucket, or the folder is not writable.
@@ -184,20 +184,20 @@ def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
 
 
 def check_is_no_link(path: Path) -> None:
-    """Raises `InputError` if a file or folder that only this package writes is a symbolic link."""
+    """Raises `InputError` if the path is a symbolic link."""
     if path.is_symlink():
-        raise InputError(f"{path} is a link, to {os.readlink(path)}; remove it.")
+        raise InputError(f"{path} is a link to {os.readlink(path)}. Remove the link.")
 
 
 def absolute(path: str | os.PathLike) -> Path:
-    """Returns an absolute `Path` that ends in a name instead of `.` or `..`.
+    """Returns the absolute `Path`, which does not end in `.` or `..`.
 
     Raises:
         InputError: the path is on a bucket.
     """
     if _BUCKET.match(os.fspath(path)):
         raise InputError(
-            f"{path} is not on this machine: write to a local folder and copy it, or mount the "
+            f"{path} is not on this machine. Write to a local folder and copy it, or mount the "
             "bucket."
         )
     return Path(os.path.abspath(expanded(path)))
@@ -206,7 +206,7 @@ def absolute(path: str | os.PathLike) -> Path:
 def _absolute_file(path: str | os.PathLike) -> Path:
     path = absolute(path)
     if path.is_dir():
-        raise InputError(f"{path} is a directory; give the name of a file to write.")
+        raise InputError(f"{path} is a directory. Pass the name of a file.")
     return path
 
 
@@ -215,7 +215,7 @@ def _absolute_file(path: str | os.PathLike) -> Path:
 
 @contextlib.contextmanager
 def _scratch(folder, name):
-    """Yields a new, locked scratch folder in `folder`, and removes it at the end."""
+    """Creates and locks a scratch folder; removes it after the block."""
     missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     _remove_dead(folder)
@@ -224,7 +224,8 @@ def _scratch(folder, name):
             scratch = _name_aside(folder, name)
             scratch.mkdir()
             with _held(scratch / _LOCK, _PATIENCE):
-                if scratch.is_dir():  # else another process took it for one that has ended
+                # Another process may have removed the folder before it was locked.
+                if scratch.is_dir():
                     try:
                         (scratch / "new").mkdir()
                         yield scratch
@@ -232,7 +233,7 @@ def _scratch(folder, name):
                         shutil.rmtree(scratch, ignore_errors=True)
                     return
     finally:
-        with contextlib.suppress(OSError):  # not empty, because they contain the output
+        with contextlib.suppress(OSError):  # A parent with an output is not empty and is kept.
             for parent in missing:
                 parent.rmdir()
 
@@ -243,9 +244,9 @@ def _name_aside(folder, name):
 
 @contextlib.contextmanager
 def _held(path, seconds):
-    """Locks a file inside the block; yields whether the lock is held.
+    """Locks a file for the block; yields whether the lock was acquired.
 
-    On a file system without locks, no process is considered dead, and nothing is ever removed.
+    On a file system without locks, the scratch folders of other processes are never removed.
     """
     lock = filelock.FileLock(path, timeout=seconds, **_NO_FALLBACK)
     is_held = True
@@ -264,9 +265,9 @@ def _held(path, seconds):
 
 
 def _remove_dead(folder):
-    """Removes the scratch folders of processes that have ended; never follows a link."""
+    """Removes the scratch folders of processes that have ended; does not follow links."""
     found = []
-    with contextlib.suppress(OSError):  # the folder may be writable but not listable
+    with contextlib.suppress(OSError):  # The folder may be writable but not readable.
         found = [entry for entry in os.scandir(folder) if _OURS.fullmatch(entry.name)]
     for entry in found:
         scratch = Path(entry.path)
@@ -280,10 +281,11 @@ def _remove_dead(folder):
 
 
 def _remove(scratch, name):
-    """Removes the scratch folder of a dead process; the caller holds its lock."""
-    # Renamed first, so that a process that is just creating it fails.
+    """Removes the scratch folder of a process that has ended; the caller has locked it."""
+    # If a process is still creating the folder, the rename makes that process fail.
     scratch = scratch.rename(_name_aside(scratch.parent, name))
-    with contextlib.suppress(OSError):  # killed between the two renames of `put_directory`
+    # restores the old directory after an interrupted `put_directory`
+    with contextlib.suppress(OSError):
         if not os.path.lexists(scratch.parent / name):
             os.rename(scratch / "old" / name, scratch.parent / name)
     shutil.rmtree(scratch, ignore_errors=True)
@@ -292,18 +294,19 @@ def _remove(scratch, name):
 @contextlib.contextmanager
 def clear_errors(
     path: str | os.PathLike,
-    hint: str = "Nothing was written; free some space or choose another folder.",
+    hint: str = "Nothing was written. Free some space or choose another folder.",
 ) -> Iterator[None]:
     """Converts disk errors inside the block to an `InputError` that names `path`.
 
-    Libraries in other languages report a full disk only in the text of their errors.
+    Libraries written in other languages report a full disk only in the text of an error.
     """
     try:
         yield
     except InputError as error:
         if isinstance(error, _CannotWriteError):
             if any(map(_OURS.fullmatch, Path(error.path).parts)):
-                raise _CannotWriteError(path, error.code, hint) from error  # hides the scratch path
+                # The message must name `path` instead of the scratch path.
+                raise _CannotWriteError(path, error.code, hint) from error
         raise
     except Exception as error:
         code = getattr(error, "errno", None)
@@ -316,7 +319,7 @@ def clear_errors(
 
 
 class _CannotWriteError(InputError):
-    """A file cannot be written: `code` is the `errno` code, `hint` is what to do."""
+    """Error for a file that cannot be written, with an `errno` code and a hint."""
 
     def __init__(self, path: str | os.PathLike, code: int, hint: str) -> None:
         super().__init__(f"cannot write {path}: {os.strerror(code)}. {hint}")

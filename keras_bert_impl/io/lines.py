@@ -1,4 +1,4 @@
-"""Lines of text files: line endings, encodings, compression and standard input."""
+"""Reads the lines of text files, with any line ending, encoding or compression."""
 
 import bz2
 import codecs
@@ -19,8 +19,8 @@ from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.settings import check
 
 STANDARD_INPUT = "-"
-LONGEST_LINE = 4 << 20  # bytes, a long novel; a longer line is not a text
-# Decompressed bytes that any file may have, and for each compressed byte; text needs about 10.
+LONGEST_LINE = 4 << 20  # maximum bytes in a line of text
+# Limits of decompressed bytes: for any file, and per compressed byte (text has about 10).
 FREE_BYTES, MOST_RATIO = 16 << 20, 100
 COMPRESSED = (".gz", ".xz", ".bz2")
 _DECOMPRESSORS: dict[bytes, Any] = {
@@ -28,21 +28,21 @@ _DECOMPRESSORS: dict[bytes, Any] = {
     b"\xfd7zXZ\x00": lzma.open,
     b"BZh": bz2.open,
 }
-_OTHER_FORMATS = {  # first bytes -> file type and how to get its content
-    b"\x28\xb5\x2f\xfd": "compressed with zstd: decompress it with `zstd -d`",
-    b"\x04\x22\x4d\x18": "compressed with lz4: decompress it with `lz4 -d`",
-    b"PK\x03\x04": "a zip archive: unpack it with `unzip`; save a sheet of Excel as .csv",
-    b"%PDF-": "a PDF file: extract its text first",
-    b"PAR1": "a Parquet file: name it .parquet",
-    b"ARROW1": "an Arrow file: name it .arrow",
-    b"\xd0\xcf\x11\xe0": "an old spreadsheet or document: save it as .csv or text",
-    b"SQLite format 3\0": "an SQLite database: export the table as .csv",
-    b"version https://git-lfs.github.com/spec/": "a Git LFS pointer, not the file itself: run "
-    "`git lfs pull` in the clone, or download the file",
+_OTHER_FORMATS = {  # first bytes -> file type, and how to convert the file
+    b"\x28\xb5\x2f\xfd": "compressed with zstd. Decompress it with `zstd -d`",
+    b"\x04\x22\x4d\x18": "compressed with lz4. Decompress it with `lz4 -d`",
+    b"PK\x03\x04": "a zip archive. Unpack it with `unzip`, or save an Excel sheet as .csv",
+    b"%PDF-": "a PDF file. Extract its text first",
+    b"PAR1": "a Parquet file. Rename it to .parquet",
+    b"ARROW1": "an Arrow file. Rename it to .arrow",
+    b"\xd0\xcf\x11\xe0": "an old spreadsheet or document. Save it as .csv or text",
+    b"SQLite format 3\0": "an SQLite database. Export the table as .csv",
+    b"version https://git-lfs.github.com/spec/": "a Git LFS pointer instead of the file. Run `git lfs pull` in the clone, or download the "
+    "file",
 }
 _HTML = re.compile(rb"\s*<(!doctype html|html)\b", re.IGNORECASE)
 _MAY_BE_HTML = ("", ".txt", ".text", ".html", ".htm")
-_WIDE = {  # longer marks first, because the UTF-32 mark starts with the UTF-16 mark
+_WIDE = {  # Longer marks come first, because the UTF-32 mark starts with the UTF-16 mark.
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -76,7 +76,7 @@ def raw_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
         yield from enumerate(lines, 1)
 
 
-_CUT = LONGEST_LINE + 2  # bytes read per line, enough to detect that it is too long
+_CUT = LONGEST_LINE + 2  # maximum bytes read per line, enough to detect a line that is too long
 
 
 def _is_cut(line):
@@ -84,7 +84,7 @@ def _is_cut(line):
 
 
 def _cut_lines(line, file):
-    """Yields `line` and the following lines of the file."""
+    """Yields `line`, then the remaining lines of the file."""
     while line:
         yield line
         while _is_cut(line):
@@ -93,7 +93,7 @@ def _cut_lines(line, file):
 
 
 def _between_returns(text, file):
-    """Yields the lines of a file with classic Mac line endings; `text` is its start."""
+    """Yields the lines of a file with classic Mac line endings; `text` is the start of the file."""
     while True:
         *lines, text = re.split(rb"\r\n|\r|\n", text)
         for line in lines:
@@ -108,7 +108,7 @@ def _between_returns(text, file):
 
 @contextlib.contextmanager
 def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
-    """Opens a buffered binary file for reading: decompressed, UTF-8, without a byte order mark."""
+    """Opens a text file as buffered bytes, decompressed, in UTF-8, without a byte order mark."""
     try:
         with contextlib.ExitStack() as stack:
             yield _converted(_opened(path, stack), stack)
@@ -124,17 +124,17 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
 def _opened(path, stack):
     if str(path) == STANDARD_INPUT:
         if sys.stdin is None:
-            raise InputError("standard input is closed; give the path of a file.")
+            raise InputError("standard input is closed. Pass the path of a file.")
         buffer = getattr(sys.stdin, "buffer", None)
         return buffer or io.BytesIO(sys.stdin.read().encode("utf-8"))
     file = stack.enter_context(decompressed(stack.enter_context(open(expanded(path), "rb")), path))
     if suffix_of(path) not in _MAY_BE_HTML and _HTML.match(file.peek(200)[:200]):
-        raise InputError(f"{path} is an HTML page instead of the file: download the raw file.")
+        raise InputError(f"{path} is an HTML page. Download the raw file instead.")
     return file
 
 
 def decompressed(file: io.BufferedReader, name: str | Path) -> io.BufferedReader:
-    """Returns a file that decompresses a gzip, xz or bzip2 file; any other file unchanged."""
+    """Returns a file object that decompresses gzip, xz and bzip2 files."""
     beginning = file.peek(50)[:50]
     for mark, decompress in _DECOMPRESSORS.items():
         if beginning.startswith(mark):
@@ -158,23 +158,23 @@ class _Decompressed(io.RawIOBase):
         try:
             size = self._content.readinto(buffer)
         except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-            if getattr(error, "errno", None):  # of reading, not of decompressing
+            if getattr(error, "errno", None):  # The file itself could not be read.
                 raise
             raise InputError(
-                f"{self._name} is damaged: {error}. Copy or compress it again."
+                f"{self._name} is damaged: {error}. Copy or compress the file again."
             ) from error
         self._count += size
         if self._count > FREE_BYTES and self._file.seekable():
             if self._count > MOST_RATIO * self._file.tell():
                 raise InputError(
-                    f"{self._name} contains more than {MOST_RATIO} times its size, which text "
-                    "never does. Decompress it if you trust it."
+                    f"{self._name} decompresses to more than {MOST_RATIO} times its size. If you "
+                    "trust the file, decompress it first."
                 )
         return size
 
 
 def _converted(file, stack):
-    """Returns the file as UTF-8, positioned after any byte order mark."""
+    """Returns the file converted to UTF-8, positioned after a byte order mark."""
     if not hasattr(file, "peek"):
         file = io.BufferedReader(file)
     beginning = file.peek(4)[:4]
@@ -194,7 +194,7 @@ _ENCODING: contextvars.ContextVar[str | None] = contextvars.ContextVar("encoding
 
 @contextlib.contextmanager
 def encoded_as(encoding: str | None) -> Iterator[None]:
-    """Reads files of text without a byte order mark in this encoding; None for UTF-8.
+    """Sets the encoding of text files without a byte order mark in this context; None is UTF-8.
 
     Raises:
         InputError: Python has no such encoding of text.
@@ -204,10 +204,10 @@ def encoded_as(encoding: str | None) -> Iterator[None]:
             "".encode(encoding)
         except LookupError as error:
             raise InputError(
-                f"there is no encoding {encoding!r}. Windows and Excel write cp1252."
+                f"unknown encoding {encoding!r}. Files from Windows or Excel often use cp1252."
             ) from error
         if codecs.lookup(encoding).name == "iso8859-1":
-            encoding = "cp1252"  # as in browsers; the differences are control characters
+            encoding = "cp1252"  # As in browsers, Latin-1 is read as cp1252.
     before = _ENCODING.set(encoding)
     try:
         yield
@@ -248,7 +248,7 @@ class _AsUtf8(io.RawIOBase):
 
 
 def read_document(path: str | Path) -> str:
-    """Returns the text of a file that is one document, such as JSON; see `raw_lines`."""
+    """Returns the whole text of a file; see `raw_lines`."""
     with open_bytes(path) as file:
         data = file.read()
     try:
@@ -263,7 +263,7 @@ def read_document(path: str | Path) -> str:
 
 
 def decoded(line: bytes, path: str | Path, number: int) -> str:
-    """Decodes the bytes of a line to a str without line ending; raises as `read_lines` does."""
+    """Decodes a line to a str without its line ending; raises the errors of `read_lines`."""
     try:
         return text_of(line)
     except InputError as error:
@@ -271,12 +271,12 @@ def decoded(line: bytes, path: str | Path, number: int) -> str:
 
 
 def text_of(line: bytes) -> str:
-    """Decodes the bytes of a line to a str without line ending."""
+    """Decodes a line to a str without its line ending."""
     if b"\0" in line:
         raise InputError(_NUL)
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     if len(line) > LONGEST_LINE:
-        raise InputError(f"more than {LONGEST_LINE:,} bytes, too long for a text.")
+        raise InputError(f"a line with more than {LONGEST_LINE:,} bytes is too long.")
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -288,6 +288,6 @@ _NUL = "a NUL byte; the file is not text, or is UTF-16 without a byte order mark
 
 def _not_utf8(byte):
     return InputError(
-        f"not UTF-8 (byte {byte}). For a file from Windows or Excel, pass --encoding cp1252 "
-        '(encoding="cp1252").'
+        f"not UTF-8 (byte {byte}). If the file is from Windows or Excel, pass "
+        '--encoding cp1252 (encoding="cp1252").'
     )

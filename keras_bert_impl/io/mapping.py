@@ -1,4 +1,4 @@
-"""Memory-mapped arrays, which are read on first use and not copied."""
+"""Memory-mapped arrays, which are read from the file on first use."""
 
 import math
 from pathlib import Path
@@ -7,13 +7,13 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 
-# The supported dtypes, and their names in a header.
+# The supported dtypes and their names in a file header.
 DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
 def mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], offset: int) -> np.ndarray:
     """Returns a read-only memory-mapped array."""
-    if math.prod(shape) == 0:  # nothing to map
+    if math.prod(shape) == 0:  # An empty array cannot be mapped.
         return np.zeros(shape, dtype)
     try:
         return np.asarray(np.memmap(path, dtype, "r", offset, shape))

@@ -1,4 +1,4 @@
-"""Expands `~` in paths, and replaces one directory by another."""
+"""Expands `~` in paths, and replaces directories."""
 
 import contextlib
 import ctypes
@@ -31,7 +31,7 @@ def local_path(path: str | os.PathLike) -> Path:
 
 
 def without_folders(text: str) -> str:
-    """Removes the folders of an absolute path at the start of a text.
+    """Removes the folders from an absolute path at the start of a text.
 
     Example:
         >>> from keras_bert_impl.io.paths import without_folders
@@ -41,15 +41,13 @@ def without_folders(text: str) -> str:
     return text.rstrip("/").rsplit("/", 1)[-1] if Path(text).is_absolute() else text
 
 
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # Linux's <fcntl.h> and <linux/fs.h>
-_MOST_ENTRIES = (
-    10_000  # a directory with more is not an output of this package, but a home or a disk
-)
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # values in <fcntl.h> and <linux/fs.h> of Linux
+_MOST_ENTRIES = 10_000  # maximum entries of a directory that this package may replace
 
 
 def is_replaceable(path: Path) -> bool:
-    """Returns whether a directory (absolute path) can be replaced by renaming another."""
-    # This process and its shell would remain in a directory without a name.
+    """Returns whether a directory can be replaced by a rename."""
+    # The working directory of this process and its shell must not be removed.
     is_current = Path(os.path.realpath(os.curdir)).is_relative_to(path)
     has_mount = any(mount.is_relative_to(path) for mount in _mounts(path))
     if is_current or has_mount or not is_own(path.stat()):
@@ -59,12 +57,12 @@ def is_replaceable(path: Path) -> bool:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Returns whether a file or folder belongs to the user of this process."""
-    return status.st_uid == getattr(os, "geteuid", int)()  # Windows has no user ids
+    """Returns whether the user of this process owns a file or folder."""
+    return status.st_uid == getattr(os, "geteuid", int)()  # Windows has no user ids.
 
 
 def _mounts(path):
-    """Returns the mount points of the system; if they are not listed, `path` if it is one."""
+    """Returns the mount points of the system; if unknown, only `path`, if it is a mount point."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
@@ -75,20 +73,20 @@ def _mounts(path):
 
 
 def put_directory(new: Path, path: Path, old: Path) -> bool:
-    """Renames `new` to `path`, with the other entries of an existing directory."""
+    """Renames `new` to `path`; keeps the other entries of an existing directory."""
     if not path.is_dir():
         try:
             os.rename(new, path)
             return True
         except OSError:
-            if not path.is_dir():  # otherwise another process has created it
+            if not path.is_dir():  # Another process may have created the directory.
                 raise
     try:
         _carry_over(path, new)
         _copy_owner(path, new)
         if _exchange(new, path):
             with contextlib.suppress(OSError):
-                _carry_over(new, path)  # entries that another process has created since then
+                _carry_over(new, path)  # Another process may have added entries.
             return True
         old.mkdir()
         os.rename(path, old / path.name)
@@ -103,7 +101,7 @@ def put_directory(new: Path, path: Path, old: Path) -> bool:
 
 
 def _carry_over(source, target):
-    """Links or copies the entries of a directory that another directory lacks into the latter."""
+    """Links or copies entries to another directory that does not have entries with these names."""
     for entry in os.scandir(source):
         place = target / entry.name
         if os.path.lexists(place):
@@ -115,7 +113,8 @@ def _carry_over(source, target):
             continue
         try:
             os.link(entry.path, place, follow_symlinks=False)
-        except (OSError, NotImplementedError):  # no hard links, or another user's file
+        # Hard links are not supported, or another user owns the file.
+        except (OSError, NotImplementedError):
             shutil.copy2(entry.path, place, follow_symlinks=False)
 
 
@@ -131,7 +130,8 @@ def _exchange(one, other):
     """Atomically exchanges the names of two directories; returns False if the system cannot."""
     if sys.platform != "linux":
         return False
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # not available in every C library
+    # Some C libraries do not have this function.
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
     names = os.fsencode(one), os.fsencode(other)
     return rename is not None and not rename(
         _AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE
@@ -139,13 +139,13 @@ def _exchange(one, other):
 
 
 def put_entries(names: list[str], new: Path, path: Path, old: Path) -> None:
-    """Moves entries of `new` to `path`, after those with the same names to `old`."""
+    """Moves entries from `new` to `path`; first moves existing entries to `old`."""
     old.mkdir(exist_ok=True)
     try:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 os.replace(path / name, old / name)
-    except OSError:  # one entry cannot be moved: restore the others
+    except OSError:  # restores all entries if one cannot be moved
         for entry in old.iterdir():
             os.replace(entry, path / entry.name)
         raise

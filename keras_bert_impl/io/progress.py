@@ -1,4 +1,4 @@
-"""`Progress` shows the progress of a long job, its rate and the time left."""
+"""Shows the progress of a long job."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     import rich.progress
 
-_SHORT = 2.0  # seconds; shorter jobs are not reported, except if a bar is shown from the start
+_SHORT = 2.0  # seconds; shorter jobs do not print a line
 _SECONDS_BETWEEN = 10.0  # seconds between two lines in a pipe
 
 
 class Progress:
-    """Shows the progress of a long job, with its rate and the time left."""
+    """Shows the progress of a long job, its rate and the remaining time."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Progress:
         self._total, self._unit = total, unit
         self._stream = stream or sys.stderr
         self._begun_at = self._done = done
-        self._printed: int | None = None  # number of finished units in the last line
+        self._printed: int | None = None  # number of finished units in the last printed line
         self._start = self._last = time.monotonic()
         self._note = ""
         self._at_once = at_once
@@ -51,7 +51,7 @@ class Progress:
                 self._print_line()
 
     def update(self, done: int, note: str = "") -> None:
-        """Reports that `done` units are finished; `note` is added to the display."""
+        """Reports that `done` units are finished; also displays `note`."""
         self._done, self._note = done, note
         now = time.monotonic()
         if self._bar is None and now - self._start >= _SHORT and self._stream.isatty():
@@ -105,7 +105,7 @@ def clock(seconds: float) -> str:
 
 
 def _bar(stream, state):
-    """Returns a `rich` progress bar; `state` is called for the text next to it, also between updates."""
+    """Returns a `rich` progress bar; `state` is called for the text of each refresh."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
     from rich.text import Text
@@ -119,5 +119,5 @@ def _bar(stream, state):
         BarColumn(bar_width=24),
         State(),
         console=Console(file=stream),
-        redirect_stdout=False,  # for results
+        redirect_stdout=False,  # Results are written to stdout.
     )

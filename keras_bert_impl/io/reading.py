@@ -20,7 +20,7 @@ from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.settings import OneOf, Range, check, misfit, rule
 
-_REQUIRED = object()  # stands for no default
+_REQUIRED = object()  # marks a setting without a default
 
 
 class Document(dict):
@@ -76,7 +76,7 @@ class Document(dict):
         return Document(value, self.source, f"{self.inside}{key}.")
 
     def mappings(self) -> list[tuple[str, "Document"]]:
-        """Returns a list of (key, `Document`) for all values, each of which must be an object."""
+        """Returns a list of (key, `Document`); every value must be an object."""
         return [(key, self.mapping(key)) for key in self]
 
     def list_of(self, key: str, kind: type, default: Any = _REQUIRED) -> Any:
@@ -95,7 +95,7 @@ class Document(dict):
         ]
 
     def error(self, key: str, what: str) -> InputError:
-        """Creates the `InputError` for a value that is missing or not `what`, such as "a string"."""
+        """Returns the error for a value that is missing or not `what`, such as "a string"."""
         if self.get(key) is None:
             return InputError(f"{self._name(key)} is missing; it must be {what}.")
         return misfit(self._name(key), self[key], what)
@@ -106,15 +106,15 @@ class Document(dict):
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _PAGES = (b"<!doctype html", b"<html")
-_MAX_BYTES = 64 << 20  # the largest published text and JSON files are a few MiB
-_MAX_YAML_BYTES = 256 << 10  # recipes are a few KiB; PyYAML needs seconds per MiB
+_MAX_BYTES = 64 << 20  # The largest published text and JSON files have a few MiB.
+_MAX_YAML_BYTES = 256 << 10  # Recipes have a few KiB. PyYAML needs seconds per MiB.
 _MAX_NESTING = 100
 _YAML_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-_MAX_DIGITS = 100  # per number in YAML
+_MAX_DIGITS = 100  # maximum digits of a number in YAML
 
 
 def file_within(directory: str | os.PathLike, name: str) -> Path:
-    """Returns the path of a file that must lie inside a model directory."""
+    """Returns the path of a file, which must be inside the model directory."""
     directory = local_path(directory)
     parts = PurePosixPath(name)
     if not parts.parts or not all(map(is_plain_name, parts.parts)):
@@ -122,13 +122,14 @@ def file_within(directory: str | os.PathLike, name: str) -> Path:
     path = directory / name
     try:
         target, roots = path.resolve(), [directory.resolve()]
-    except (OSError, RuntimeError) as error:  # a cycle of links
-        raise InputError(f"{path} cannot be followed: {error}.") from error
+    except (OSError, RuntimeError) as error:  # The links form a cycle.
+        raise InputError(f"{path} is a link that cannot be resolved: {error}.") from error
     if roots[0].parent.name == "snapshots":
         roots.append(roots[0].parents[1] / "blobs")
     if not any(target.is_relative_to(root) for root in roots):
         raise InputError(
-            f"{path} links out of its directory, to {target}; replace the link with the file."
+            f"{path} links to a file outside its directory, {target}. Replace the link with the "
+            "file."
         )
     if target.exists() and not target.is_file():
         raise InputError(f"{path} is not a regular file.")
@@ -138,34 +139,34 @@ def file_within(directory: str | os.PathLike, name: str) -> Path:
 
 def _check_content(path):
     """Raises `InputError` if the file is a Git LFS pointer or a web page."""
-    with contextlib.suppress(OSError):  # reported when the file is read
+    with contextlib.suppress(OSError):  # Reading the file reports the error.
         with path.open("rb") as file:
             beginning = file.read(1000)
         if beginning.removeprefix(b"\xef\xbb\xbf").lstrip().lower().startswith(_PAGES):
             raise InputError(
-                f"{path} is a web page (HTML), not the file itself: download it again, on the hub "
-                "with `hf download` or from an address with /resolve/ in place of /blob/."
+                f"{path} is an HTML page. Download the file again, with `hf download` or from an "
+                "address with /resolve/ instead of /blob/."
             )
         if len(beginning) < 1000 and beginning.startswith(_POINTER):
             raise InputError(
-                f"{path} is a Git LFS pointer, not the file itself: run `git lfs pull` in the "
-                "clone, or download the file."
+                f"{path} is a Git LFS pointer. Run `git lfs pull` in the clone, or download the "
+                "file."
             )
 
 
 def is_plain_name(name: str) -> bool:
-    """Returns whether a str is a single file or folder name, valid on every system."""
+    """Returns whether a str is a valid file or folder name on every system."""
     is_short = len(name.encode("utf-8", "surrogatepass")) <= 255
     is_name = name not in ("", ".", "..") and not set(name) & set("/\\")
     return is_name and is_short and name.isprintable()
 
 
 def read_bytes(path: Path) -> bytes:
-    """Returns the content of a file that is expected to be small."""
+    """Returns the content of a small file."""
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(
-                f"{path} is larger than {_MAX_BYTES >> 20} MiB, too large for such a file."
+                f"{path} is larger than {_MAX_BYTES >> 20} MiB, the limit for this file."
             )
         return path.read_bytes()
     except OSError as error:
@@ -190,7 +191,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Document:
-    """Reads the object in a small JSON file."""
+    """Reads a small JSON file that contains an object."""
     return _document(parse_json(read_text(path), path), path, "one JSON object")
 
 
@@ -218,7 +219,7 @@ def parse_json_line(text: str | bytes, source: str | None = None, finite: bool =
 
 
 def read_yaml(path: Path) -> Document:
-    """Reads the mapping in a small YAML file; an empty file gives an empty mapping."""
+    """Reads a small YAML file that contains a mapping or is empty."""
     value = parse_yaml(read_text(path), path)
     return _document({} if value is None else value, path, "a YAML mapping of keys to values")
 
@@ -227,7 +228,7 @@ def parse_yaml(text: str, source: str | Path) -> Any:
     """Parses a YAML text into plain types; see `parse_json`."""
     if len(text) > _MAX_YAML_BYTES:
         raise InputError(
-            f"{source} is larger than {_MAX_YAML_BYTES >> 10} KiB, too large for YAML."
+            f"{source} is larger than {_MAX_YAML_BYTES >> 10} KiB, the limit for YAML."
         )
     try:
         value = yaml.load(text, _Loader)
@@ -249,12 +250,12 @@ def parse_yaml(text: str, source: str | Path) -> Any:
 
 def _document(value, path, what):
     if not isinstance(value, dict):
-        raise InputError(f"{path} must hold {what}, not {type(value).__name__}.")
+        raise InputError(f"{path} must contain {what}, not {type(value).__name__}.")
     return Document(value, path)
 
 
 class _NotRead(ValueError):
-    """The reason why a text cannot be parsed; follows the name of the text in a message."""
+    """Error for a text that cannot be parsed; the message starts with a verb."""
 
 
 def _unique(pairs):
@@ -290,7 +291,7 @@ def _json_value(text, finite=False):
         raise _NotRead(f"is not valid JSON: {error}") from error
     except RecursionError as error:
         raise _NotRead("is nested too deeply") from error
-    except ValueError as error:  # a number with more than 4,300 digits
+    except ValueError as error:  # Python does not parse integers with more than 4,300 digits.
         raise _NotRead("has a number with too many digits") from error
     if text.count("[") + text.count("{") > _MAX_NESTING:
         _check_nesting(value, len(text))
@@ -298,7 +299,7 @@ def _json_value(text, finite=False):
 
 
 def _check_nesting(value, size):
-    """Rejects values that are nested too deeply, or larger than their text of `size` characters."""
+    """Rejects values that are nested too deeply or have more than `size` items."""
     level, depth, found = [value], 0, 0
     while level:
         depth, inner = depth + 1, []
@@ -308,13 +309,13 @@ def _check_nesting(value, size):
             if isinstance(outer, (dict, list)):
                 found += len(outer)
                 if found > size:
-                    raise _NotRead("repeats parts of itself too often")
+                    raise _NotRead("contains too many aliases")
                 inner.extend(outer.values() if isinstance(outer, dict) else outer)
         level = inner
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML loader of plain types; rejects duplicate keys and slow input."""
+    """YAML loader for plain types; rejects duplicate keys and input that is slow to parse."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         seen = set()
@@ -331,7 +332,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_object(node, deep)
 
 
-# YAML 1.1 reads 1e-4, which has no decimal point, as a string; YAML 1.2 as a number.
+# 1e-4 is a string in YAML 1.1, because it has no decimal point, and a number in YAML 1.2.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+"), list("-+0123456789")
 )

@@ -1,4 +1,4 @@
-"""Files on a bucket, such as `gs://bucket/records`, or any file system of TensorFlow."""
+"""Reads and writes files in TensorFlow's file systems, such as `gs://bucket/records`."""
 
 import contextlib
 import errno
@@ -16,7 +16,7 @@ from keras_bert_impl.io.errors import InputError
 
 
 def exists(name: str) -> bool:
-    """Returns whether a file or folder of this name exists on a bucket."""
+    """Returns whether a file or folder exists on a bucket."""
     try:
         return tf.io.gfile.exists(name)
     except tf.errors.OpError as error:
@@ -24,7 +24,7 @@ def exists(name: str) -> bool:
 
 
 def read_from(name: str) -> BinaryIO:
-    """Opens a file on a bucket as a Python file: binary, buffered."""
+    """Opens a file on a bucket as a buffered binary file."""
     return io.BufferedReader(_Raw(name), 1 << 20)
 
 
@@ -47,7 +47,7 @@ class _Raw(io.RawIOBase):
 
 
 def files_in(folder: str) -> list[PurePosixPath] | None:
-    """Returns the relative paths of all files below a bucket folder; None if it is not a folder."""
+    """Returns the relative paths of all files in a folder; None if the folder is missing."""
     if not tf.io.gfile.isdir(folder):
         return None
     root = PurePosixPath(folder)
@@ -60,7 +60,7 @@ def files_in(folder: str) -> list[PurePosixPath] | None:
 
 @contextlib.contextmanager
 def replace_file(path: str | Path) -> Iterator[Path]:
-    """Same as `files.replace_file`, but also accepts names on a bucket."""
+    """Replaces a local file or a file on a bucket; see `files.replace_file`."""
     if not files.is_remote(path):
         with files.replace_file(path) as temporary:
             yield temporary

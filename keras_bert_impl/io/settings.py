@@ -1,9 +1,9 @@
 """Validates settings and arguments by their annotations: types, ranges and choices.
 
 A settings dataclass annotates its fields and calls `validate(self)` in `__post_init__`; a function
-calls `check(name, value, annotation)`. Both raise the same messages, and `rule(annotation)` returns
-the same wording for help texts. NumPy numbers are accepted as numbers. A bool is not a number, and
-NaN and infinity are always rejected. The module imports nothing heavy, which keeps `--help` fast.
+calls `check(name, value, annotation)`. Both raise the same messages. `rule(annotation)` returns the
+same description for a help text. NumPy numbers are accepted as numbers. A bool is not a number, and
+NaN and infinity are always rejected. The module does not import NumPy, so that `--help` is fast.
 
 Example:
     import dataclasses
@@ -37,7 +37,7 @@ from typing import Annotated, Any
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.paths import expanded
 
-_MOST = 2**31 - 1  # int32 maximum; bounds integers without an upper limit
+_MOST = 2**31 - 1  # int32 maximum, the default upper limit of integers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Range:
         )
 
     def rule(self, noun: str) -> str:
-        """Returns the limits in words, such as `"a number in [0, 1)"`."""
+        """Describes the limits in words, such as `"a number in [0, 1)"`."""
         low = self.least if self.least is not None else self.above
         high = self.most if self.most is not None else self.below
         article = "an" if noun == "integer" else "a"
@@ -91,7 +91,7 @@ PositiveInt = Annotated[int, Range(least=1)]
 NonNegativeInt = Annotated[int, Range(least=0)]
 PositiveFloat = Annotated[float, Range(above=0)]
 NonNegativeFloat = Annotated[float, Range(least=0)]
-Rate = Annotated[float, Range(least=0, below=1)]  # such as a dropout rate
+Rate = Annotated[float, Range(least=0, below=1)]  # for example a dropout rate
 Fraction = Annotated[float, Range(above=0, below=1)]
 Share = Annotated[float, Range(least=0, most=1)]
 Seed = Annotated[int, Range(least=0, most=2**32 - 1)]
@@ -104,18 +104,19 @@ DType = Annotated[
 def validate(settings: Any) -> None:
     """Validates every field of a dataclass instance against its annotation.
 
-    Converts values as `check` does.
+    Converts values in the same way as `check`.
 
     Args:
         settings: Dataclass instance, frozen or not.
 
     Raises:
-        InputError: a field has the wrong type or is out of range. Reports the first such field.
+        InputError: a field has the wrong type or is out of range. The error names the first such
+            field.
     """
     hints = settings_hints(settings.__class__)
     for field in dataclasses.fields(settings):
         value = check(field.name, getattr(settings, field.name), hints[field.name])
-        object.__setattr__(settings, field.name, expanded(value))  # a model may be a path
+        object.__setattr__(settings, field.name, expanded(value))  # A model may be a path.
 
 
 def check(name: str, value: Any, annotation: Any) -> Any:
@@ -125,18 +126,19 @@ def check(name: str, value: Any, annotation: Any) -> Any:
         name: Name of the setting or argument, for the message.
         value: Value to check.
         annotation: Annotation such as `PositiveInt`, `Rate | None`, `tuple[str, ...]`,
-            `dict[str, float]` or a dataclass. A tuple of choices must have at least one, each once.
+            `dict[str, float]` or a dataclass. A tuple of choices must not be empty or contain
+            duplicates.
 
     Returns:
-        The value, with NumPy numbers converted to Python numbers, sequences to tuples, and a dict
-        to a dataclass where one is annotated.
+        The value, with NumPy numbers converted to Python numbers, sequences to tuples, and dicts to
+        the annotated dataclass.
 
     Raises:
         InputError: the value has the wrong type or is out of range.
     """
     try:
         converted = _converted(value, annotation)
-    except InputError as error:  # of a field of a dataclass
+    except InputError as error:  # A field of a dataclass is wrong.
         raise InputError(f"{name}: {error}") from error
     if converted is _MISFIT:
         raise misfit(name, value, rule(annotation), _hint(value, annotation))
@@ -152,12 +154,12 @@ def fits(value: Any, annotation: Any) -> bool:
 
 
 def misfit(name: str, value: Any, what: str, hint: str = "") -> InputError:
-    """Creates the `InputError` for a value that is not `what`, such as `"a string"`."""
+    """Returns the error for a value that is not `what`, such as `"a string"`."""
     return InputError(f"{name} must be {what}, got {shown(value)}.{hint}")
 
 
 def rule(annotation: Any) -> str:
-    """Returns what an annotation accepts in words, such as `"a positive integer or None"`."""
+    """Describes an annotation in words, such as `"a positive integer or None"`."""
     return " or ".join(_rule(kind) for kind in _alternatives(annotation))
 
 
@@ -170,7 +172,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @functools.cache
 def settings_hints(settings_class: type) -> dict[str, Any]:
-    """Returns a dict of field name to annotation, with limits, of a dataclass."""
+    """Returns the annotation of each field of a dataclass, including its limits."""
     hints = typing.get_type_hints(settings_class, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(settings_class)}
 
@@ -181,14 +183,14 @@ def _alternatives(annotation):
 
 
 def _parts(kind):
-    """Returns the (type, limits) of an annotation; limits are a `Range`, a `OneOf` or None."""
+    """Splits an annotation into (type, limits); the limits are a `Range`, a `OneOf` or None."""
     if typing.get_origin(kind) is Annotated:
         return typing.get_args(kind)
     return kind, None
 
 
 def _converted(value, annotation):
-    """Returns the value in the form of the first alternative that it fits, or `_MISFIT`."""
+    """Converts the value to the first type that accepts it; returns `_MISFIT` if none does."""
     for kind in _alternatives(annotation):
         kind, limits = _parts(kind)
         converted = _of_kind(value, kind)
@@ -225,7 +227,7 @@ def _within(value, kind, limits):
 
 def _items(values, kind):
     if isinstance(values, (str, os.PathLike)):
-        values = [values]  # a single value where several are allowed
+        values = [values]  # A single value becomes a tuple of one.
     if not isinstance(values, (list, tuple)) and not hasattr(values, "tolist"):
         return _MISFIT
     items = tuple(_converted(item, kind) for item in values)
@@ -236,7 +238,7 @@ def _items(values, kind):
 
 
 def _is_selection(kind):
-    """Returns whether a list of such items is a selection: at least one choice, none twice."""
+    """Returns whether a list must be a selection of choices, not empty and without duplicates."""
     return isinstance(_parts(kind)[1], OneOf)
 
 
@@ -246,7 +248,8 @@ def _entries(values, key_kind, value_kind):
 
 
 def _is_bool(value):
-    return type(value).__name__ in ("bool", "bool_")  # matches NumPy's bool without importing NumPy
+    # This also matches NumPy's bool without an import of NumPy.
+    return type(value).__name__ in ("bool", "bool_")
 
 
 def _as_int(value):
@@ -277,7 +280,7 @@ def _as_str(value):
         value = os.fspath(value)
     if not isinstance(value, str):
         return _MISFIT
-    # JSON can escape half of a surrogate pair, which no file can be written with.
+    # JSON can contain an unpaired surrogate, which cannot be written to a file.
     return _MISFIT if not value.isascii() and _SURROGATE.search(value) else str(value)
 
 
@@ -290,7 +293,7 @@ def _rule(kind):
         return f"one of {', '.join(map(str, limits.choices))}"
     if typing.get_origin(kind) in _SEQUENCES:
         item = typing.get_args(kind)[0]
-        more = " (at least one, and none twice)" if _is_selection(item) else ""
+        more = " (at least one, without duplicates)" if _is_selection(item) else ""
         return f"a list of values, each {rule(item)}{more}"
     if kind in _NOUNS:
         return (limits or Range()).rule(_NOUNS[kind])
@@ -302,7 +305,7 @@ def _rule(kind):
 
 
 def _hint(value, annotation):
-    """Returns a question suggesting the closest choice, or an empty string."""
+    """Returns a hint with the closest choice, or an empty string."""
     limits = [_parts(kind)[1] for kind in _alternatives(annotation)]
     choices = [str(c) for one in limits if isinstance(one, OneOf) for c in one.choices]
     near = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []

@@ -1,4 +1,4 @@
-"""Opens datasets of TensorFlow Datasets without importing classes named in their files."""
+"""Opens datasets of TensorFlow Datasets without importing classes that their files name."""
 
 import contextlib
 import os
@@ -18,34 +18,34 @@ def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = Non
     """Opens a split of a dataset, after downloading it if needed.
 
     Returns:
-        (`tf.data.Dataset` in the order of the files, its features).
+        (`tf.data.Dataset` in file order, its features).
     """
     import tensorflow_datasets as tfds
 
     name, data_dir = expanded(name), expanded(data_dir)
     is_directory = os.path.isdir(name)
     if is_directory and not os.path.isfile(os.path.join(name, "dataset_info.json")):
-        raise InputError(f"{name} has no dataset_info.json, so it is not a prepared dataset.")
+        raise InputError(f"{name} is not a prepared dataset: dataset_info.json is missing.")
     with _only_classes_of_library(tfds, name), _as_input_error(name):
         if is_directory:
             builder = tfds.builder_from_directory(name)
         else:
             builder = tfds.builder(str(name), data_dir=data_dir)
-            builder.download_and_prepare()  # does nothing if it is prepared
+            builder.download_and_prepare()  # has no effect on a prepared dataset
     with _as_input_error(f"{name}, split {split!r}"):
         return builder.as_dataset(split=split, shuffle_files=False), builder.info.features
 
 
 @contextlib.contextmanager
 def _only_classes_of_library(tfds, name):
-    """Rejects classes outside the library, because the library would import their modules."""
+    """Rejects classes outside the library, whose modules it would import."""
     connector = tfds.features.FeatureConnector
 
     def checked(cls: type, class_name: Any) -> Any:
         if not isinstance(class_name, str) or not class_name.startswith(_LIBRARY):
             raise InputError(
                 f"{name}: the class {shown(class_name)} in features.json is not part of "
-                "tensorflow_datasets and will not be imported."
+                "tensorflow_datasets; other classes are not supported."
             )
         return original.__get__(None, cls)(class_name)
 
@@ -67,4 +67,6 @@ def _as_input_error(name: str | Path) -> Iterator[None]:
         raise
     except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise InputError(f"{name}: TensorFlow Datasets cannot load this: {reason}") from error
+        raise InputError(
+            f"{name}: TensorFlow Datasets cannot load the dataset: {reason}"
+        ) from error

@@ -1,4 +1,4 @@
-"""Keras layers of the encoder and its heads, on any Keras backend."""
+"""Keras layers of the encoder and its heads, for any Keras backend."""
 
 from keras_bert_impl.layers.adapters import LoRADense, VirtualTokens, is_added
 from keras_bert_impl.layers.attention import AttentionBias, RotaryPositions, SelfAttention

@@ -15,15 +15,15 @@ from keras_bert_impl.layers.basic import ACTIVATIONS, Dense, Dropout
 def freeze_parts(layer: keras.layers.Layer) -> None:
     """Freezes the sublayers of a layer that was created with `trainable=False`."""
     if not layer.trainable:
-        layer.trainable = True  # otherwise TensorFlow's setter would detect no change
+        layer.trainable = True  # Keras on TensorFlow ignores an assignment of the same value.
         layer.trainable = False
 
 
-Tensor = Any  # of any Keras backend
+Tensor = Any  # a tensor of any Keras backend
 
 # Paths of the variables that adapters add.
 ADDED = "(^|/)(lora|adapter|prefix|virtual_tokens)/"
-# Positions and activations of the bottlenecks, as in the published code of each method.
+# Positions and activation of the bottlenecks, as in the published code of each method.
 _BOTTLENECKS = {
     "houlsby": (("attention_output", "output"), "gelu"),
     "pfeiffer": (("output",), "relu"),
@@ -31,7 +31,7 @@ _BOTTLENECKS = {
 
 
 def dense(adapter: Adapter | None, place: str, units: int, **kwargs) -> Dense:
-    """Creates a dense layer of a block, with adapter weights if the adapter applies to it."""
+    """Creates a dense layer of a block, with adapter weights if the adapter includes this layer."""
     if adapter is None:
         return Dense(units, **kwargs)
     if adapter.kind == "lora" and place in adapter.projections:
@@ -51,7 +51,7 @@ def is_added(path: str) -> bool:
 class LoRADense(Dense):
     """Dense layer with LoRA: `activation(x W + alpha / rank * dropout(x) A B + b)`.
 
-    B is initialized to 0, so the layer starts as a plain dense layer.
+    B is initialized to 0. A new layer therefore computes the same outputs as a plain dense layer.
 
     Unlike Keras's LoRA (`lora_rank`), this layer supports dropout, does not compute the gradient of
     W, and saves A and B instead of merging their product into W.
@@ -62,7 +62,7 @@ class LoRADense(Dense):
         adapter_dropout: Dropout rate on the inputs of A.
         units, **kwargs: see `keras.layers.Dense`.
 
-    Source: Hu et al. 2021, section 4.1; the initialization of A: its published code.
+    Source: Hu et al. 2021, section 4.1; the initialization of A follows the published code.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class LoRADense(Dense):
         return outputs if self.activation is None else self.activation(outputs)
 
     def merged_kernel(self) -> np.ndarray:
-        """Returns a float64 array `[inputs, units]`: W with the LoRA product added."""
+        """Returns W plus the LoRA product, a float64 array `[inputs, units]`."""
         return np.asarray(self.kernel.numpy(), "float64") + self.lora.product()
 
     def get_config(self) -> dict:
@@ -204,14 +204,14 @@ class _AddedTokens(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Prefix(_AddedTokens):
-    """Trainable keys and values prepended to the tokens' keys and values, visible to every token.
+    """Prepends trainable keys and values, which every token attends to.
 
     Args:
-        key, value: `[batch, heads, length, d]`; with a window, a blocks axis follows heads.
+        key, value: `[batch, heads, length, d]`; with a window, `[batch, heads, blocks, length, d]`.
 
     Returns:
-        (key, value, bias), with `num_tokens` prepended on the length axis of key and value and the
-        last axis of bias.
+        (key, value, bias). Key and value are longer by `num_tokens`, and so is the last axis of
+        bias.
 
     Source: Li & Liang 2021, section 4.2.
     """
@@ -223,21 +223,22 @@ class Prefix(_AddedTokens):
         self.built = True
 
     def call(self, key: Tensor, value: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # Rotary positions are already applied to the keys; the prefix has no positions.
+        # The keys already contain rotary positions. The prefix has no positions.
         bias = ops.pad(bias, [[0, 0]] * (len(bias.shape) - 1) + [[self.num_tokens, 0]])
         return self._in_front(self.keys, key), self._in_front(self.values, value), bias
 
     def _in_front(self, prefix, tensor):
         shape = list(ops.shape(tensor))
         shape[-2] = self.num_tokens
-        while len(prefix.shape) < len(shape):  # adds the batch axis, and blocks after heads
+        # adds the batch axis and, with a window, the blocks axis
+        while len(prefix.shape) < len(shape):
             prefix = ops.expand_dims(prefix, -3 if len(prefix.shape) == 4 else 0)
         return ops.concatenate([ops.broadcast_to(prefix, shape), tensor], axis=-2)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class VirtualTokens(_AddedTokens):
-    """Trainable vectors prepended to the embeddings of every row.
+    """Prepends trainable vectors to the embeddings of every row.
 
     Args:
         num_tokens: number of vectors.
@@ -261,7 +262,7 @@ class VirtualTokens(_AddedTokens):
 
         Args:
             embeddings: `Embeddings` of a trained model.
-            token_ids: Tokens to draw from, with replacement.
+            token_ids: Ids to draw from, with replacement.
 
         Source: Lester et al. 2021, section 3.2, "sampled vocabulary".
         """

@@ -1,4 +1,4 @@
-"""Rotary positions, the attention bias for padding and packed rows, and self-attention."""
+"""Rotary positions, attention bias and self-attention."""
 
 import dataclasses
 from typing import Any
@@ -20,7 +20,7 @@ from keras_bert_impl.layers.fused_attention import (
     with_neighbors,
 )
 
-Tensor = Any  # of any Keras backend
+Tensor = Any  # a tensor of any Keras backend
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -32,7 +32,7 @@ class RotaryPositions(keras.layers.Layer):
     distance of their positions.
 
     Args:
-        base: Base of the angles; a larger base distinguishes longer distances.
+        base: Base of the angles. A larger base distinguishes longer distances.
 
     Call arguments:
         inputs: `[batch, heads, length, width]`, with an even width.
@@ -70,8 +70,8 @@ class RotaryPositions(keras.layers.Layer):
         return {**super().get_config(), "base": self.base}
 
 
-# Added to the score of a masked position, whose weight is then exactly 0 in float32. The value is
-# finite even in float16, to which Keras may cast inputs, so that fully masked rows give no NaN.
+# Value added to the attention score of a masked position. After the softmax in float32, the weight
+# is exactly 0. The value is finite in float16, so that fully masked rows do not give NaN.
 _HIDDEN = -3e4
 
 
@@ -87,17 +87,19 @@ class AttentionBias(keras.layers.Layer):
 
     Call arguments:
         token_ids: int32 `[batch, length]`. Only the shape is used.
-        padding_mask: int32 `[batch, length]`, 1 for a real token. None means all are real.
-        example_ids: int32 `[batch, length]`, for each token of a packed row the number of its
-            example, 0 for padding. None means one example per row.
+        padding_mask: int32 `[batch, length]`, 1 for a real token. None means no padding.
+        example_ids: int32 `[batch, length]`, the number of each token's example in a packed row, or
+            0 for padding. None means one example per row.
 
     Returns:
         float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal: 0
-        where a query (second to last axis) may attend to a key (last axis). With a window,
-        `[batch, 1, blocks, window, 3 * window]`: each block attends to itself and its neighbors.
+        where a query (second to last axis) attends to a key (last axis), else a large negative
+        number. With a window, `[batch, 1, blocks, window, 3 * window]`: each block attends to
+        itself and its neighbors.
 
-        On a TPU with JAX, if not causal, int32 `[batch, length]` instead, for the fused kernel: the
-        example number of each token, 0 for padding. `additive` converts it to a bias.
+        On a TPU with JAX, unless causal, the fused kernel needs int32 `[batch, length]` instead:
+        the example number of each token, or 0 for padding. `additive` converts these numbers to a
+        bias.
     """
 
     def __init__(
@@ -136,7 +138,7 @@ class AttentionBias(keras.layers.Layer):
     def additive(
         self, token_ids: Tensor, padding_mask: Tensor = None, example_ids: Tensor = None
     ) -> Tensor:
-        """Returns the additive bias on any device, for ids that include the virtual tokens."""
+        """Converts example ids, which include the virtual tokens, to an additive bias."""
         if self.window is not None:
             return self._in_window(token_ids, padding_mask, example_ids)
         if example_ids is not None:
@@ -164,7 +166,7 @@ class AttentionBias(keras.layers.Layer):
         real = ops.cast(ops.not_equal(numbers, 0), "int32")
         if padding_mask is not None:
             real = real * ops.cast(ops.not_equal(padding_mask, 0), "int32")
-        # Blocks are padded with 0, so positions beyond the row are masked.
+        # Blocks are padded with 0, which masks positions outside the row.
         real, numbers = (
             in_blocks(ids[:, None, :, None], self.window) for ids in (real, numbers)
         )  # [batch, 1, blocks, window, 1]
@@ -210,7 +212,7 @@ class SelfAttention(keras.layers.Layer):
         initializer_range: standard deviation of the initial weights.
         use_bias: whether the projections add a bias.
         rotary_base: base of the `RotaryPositions` applied to queries and keys. None disables them.
-        window: same as in the `AttentionBias` that computes the bias.
+        window: the `window` of the `AttentionBias`.
         adapter: `Adapter`, or a dict of its fields.
 
     Call arguments:
@@ -222,7 +224,8 @@ class SelfAttention(keras.layers.Layer):
     Returns:
         `[batch, length, hidden]`. With `return_attention_scores=True`, also the attention weights
         after the softmax and before dropout, float32 `[batch, heads, length, length]`. With
-        `"logits"`, `Q K^T / sqrt(d)` without the bias instead; not available with a window.
+        `"logits"`, returns `Q K^T / sqrt(d)` without the bias instead of the weights; not available
+        with a window.
 
     Source: Vaswani et al. 2017, section 3.2.
     """
@@ -294,8 +297,9 @@ class SelfAttention(keras.layers.Layer):
         return_attention_scores: bool | str = False,
         training: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        # b: batch, n: heads, q and k: length, d: hidden / heads. With a window, a blocks axis
-        # follows n, q is the length of one block and k the length of three. k includes the prefix.
+        # b: batch, n: heads, q and k: length (k includes the prefix), d: hidden / heads. With a
+        # window, a blocks axis follows n, and q and k are the lengths of one block and of three
+        # blocks.
         query = self._split_heads(self.query(inputs))  # [b, n, q, d]
         key = self._split_heads(self.key(inputs))
         value = self._split_heads(self.value(inputs))
@@ -307,7 +311,7 @@ class SelfAttention(keras.layers.Layer):
             outputs = fused_attention(query, key, value, bias, self.window)
             if outputs is not None:
                 return self.output_dense(self._join_heads(outputs))
-        if len(bias.shape) == 2:  # example ids
+        if len(bias.shape) == 2:  # The bias contains example ids.
             bias = AttentionBias(self.window).additive(bias, example_ids=bias)
         if self.window is not None:
             query, key, value = (in_blocks(part, self.window) for part in (query, key, value))

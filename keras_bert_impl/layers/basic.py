@@ -1,8 +1,4 @@
-"""Basic layers of blocks and heads, with custom gradients and reproducible dropout.
-
-Contains thread-local values, custom gradients, activations, `Dense`, `LayerNormalization`,
-`Dropout` and recomputation.
-"""
+"""Layers with custom gradients, and reproducible dropout."""
 
 import collections
 import contextlib
@@ -21,14 +17,14 @@ from keras_bert_impl.layers.fused_attention import jax_platform
 
 
 class ThreadValue(threading.local):
-    """A thread-local value, so that models in several threads do not affect each other."""
+    """A thread-local value, which keeps models in several threads independent."""
 
-    def __init__(self, value: Any) -> None:  # runs again in each thread, with the same value
+    def __init__(self, value: Any) -> None:  # Python calls this again in each thread.
         self.value = value
 
     @contextlib.contextmanager
     def set(self, value: Any) -> Iterator[None]:
-        """Context in which the value differs in this thread."""
+        """Context that changes the value in this thread."""
         before, self.value = self.value, value
         try:
             yield
@@ -37,10 +33,10 @@ class ThreadValue(threading.local):
 
 
 def own_gradient(function: Callable) -> Callable:
-    """Same as `ops.custom_gradient`, a decorator.
+    """Decorator like `ops.custom_gradient`.
 
-    On TensorFlow, a gradient function is released together with its graph, so the memory of a
-    program that fits many models does not grow.
+    On TensorFlow, the gradient function is released together with its graph. The memory of a
+    program that fits many models therefore does not grow.
 
     Args:
         function: Returns (outputs, function that returns the gradients of its arguments).
@@ -59,8 +55,9 @@ def own_gradient(function: Callable) -> Callable:
     def call(*args):
         if tf.executing_eagerly():
             return ops.custom_gradient(function)(*args)
-        # TensorFlow keeps the gradient function for good, and before 2.22 the outputs too; each of
-        # them holds the graph. It gets a weak reference and a list that is overwritten.
+        # TensorFlow never releases the gradient function and, before 2.22, the outputs. Both
+        # reference the graph. TensorFlow therefore gets a weak reference to the function, and a
+        # list of outputs that is overwritten.
         kept = []
 
         def with_weak_gradient(*args):
@@ -80,24 +77,23 @@ def own_gradient(function: Callable) -> Callable:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 def gelu(inputs: Any) -> Any:
-    """Computes exact GELU, `x * Phi(x)` (Hendrycks and Gimpel 2016, section 2), with `erf`."""
+    """Computes exact GELU, `x * Phi(x)` (Hendrycks and Gimpel 2016, section 2)."""
     return 0.5 * (ops.erf(inputs * 0.7071067811865476) + 1.0) * inputs
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 def gelu_tanh(inputs: Any) -> Any:
-    """Computes GELU's tanh approximation (Hendrycks and Gimpel 2016), as in the first BERT code."""
+    """Computes the tanh approximation of GELU (Hendrycks and Gimpel 2016, section 2)."""
     inner = 0.7978845608028654 * (inputs + 0.044715 * inputs * inputs * inputs)
     return 0.5 * inputs * (1.0 + ops.tanh(inner))
 
 
 @own_gradient
 def _gelu_and_slope(inputs):
-    """Computes `gelu` and, in the same pass, its derivative `Phi(x) + x * phi(x)`."""
+    """Computes `gelu` and its derivative `Phi(x) + x * phi(x)`."""
     x = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
     probability = 0.5 * ops.erf(x * 0.7071067811865476) + 0.5
-    # A product instead of `square` and `negative`, which TensorFlow would fuse into a slower
-    # operation.
+    # TensorFlow would fuse `square` and `negative` into a slower operation.
     density = 0.3989422804014327 * ops.exp(x * (-0.5 * x))
     slope = ops.cast(probability + x * density, inputs.dtype)
 
@@ -108,7 +104,7 @@ def _gelu_and_slope(inputs):
 
 
 def in_training(activation: Any) -> Any:
-    """Returns a version of an activation whose gradient needs fewer operations."""
+    """Returns the activation with a gradient that needs fewer operations."""
     is_long = activation is gelu and keras.backend.backend() == "tensorflow"
     return _gelu_and_slope if is_long else activation
 
@@ -130,16 +126,16 @@ def without_gradients() -> Iterator[None]:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Dense(keras.layers.Dense):
-    """`keras.layers.Dense` with the gradient of a bfloat16 bias summed in float32.
+    """`keras.layers.Dense` that sums the gradient of a bfloat16 bias in float32.
 
-    Keras's layer adds the bias with TensorFlow's `BiasAdd`. On a CPU, its gradient is a sum over
-    all tokens in the precision of the inputs. In bfloat16 this sum ignores everything after the
-    first few hundred tokens, at least a third of the gradient.
+    Keras's layer adds the bias with TensorFlow's `BiasAdd`. On a CPU, the gradient of `BiasAdd` is
+    a sum over all tokens in the dtype of the inputs. In bfloat16, this sum stops growing after a
+    few hundred tokens and loses at least a third of the gradient.
 
-    In training, the activation is `in_training`. Otherwise the graph has no custom gradient, so
-    that it can be exported. With `training=False`, in float32 or inside `without_gradients`, the
-    layer computes product, bias and activation directly after each other on a matrix, so that
-    TensorFlow fuses them into one oneDNN operation.
+    With `training=True`, the layer uses the activation from `in_training`. Otherwise the graph
+    contains no custom gradient and can be exported. With `training=False`, in float32 or inside
+    `without_gradients`, the layer reshapes the inputs to a matrix. TensorFlow then fuses product,
+    bias and activation into one oneDNN operation.
 
     Args: see `keras.layers.Dense`.
 
@@ -167,24 +163,23 @@ class Dense(keras.layers.Dense):
         return ops.reshape(rows, (*ops.shape(inputs)[:-1], self.units))
 
 
-Tensor = Any  # of any Keras backend
+Tensor = Any  # a tensor of any Keras backend
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """`keras.layers.LayerNormalization` over the last axis with its gradient in closed form.
+    """`keras.layers.LayerNormalization` over the last axis, with a closed-form gradient.
 
-    On a CPU, the closed form is 1.5× faster than automatic differentiation, which goes back through
-    the mean and the variance one operation at a time. On a GPU with JAX, automatic differentiation
-    is faster and therefore used (docs/decisions/layer-normalization.md).
+    On a CPU, the closed form is 1.5× faster than automatic differentiation. On a GPU with JAX,
+    automatic differentiation is faster and therefore used (docs/decisions/layer-normalization.md).
 
-    It takes the arguments of `keras.layers.LayerNormalization`. With a different axis, or without
-    `scale`, Keras's layer is used.
+    The arguments are the same as in `keras.layers.LayerNormalization`. With another axis or without
+    `scale`, Keras computes the gradient.
 
     Call arguments:
         inputs: `[..., width]`.
-        training: Whether to use the closed form. Otherwise Keras's layer is used, so that an
-            exported graph has no custom gradient.
+        training: Whether to use the closed form. False is needed for an export, which must not
+            contain a custom gradient.
 
     Source: Ba et al. 2016, section 3.
 
@@ -209,7 +204,7 @@ def _is_accelerated():
 
 
 def _normalized(epsilon):
-    """Returns the function of (inputs, gamma, beta) that normalizes."""
+    """Returns a function that normalizes; its arguments are (inputs, gamma, beta)."""
 
     @own_gradient
     def normalized(inputs, gamma, beta):
@@ -222,8 +217,9 @@ def _normalized(epsilon):
         def gradient(*args, upstream=None):
             if upstream is None:
                 (upstream,) = args
-            # The gradient of the normalized states, without its components along the vector of ones
-            # and along the states themselves, which change only the mean and the variance.
+            # The inputs cannot change the mean and variance of the normalized states. The gradient
+            # therefore loses its components along the vector of ones and along the normalized
+            # states.
             slope = upstream * gamma
             along_ones = ops.mean(slope, axis=-1, keepdims=True)
             along_normal = ops.mean(slope * normal, axis=-1, keepdims=True)
@@ -236,17 +232,17 @@ def _normalized(epsilon):
     return normalized
 
 
-# (seed, number of draws of each path) inside `dropout_seed`, otherwise None.
+# (seed, number of draws for each path) inside `dropout_seed`, else None.
 _step = ThreadValue(None)
 
 
 @contextlib.contextmanager
 def dropout_seed(seed: Tensor) -> Iterator[None]:
-    """Context in which `Dropout` depends only on `seed`, its path and its number of earlier draws.
+    """Context in which `Dropout` depends only on `seed`, its path and the number of its draws.
 
-    If a training step derives `seed` from (run seed, step, micro-batch, replica), replicas drop
+    A training step derives `seed` from (run seed, step, micro-batch, replica). Replicas then drop
     different units, and a resumed run drops the same units as an uninterrupted run. Keras's seed
-    generators are not part of any checkpoint format and are equal on all replicas.
+    generators are not saved in checkpoints, and give the same numbers on all replicas.
 
     Args:
         seed: int32 or uint32 tensor `[2]`.
@@ -256,7 +252,7 @@ def dropout_seed(seed: Tensor) -> Iterator[None]:
 
 
 def repeated(function: Callable) -> Callable:
-    """Wraps `function` so that dropout draws the same units in every call."""
+    """Wraps `function` so that every call drops the same units."""
     seed, draws = _step.value
     before = draws.copy()
 
@@ -283,8 +279,7 @@ if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
     def _random_int32(shape, seed):
-        # The full range, which takes 25% less time than Keras's draw, because that scales the
-        # numbers.
+        # This takes 25% less time than Keras's function, which also scales the numbers.
         return tf.random.stateless_uniform(
             shape, tf.cast(seed.next(), "int32"), None, None, "int32"
         )
@@ -298,11 +293,12 @@ else:
 class Dropout(keras.layers.Layer):
     """Sets a random fraction of the inputs to zero and scales the others by `1 / (1 - rate)`.
 
-    Inside `dropout_seed` the draw is stateless. Outside, a Keras seed generator is used.
+    Inside `dropout_seed`, random numbers are stateless. Outside, they come from a Keras seed
+    generator.
 
     Args:
         rate: Fraction of units to drop, in [0, 1).
-        seed: Seed of the generator for calls outside `dropout_seed`.
+        seed: Seed of the Keras seed generator.
     """
 
     def __init__(self, rate: float, seed: int | None = None, **kwargs) -> None:
@@ -314,7 +310,7 @@ class Dropout(keras.layers.Layer):
             self.seed_generator = keras.random.SeedGenerator(seed)
 
     def build(self, inputs_shape: tuple | None = None) -> None:
-        """Sets the path. The parent layer calls this in its `build`, so that paths are unique."""
+        """Sets the path; called by `build` of the parent layer, which makes paths unique."""
         self.built = True
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
@@ -325,35 +321,34 @@ class Dropout(keras.layers.Layer):
         return ops.where(kept, inputs * (65536 / keep), ops.zeros((), inputs.dtype))
 
     def _kept(self, inputs, keep):
-        """Returns bools in the shape of `inputs`, True with probability `keep / 65536`."""
-        # On a CPU, random draws dominate the cost of dropout, so each unit gets only 8 random bits.
-        # They are compared with a threshold of 16 bits, whose lower 8 bits are randomly rounded,
-        # once per row.
+        """Returns a bool tensor in the shape of `inputs`, True with probability `keep / 65536`."""
+        # On a CPU, random numbers dominate the cost of dropout, so each unit gets only 8 random
+        # bits. The threshold has 16 bits. Once per row, it is randomly rounded to 8 bits.
         threshold, fraction = divmod(min(keep, 65536 - keep), 256)
         size, width = ops.size(inputs), ops.shape(inputs)[-1]
         rows = size // width
         drawn = self._random_int8(size + rows)
         rounded_up = ops.cast(ops.less(drawn[size : size + rows], fraction - 128), "int8")
         thresholds = ops.reshape(rounded_up + (threshold - 128), (rows, 1))
-        # The less frequent outcome is below the threshold, which therefore fits an int8.
+        # The threshold fits an int8, because the less frequent outcome is below it.
         compare = ops.less if keep < 32768 else ops.greater_equal
         kept = compare(ops.reshape(drawn[:size], (rows, width)), thresholds)
         return ops.reshape(kept, ops.shape(inputs))
 
     def _random_int8(self, size):
-        """Returns at least `size` random numbers, `[numbers]`."""
+        """Returns at least `size` random int8 numbers in a vector."""
         seed = self.seed_generator
         if _step.value is not None:
             seed = _GivenSeed(self._fold_path(*_step.value))
         return ops.reshape(ops.view(_random_int32(((size + 3) // 4, 1), seed), "int8"), (-1,))
 
     def _fold_path(self, seed, draws):
-        # The path is used instead of the order of calls, so adding a layer does not change the
-        # draws of other layers. A block shared by several encoder layers drops different units in
-        # each.
+        # The seed depends on the path, not on the order of calls. An additional layer therefore
+        # does not change the units that other layers drop. A block that several encoder layers
+        # share drops different units in each of them.
         offset = zlib.crc32(f"{self.path}{draws[self.path] or ''}".encode()) % 2**31
         draws[self.path] += 1
-        # The only dtype that the backend's stateless draws accept on all devices.
+        # The backend's stateless functions accept only this dtype on all devices.
         dtype = "uint32" if keras.backend.backend() == "jax" else "int32"
         return ops.cast(seed, dtype) + ops.convert_to_tensor([0, offset], dtype=dtype)
 
@@ -369,7 +364,7 @@ _on = ThreadValue(False)
 
 @contextlib.contextmanager
 def recomputation(on: bool = True) -> Iterator[None]:
-    """Context in which every `TransformerBlock` stores only its inputs for the backward pass.
+    """Context for activation checkpointing: blocks store only their inputs for the backward pass.
 
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 3.
     """
@@ -378,17 +373,17 @@ def recomputation(on: bool = True) -> Iterator[None]:
 
 
 def is_recomputed() -> bool:
-    """Returns whether the call is inside `recomputation` but not inside `recomputed`."""
+    """Returns whether a block must call `recomputed`."""
     return _on.value
 
 
 def recomputed(function: Callable, inputs: Any) -> Any:
-    """Returns `function(inputs)` and recomputes it in the backward pass."""
+    """Returns `function(inputs)`, and computes the function again in the backward pass."""
 
     def outputs(inputs):
         with _on.set(False):
             return function(inputs)
 
-    # `keras.remat` alone would draw different dropout units the second time and give a wrong
+    # With `keras.remat` alone, the second call would drop different units and give a wrong
     # gradient.
     return keras.remat(repeated(outputs))(inputs)

@@ -18,15 +18,15 @@ from keras_bert_impl.layers.basic import (
 )
 from keras_bert_impl.layers.longformer import LongformerAttention
 
-Tensor = Any  # of any Keras backend
+Tensor = Any  # a tensor of any Keras backend
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TransformerBlock(keras.layers.Layer):
     """Self-attention and a feed-forward network, each with a residual and normalization.
 
-    In mixed precision, matrix products use the compute dtype. The residual stream and its
-    normalizations use the variable dtype, as under PyTorch's autocast
+    In mixed precision, matrix products use the compute dtype. The residual stream and the
+    normalizations use the variable dtype, as with PyTorch's autocast
     (docs/decisions/float32-states.md).
 
     Args:
@@ -35,13 +35,13 @@ class TransformerBlock(keras.layers.Layer):
         dropout: rate on the output of each sublayer.
         attention_dropout: rate on the attention weights.
         initializer_range: standard deviation of the initial weights.
-        pre_norm: whether to normalize the inputs of each sublayer (pre-norm) instead of its
+        pre_norm: whether to normalize the inputs of each sublayer (pre-norm) instead of the
             residual sum (post-norm).
         attention_norm: whether the attention has a normalization. Use False only with `pre_norm`.
         use_bias: whether dense layers and normalizations add a bias.
-        gated: whether to multiply the activation by a second linear map of the inputs. Dropout is
-            then applied before the output layer instead of after it, as in ModernBERT.
-        has_global_tokens: whether the attention is a `LongformerAttention`.
+        gated: whether to multiply the activation by a second linear projection of the inputs.
+            Dropout then precedes the output layer instead of following it, as in ModernBERT.
+        has_global_tokens: whether to use `LongformerAttention`.
         num_heads, rotary_base, window, adapter: see `SelfAttention`.
 
     Call arguments and results: same as `SelfAttention`, with outputs in the variable dtype.
@@ -69,7 +69,7 @@ class TransformerBlock(keras.layers.Layer):
         adapter: Adapter | dict | None = None,
         **kwargs,
     ) -> None:
-        super().__init__(autocast=False, **kwargs)  # the inner layers cast their inputs
+        super().__init__(autocast=False, **kwargs)  # The inner layers cast their inputs.
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.activation = activation
@@ -103,7 +103,7 @@ class TransformerBlock(keras.layers.Layer):
         self.intermediate = self._dense(intermediate_dim, "intermediate", ACTIVATIONS[activation])
         self.gate = self._dense(intermediate_dim, "gate") if gated else None
         self.output_layer_norm = self._layer_norm("output_layer_norm")
-        # A shared layer would drop the same units in both sublayers.
+        # A single layer would drop the same units in both sublayers.
         self.attention_output_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="attention_output_dropout"
         )

@@ -1,6 +1,6 @@
 """A linear-chain conditional random field (CRF) for sequence labeling.
 
-Shape legend: length = positions of a row; those outside the mask are skipped.
+Shape legend: length = positions of a row; positions outside the mask are skipped.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from typing import Any
 import keras
 from keras import ops
 
-Tensor = Any  # of any Keras backend
-_NEVER = -1e9  # log probability of an excluded label; finite to keep gradients finite
+Tensor = Any  # a tensor of any Keras backend
+_NEVER = -1e9  # log probability of an excluded label; finite, so that gradients are finite
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -23,8 +23,7 @@ class CRF(keras.layers.Layer):
 
     Call arguments:
         emissions: `[batch, length, num_labels]`, scores of the labels at each position.
-        mask: `[batch, length]`, 1 at the positions of the sequence, anywhere in the row; 0 at
-            positions to skip.
+        mask: `[batch, length]`, 1 at the positions of the sequence, 0 at positions to skip.
 
     Returns:
         float32 `[batch, length, num_labels]`: the marginal probability of each label at each
@@ -67,7 +66,7 @@ class CRF(keras.layers.Layer):
     def log_likelihood(self, emissions: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         """Returns the log probability of labels.
 
-        The gradient is observed minus expected counts, so that no loop is differentiated.
+        The gradient is computed as observed minus expected counts, without differentiating a loop.
 
         Args:
             emissions, mask: see the call arguments of the layer.
@@ -78,11 +77,12 @@ class CRF(keras.layers.Layer):
         """
         emissions, mask = ops.cast(emissions, "float32"), ops.cast(mask, "bool")
         own = ops.one_hot(labels, self.num_labels, dtype="bool")  # [batch, length, num_labels]
-        # First all sequences, then only the given sequence, with all other labels excluded.
+        # In the first half of the batch, all sequences are allowed, and in the second half only the
+        # given sequences.
         both = ops.concatenate([emissions, ops.where(own, emissions, _NEVER)])
         *counts, total = self._expected(ops.stop_gradient(both), ops.concatenate([mask, mask]))
         scores = (emissions, self.transitions, self.start, self.end)
-        score = 0.0  # [batch], linear in emissions and weights
+        score = 0.0  # [batch]; linear in emissions and weights
         for count, weight in zip(counts, scores):
             every, given = ops.split(ops.stop_gradient(count), 2)
             axes = tuple(range(1, len(count.shape)))
@@ -138,7 +138,7 @@ class CRF(keras.layers.Layer):
         return {**super().get_config(), "num_labels": self.num_labels}
 
     def _expected(self, emissions, mask):
-        """Returns the expected count of each weight, and the log partition function.
+        """Computes the expected counts of all weights, and the log partition function.
 
         Returns:
             float32 tensors: emissions `[batch, length, num_labels]`, transitions
@@ -161,13 +161,13 @@ class CRF(keras.layers.Layer):
         return labels, ops.sum(pairs, axis=1), ops.sum(begins, axis=1), ends, total
 
     def _forward(self, emissions, mask, transitions, start):
-        """Runs the forward algorithm, with log scores shifted at each position to a maximum of 0.
+        """Runs the forward algorithm; each step shifts the log scores to a maximum of 0.
 
         Returns:
-            (float32 `[batch, length, num_labels]`: log of the summed scores before each position,
-            by the preceding label; bool `[batch, length]`: whether there is a preceding label;
-            float32 `[batch, num_labels]`: log of the summed scores of the row, by the last label;
-            float32 `[batch]`: the sum of the shifts).
+            (float32 `[batch, length, num_labels]`: log scores before each position, by the previous
+            label; bool `[batch, length]`: whether there is a previous label; float32
+            `[batch, num_labels]`: log scores of the row, by the last label; float32 `[batch]`: the
+            sum of the shifts).
         """
 
         def step(state, position):
@@ -185,7 +185,7 @@ class CRF(keras.layers.Layer):
         return scores, begun, last, shift[:, 0]
 
     def _backward(self, emissions, mask, transitions, end):
-        """Runs the backward algorithm: shifted log scores of the rest of the sequence, by label."""
+        """Runs the backward algorithm; returns shifted log scores after each position, by label."""
 
         def step(score, position):
             emission, is_inside = _parts(position)
@@ -198,7 +198,7 @@ class CRF(keras.layers.Layer):
         return ops.transpose(scores, (1, 0, 2))
 
     def _begin(self, emissions):
-        """Returns (scores, whether the sequence has begun) before the first position."""
+        """Returns the state before the first position: (scores, whether a label came before)."""
         zeros = ops.zeros_like(emissions[:, 0])  # [batch, num_labels]
         return zeros, ops.zeros_like(zeros[:, :1], dtype="bool")
 

@@ -9,29 +9,29 @@ from keras import ops
 from keras_bert_impl.layers.adapters import freeze_parts
 from keras_bert_impl.layers.basic import Dense, Dropout, LayerNormalization
 
-Tensor = Any  # of any Keras backend
+Tensor = Any  # a tensor of any Keras backend
 
 _TABLES = ("token_embeddings", "position_embeddings", "segment_embeddings")
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Embeddings(keras.layers.Layer):
-    """Token + position + segment embeddings, layer normalization, dropout, optional projection.
+    """Sum of token, position and segment embeddings, with normalization and dropout.
 
     Args:
         hidden_dim: width of the output.
         max_length: number of positions. 0 disables position embeddings.
         num_segments: 0 disables segment embeddings.
-        embedding_dim: width of the embeddings, projected to `hidden_dim`. None means `hidden_dim`
-            without a projection.
-        position_offset: table row of the first position. If it is not 0, padding uses the row
-            before it, and positions count only non-padding tokens.
+        embedding_dim: width of the embeddings, which a linear layer projects to `hidden_dim`. None
+            means `hidden_dim` without a projection.
+        position_offset: table row of the first position. If it is not 0, positions count only real
+            tokens, and padding uses the previous row.
         pad_token_id: id of the padding token; used only with a `position_offset`.
         dropout: rate after the normalization.
         initializer_range: standard deviation of the initial weights.
         use_bias: whether the normalization and the projection add a bias.
-        shared: built layer of the same sizes, whose tables and normalization are shared. None, and
-            `from_config`, create new tables.
+        shared: built `Embeddings` layer of the same sizes; both layers share tables and
+            normalization. None creates new tables, and so does `from_config`.
 
     Call arguments:
         token_ids: int32 `[batch, length]`.
@@ -40,10 +40,10 @@ class Embeddings(keras.layers.Layer):
 
     Returns:
         `[batch, length, hidden_dim]` in the variable dtype. The vector of a token is NaN if one of
-        its ids is out of range, because XLA and accelerators would silently use a wrong row.
+        its ids is out of range. XLA and accelerators would use a wrong row without an error.
 
-    Source: Devlin et al., "BERT", section 3, figure 2; the projection: Lan et al., "ALBERT",
-    section 3.1; the offset: the code of RoBERTa.
+    Source: Devlin et al., "BERT", section 3, figure 2. For the projection: Lan et al., "ALBERT",
+        section 3.1. For the offset: the published code of RoBERTa.
     """
 
     def __init__(
@@ -106,8 +106,8 @@ class Embeddings(keras.layers.Layer):
 
     def _build_tables(self):
         def table(rows, name):
-            # No autocast: rows are cast after the lookup, so that mixed precision does not cast the
-            # whole table in every step.
+            # Without autocast, only the looked-up rows are cast in mixed precision, not the whole
+            # table.
             return self.add_weight(
                 shape=(rows, self.embedding_dim),
                 initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
@@ -182,7 +182,7 @@ class Embeddings(keras.layers.Layer):
 
 
 def _nan_outside(lookups, dtype):
-    """Returns `[batch, length, 1]`: NaN where an id is outside its table, else 0."""
+    """Returns NaN where an id is out of range, else 0, `[batch, length, 1]`."""
     inside = [ops.logical_and(ids >= 0, ids < rows) for ids, rows in lookups]
     is_known = functools.reduce(ops.logical_and, inside)
     return ops.cast(ops.where(is_known, 0.0, float("nan")), dtype)[..., None]

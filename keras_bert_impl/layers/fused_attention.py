@@ -1,12 +1,13 @@
 """Local attention in blocks, and fused attention kernels on the JAX backend.
 
-A row with local (windowed) attention is split into blocks of `window` tokens. A token then attends
-only to tokens in its own block and the two neighboring blocks, so the cost is linear in the length.
+A row with local (windowed) attention is split into blocks of `window` tokens. A token attends only
+to tokens in its own block and in the two neighboring blocks. The cost is therefore linear in the
+length.
 
 `SelfAttention` calls `fused_attention` and computes the plain formula if it returns None. For
-packed rows on Hopper and later GPUs, cuDNN gets the offsets of the examples instead of a mask and
-computes no scores between examples. docs/decisions/attention.md explains which kernel is used
-where, with measurements.
+packed rows on Hopper and later GPUs, cuDNN gets the offsets of the examples instead of a mask. It
+then computes no scores between examples. See docs/decisions/attention.md for the choice of kernels,
+with measurements.
 
 Shape legend: b = batch; n = heads; l = length; d = hidden / heads; s = segments.
 """
@@ -16,7 +17,7 @@ from typing import Any
 import keras
 from keras import ops
 
-Tensor = Any  # of any Keras backend
+Tensor = Any  # a tensor of any Keras backend
 
 
 def in_blocks(tensor: Tensor, size: int) -> Tensor:
@@ -28,7 +29,7 @@ def in_blocks(tensor: Tensor, size: int) -> Tensor:
 
 
 def with_neighbors(blocks: Tensor) -> Tensor:
-    """Concatenates each block with its neighbors: `[batch, heads, blocks, 3 * size, width]`."""
+    """Concatenates each block and its neighbors to `[batch, heads, blocks, 3 * size, width]`."""
     nothing = ops.zeros_like(blocks[:, :, :1])
     before = ops.concatenate([nothing, blocks[:, :, :-1]], axis=2)
     after = ops.concatenate([blocks[:, :, 1:], nothing], axis=2)
@@ -36,13 +37,13 @@ def with_neighbors(blocks: Tensor) -> Tensor:
 
 
 def from_blocks(blocks: Tensor, length: Tensor) -> Tensor:
-    """Inverts `in_blocks`: returns `[batch, heads, length, width]`."""
+    """Reverts `in_blocks`; returns `[batch, heads, length, width]`."""
     batch, heads, _, _, width = ops.shape(blocks)
     return ops.reshape(blocks, (batch, heads, -1, width))[:, :, :length]
 
 
 def weights_of_row(weights: Tensor, length: Tensor) -> Tensor:
-    """Converts blocked attention weights to full rows."""
+    """Converts attention weights of blocks to attention weights of whole rows."""
     batch, heads, number, size, _ = ops.shape(weights)
     indices = ops.arange(number)
     distance = indices[None, :] - indices[:, None]  # [blocks, blocks]
@@ -54,7 +55,7 @@ def weights_of_row(weights: Tensor, length: Tensor) -> Tensor:
     return rows[:, :, :length, :length]
 
 
-_LANES = 128  # TPU; blocks of the splash kernel are multiples of this
+_LANES = 128  # width of a TPU; block sizes of the splash kernel are multiples
 _BLOCKS = (512, 256, _LANES)
 _SHORTEST_FOR_OFFSETS = 2048  # tokens
 
@@ -64,7 +65,7 @@ def fused_kernel() -> str | None:
     if keras.backend.backend() != "jax" or keras.config.is_flash_attention_enabled() is False:
         return None
     platform = jax_platform()
-    # Versions without `shard_map` also have a splash kernel that needs heads of 128.
+    # In versions of JAX without `shard_map`, the splash kernel requires heads of width 128.
     if platform == "tpu" and hasattr(_jax(), "shard_map"):
         return "splash"
     if platform in ("gpu", "cuda") and _compute_capability() >= 8:
@@ -76,7 +77,7 @@ def reads_example_ids(length: int | None, window: int | None, packed: bool) -> b
     """Returns whether the fused kernel of the device reads example ids instead of a bias."""
     if fused_kernel() == "splash":
         return True
-    # For shorter rows, cuDNN is equally fast with a mask.
+    # For shorter rows, a mask is equally fast.
     is_long = packed and window is None and (length or 0) >= _SHORTEST_FOR_OFFSETS
     return is_long and fused_kernel() == "cudnn" and _compute_capability() >= 9
 
@@ -87,8 +88,7 @@ def fused_attention(
     """Computes attention with the fused kernel of the device.
 
     Args:
-        query: `[b, n, l, d]`, multiplied by `d ** -0.5`; bfloat16 or float16, because the kernels
-            do not support float32.
+        query: `[b, n, l, d]`, multiplied by `d ** -0.5`. The kernels support bfloat16 and float16.
         key, value: `[b, n, l, d]`.
 
     Returns:
@@ -109,8 +109,8 @@ def _jax():
 
 
 def jax_platform() -> str:
-    """Returns the platform on which JAX computes by default, such as `"cpu"`."""
-    default = _jax().config.jax_default_device  # a device, a platform name or None
+    """Returns the default platform of JAX, such as `"cpu"`."""
+    default = _jax().config.jax_default_device  # The option is a device, a platform name or None.
     return getattr(default or _jax().devices()[0], "platform", default)
 
 
@@ -118,7 +118,7 @@ def _compute_capability():
     """Returns the compute capability of an NVIDIA GPU, such as 9.0; 0 for other devices."""
     try:
         return float(getattr(_jax().devices()[0], "compute_capability", 0))
-    except ValueError:  # AMD uses names
+    except ValueError:  # AMD GPUs have a name instead of a number.
         return 0.0
 
 
@@ -128,12 +128,12 @@ def _by_cudnn(query, key, value, bias, window, kernel):
         query, key, value = (in_blocks(part, window) for part in (query, key, value))
         key, value = with_neighbors(key), with_neighbors(value)  # [b, n, blocks, 3 * window, d]
     widest = 256 if _compute_capability() >= 9 else 128
-    # cuDNN has no gradient for odd lengths with a mask.
+    # With a mask, cuDNN does not support gradients for odd lengths.
     if width % 8 or width > widest or query.shape[-2] % 2 or key.shape[-2] % 2:
         return None
     if bias.ndim == 2:
         return _in_packed_rows(query, key, value, bias, kernel)
-    # With a window, each block is a separate example, whose keys are three blocks.
+    # With a window, each block becomes a separate example with the keys of three blocks.
     query, key, value = (_to_rows(part) for part in (query, key, value))
     mask = _to_rows(bias == 0).swapaxes(1, 2)  # [rows, 1, 1 or queries, keys]
     mask = _jax().numpy.broadcast_to(mask, (len(query), 1, query.shape[1], key.shape[1]))
@@ -165,7 +165,8 @@ def _to_rows(tensor):
 
 
 def _by_splash(query, key, value, example_ids, window):
-    if example_ids.ndim != 2 or query.shape[2] % _LANES:  # a causal encoder passes no ids
+    # A causal encoder passes a bias instead of ids.
+    if example_ids.ndim != 2 or query.shape[2] % _LANES:
         return None
     from jax.experimental.pallas.ops.tpu.splash_attention import SegmentIds
 
@@ -177,7 +178,7 @@ def _by_splash(query, key, value, example_ids, window):
     distribution = keras.distribution.distribution()
     if distribution is None:
         return attend(query, key, value, example_ids)
-    # XLA cannot split a kernel over devices.
+    # XLA cannot distribute a custom kernel over devices.
     mesh = distribution.device_mesh.backend_mesh
     if query.shape[0] % mesh.shape[distribution.batch_dim_name]:
         return None
@@ -200,12 +201,12 @@ def _splash_kernel(num_heads, length, window):
         block_sizes=splash.BlockSizes(**dict.fromkeys(names, block)),
         head_shards=1,
         q_seq_shards=1,
-        interpret=jax_platform() != "tpu",  # in tests
+        interpret=jax_platform() != "tpu",  # Tests run the kernel on a CPU.
     )
 
 
-# cuDNN computes this number of examples for every row, most of them empty. One more than `prepare`
-# packs by default, for the padding at the end.
+# cuDNN always computes this number of segments per row. It is one more than the examples that
+# `prepare` packs by default, for the padding at the end.
 MOST_SEGMENTS = 9
 
 
@@ -215,7 +216,7 @@ def attention_by_offsets(query: Tensor, key: Tensor, value: Tensor, example_ids:
     Args:
         query: `[b, l, n, d]`, bfloat16 or float16, multiplied by `d ** -0.5`.
         key, value: `[b, l, n, d]`.
-        example_ids: int32 `[b, l]`, for which `fits` is true.
+        example_ids: int32 `[b, l]`; `fits(example_ids)` must be true.
 
     Returns:
         `[b, l, n, d]`. Padding attends to padding, so all values are finite.
@@ -236,10 +237,10 @@ def attention_by_offsets(query: Tensor, key: Tensor, value: Tensor, example_ids:
 
 
 def fits(example_ids: Tensor) -> Tensor:
-    """Returns a bool scalar: False if a row has too many segments or a split example.
+    """Returns whether `attention_by_offsets` supports the example ids, a bool scalar.
 
     Args:
-        example_ids: int32 `[b, l]`, for each token the number of its example, 0 for padding.
+        example_ids: int32 `[b, l]`, the number of each token's example, or 0 for padding.
     """
     numbers = _jax().numpy.where(example_ids == 0, _jax().numpy.iinfo("int32").max, example_ids)
     in_order = _jax().numpy.all(numbers[:, 1:] >= numbers[:, :-1])
@@ -247,7 +248,7 @@ def fits(example_ids: Tensor) -> Tensor:
 
 
 def segments(example_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the (lengths, starts) of the runs of equal numbers, as cuDNN reads them.
+    """Returns the (lengths, starts) of all runs of equal numbers, in the format of cuDNN.
 
     Args:
         example_ids: int32 `[b, l]`.
@@ -270,4 +271,4 @@ def _segment_numbers(example_ids):
     changes = example_ids[:, 1:] != example_ids[:, :-1]
     return _jax().numpy.pad(
         _jax().numpy.cumsum(changes, axis=1, dtype="int32"), [(0, 0), (1, 0)]
-    )  # [b, l], from 0
+    )  # [b, l], run of each token

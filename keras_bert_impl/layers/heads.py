@@ -1,6 +1,6 @@
 """Heads that map hidden states to logits. Logits are float32 under every dtype policy.
 
-On JAX, logits over a vocabulary may stay factored, for a loss that never stores all of them.
+On JAX, logits over a vocabulary may be returned as factors, which saves memory.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from keras_bert_impl.layers.basic import (
 )
 from keras_bert_impl.layers.embeddings import Embeddings
 
-Tensor = Any  # of any Keras backend
+Tensor = Any  # a tensor of any Keras backend
 _on = ThreadValue(False)
 
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyLogits:
-    """The factors of the logits `states @ table^T + bias`, which are not computed.
+    """The factors of the logits `states @ table^T + bias`.
 
     Attributes:
         states: `[..., width]`, in the compute dtype.
@@ -58,26 +58,26 @@ class VocabularyScores:
 if keras.backend.backend() == "jax":
     import jax
 
-    # Only for JAX. Keras treats each as a single value, like a tensor of logits.
+    # On JAX, Keras must treat an instance as a single value, like a tensor of logits.
     jax.tree_util.register_dataclass(VocabularyLogits, ["states", "table", "bias"], [])
     jax.tree_util.register_dataclass(VocabularyScores, ["losses", "hits"], [])
 
 
 @contextlib.contextmanager
 def factored_logits() -> Iterator[None]:
-    """Context in which heads with `factored=True` return `VocabularyLogits`, on JAX."""
+    """Context in which, on JAX, heads with `factored=True` return `VocabularyLogits`."""
     with _on.set(keras.backend.backend() == "jax"):
         yield
 
 
 def are_logits_factored() -> bool:
-    """Returns whether the call is inside `factored_logits`, on JAX."""
+    """Returns whether heads with `factored=True` must return `VocabularyLogits`."""
     return _on.value
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class GatherPositions(keras.layers.Layer):
-    """Gathers the positions of each row for which a head computes logits.
+    """Gathers the hidden states at the given positions of each row.
 
     Call arguments:
         sequence: `[batch, length, hidden]`.
@@ -96,16 +96,16 @@ class GatherPositions(keras.layers.Layer):
     def compute_output_shape(self, sequence_shape: tuple, positions_shape: tuple) -> tuple:
         return (*positions_shape, sequence_shape[-1])
 
-    def get_config(self) -> dict:  # Keras requires this method of layers with a dtype policy
+    def get_config(self) -> dict:  # required by Keras for layers with a dtype policy
         return super().get_config()
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MaskedLMHead(keras.layers.Layer):
-    """Masked LM head: dense, activation, normalization, then the transposed token embeddings.
+    """Masked LM head: dense layer, activation, normalization and an output matrix.
 
     Args:
-        embeddings: layer whose token table is the output matrix.
+        embeddings: layer that provides its token table as the output matrix.
         activation: a key of `ACTIVATIONS`. None means only the output matrix and bias, without a
             dense layer and normalization.
         initializer_range: standard deviation of the initial weights.
@@ -179,8 +179,8 @@ class MaskedLMHead(keras.layers.Layer):
 
     def get_config(self) -> dict:
         raise InputError(
-            "a masked LM head shares the token table of its encoder, so it cannot be cloned or "
-            "saved without the encoder: write copy.deepcopy(model), or save the whole model."
+            "a masked LM head shares the token table of its encoder and cannot be cloned or "
+            "saved alone. Write copy.deepcopy(model), or save the whole model."
         )
 
 
@@ -188,7 +188,7 @@ class MaskedLMHead(keras.layers.Layer):
 class ClassificationHead(keras.layers.Layer):
     """Classification head: dropout and a linear layer, optionally after a dense transform.
 
-    With a transform, dropout, a dense layer and an activation come first.
+    The transform consists of dropout, a dense layer and an activation.
 
     Args:
         num_classes: number of logits.
@@ -197,8 +197,9 @@ class ClassificationHead(keras.layers.Layer):
             transform.
         transform_dim: width of the transform. None means the width of the inputs.
         initializer_range: standard deviation of the initial weights.
-        layer_norm_epsilon: epsilon of a normalization after the transform. Neither of the two then
-            has a bias, and no dropout precedes them. None means no normalization.
+        layer_norm_epsilon: epsilon of a normalization after the transform. Transform and
+            normalization then have no bias, and the transform has no dropout. None means no
+            normalization.
         use_bias: whether the linear layer adds a bias.
 
     Call arguments:
@@ -207,8 +208,8 @@ class ClassificationHead(keras.layers.Layer):
     Returns:
         float32 `[..., num_classes]`.
 
-    Source: Devlin et al., "BERT", section 4.1; the transform: the code of RoBERTa and ELECTRA;
-    with a normalization, as in ModernBERT.
+    Source: Devlin et al., "BERT", section 4.1; for the transform, the code of RoBERTa and ELECTRA,
+        and with a normalization, the code of ModernBERT.
     """
 
     def __init__(
@@ -248,7 +249,7 @@ class ClassificationHead(keras.layers.Layer):
             units,
             activation=activation,
             use_bias=use_bias,
-            # Not truncated: docs/decisions/normal-heads.md.
+            # The normal distribution is not truncated; see docs/decisions/normal-heads.md.
             kernel_initializer=keras.initializers.RandomNormal(stddev=self.initializer_range),
             dtype=self.dtype_policy,
             name=name,
@@ -285,7 +286,7 @@ class ClassificationHead(keras.layers.Layer):
         return keras.KerasTensor((*inputs.shape[:-1], self.num_classes), dtype="float32")
 
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None) -> None:
-        return None  # tasks mask logits through the sample weights of their losses
+        return None  # Tasks use sample weights to mask logits in a loss.
 
     def get_config(self) -> dict:
         return {

@@ -1,4 +1,4 @@
-"""Attention with global tokens: their positions, the biases and the layer."""
+"""Attention with global tokens, and its biases."""
 
 from typing import Any
 
@@ -14,20 +14,20 @@ from keras_bert_impl.layers.fused_attention import (
     with_neighbors,
 )
 
-Tensor = Any  # of any Keras backend
-_HIDDEN = -3e4  # same as in `AttentionBias`
+Tensor = Any  # a tensor of any Keras backend
+_HIDDEN = -3e4  # the same value as in `AttentionBias`
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class GlobalAttentionBias(keras.layers.Layer):
-    """Locates the global tokens of each row and computes the biases of `LongformerAttention`.
+    """Finds the global tokens of each row, and computes the biases of `LongformerAttention`.
 
-    XLA needs fixed shapes, so each row has `max_global_tokens` slots. The global tokens of the row
-    fill the first slots, in order. No token attends to the remaining slots, which are empty.
+    XLA needs fixed shapes, so each row has `max_global_tokens` slots for global tokens. They fill
+    the first slots, in order. No token attends to an empty slot.
 
     Args:
         window: largest distance, in tokens, that a query attends to on each side.
-        max_global_tokens: number of slots. A row with more global tokens has outputs of NaN.
+        max_global_tokens: number of slots. The outputs of a row with more global tokens are NaN.
 
     Call arguments:
         token_ids, padding_mask, example_ids: see `AttentionBias`.
@@ -36,10 +36,11 @@ class GlobalAttentionBias(keras.layers.Layer):
 
     Returns:
         dict of:
-            window: float32 `[batch, 1, blocks, window, 3 * window + g]`, the bias of each token's
-                attention to its window (in blocks) and to the slots.
-            row: float32 `[batch, 1, g, length]`, the bias of the slots' attention to all tokens.
-            positions: int32 `[batch, g]`, position of the token in each slot; 0 if it is empty.
+            window: float32 `[batch, 1, blocks, window, 3 * window + g]`, the bias for the attention
+                of each token to its window (in blocks) and to the slots.
+            row: float32 `[batch, 1, g, length]`, the bias for the attention of the slots to all
+                tokens.
+            positions: int32 `[batch, g]`, position of the token in each slot; 0 for an empty slot.
             slots: int32 `[batch, length]`, slot of each global token; -1 for all other tokens.
     """
 
@@ -50,7 +51,7 @@ class GlobalAttentionBias(keras.layers.Layer):
         self.in_window = AttentionBias(window, dtype=self.dtype_policy, name="in_window")
 
     def build(self, *args: Any, **kwargs: Any) -> None:
-        self.built = True  # a layer without variables, about which Keras would warn
+        self.built = True  # avoids Keras's warning about a layer without variables
 
     def call(
         self,
@@ -82,7 +83,7 @@ class GlobalAttentionBias(keras.layers.Layer):
         to_slots = in_blocks(ops.where(to_slots, 0.0, _HIDDEN), self.window)
         too_many = ops.any(number > self.max_global_tokens, axis=1)[:, None, None, None, None]
         to_slots = ops.where(too_many, float("nan"), to_slots)
-        # Global tokens are attended to in their slots, so they are masked in the window.
+        # Tokens attend to global tokens in their slots, so global tokens are masked in the window.
         is_local = ops.logical_and(is_real, ops.logical_not(is_global))
         window = self.in_window.additive(token_ids, ops.cast(is_local, "int32"), example_ids)
         return {
@@ -120,14 +121,14 @@ class GlobalAttentionBias(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SegmentMask(keras.layers.Layer):
-    """Marks the tokens of one segment of a pair, up to a number of tokens.
+    """Marks the first tokens of one segment of a pair.
 
     Args:
         segment: `"first"`: all tokens before the first separator, such as `<s>` and a question.
             `"second"`: all real tokens after the separators of the pair.
         sep_id: token id of the separator.
         num_separators: number of separators between the segments.
-        limit: largest number of tokens to mark; later ones are not marked.
+        limit: maximum number of tokens to mark.
 
     Call arguments:
         token_ids, padding_mask: int32 `[rows, length]`.
@@ -150,7 +151,8 @@ class SegmentMask(keras.layers.Layer):
 
     def call(self, token_ids: Tensor, padding_mask: Tensor) -> Tensor:
         is_separator = ops.cast(ops.equal(token_ids, self.sep_id), "int32")
-        before = ops.cumsum(is_separator, axis=1) - is_separator  # separators before each token
+        # number of separators before each token
+        before = ops.cumsum(is_separator, axis=1) - is_separator
         if self.segment == "first":
             chosen = ops.logical_and(ops.equal(before, 0), ops.equal(is_separator, 0))
         else:
@@ -173,9 +175,10 @@ class SegmentMask(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LongformerAttention(SelfAttention):
-    """Attention of each token to its window and to the global tokens, which attend to all tokens.
+    """Attention with a local window and global tokens.
 
-    Global tokens attend with separate projections. The cost is linear in the length.
+    Each token attends to its window and to the global tokens. The global tokens attend to all
+    tokens, with separate projections. The cost is linear in the length.
 
     Args:
         num_heads, dropout, initializer_range, use_bias, window, adapter: see `SelfAttention`. LoRA
@@ -221,7 +224,7 @@ class LongformerAttention(SelfAttention):
         return outputs, self._weights_of_row(weights, slot_weights, slots)
 
     def _of_windows(self, inputs, bias, training):
-        """Returns (outputs of all tokens as if none were global, their attention weights)."""
+        """Computes the attention of all tokens to windows and slots; returns (outputs, weights)."""
         query, key, value = (
             self._split_heads(layer(inputs)) for layer in (self.query, self.key, self.value)
         )  # [b, n, length, d]
@@ -232,7 +235,7 @@ class LongformerAttention(SelfAttention):
         return self._join_heads(outputs), weights
 
     def _with_slots(self, keys, positions):
-        """Returns the keys or values of each block, its neighbors and the slots."""
+        """Concatenates the keys or values of each block, its neighbors and the slots."""
         of_slots = ops.take_along_axis(keys, positions[:, None, :, None], axis=2)
         blocks = with_neighbors(in_blocks(keys, self.window))  # [b, n, blocks, 3 * window, d]
         shape = (*ops.shape(blocks)[:3], *ops.shape(of_slots)[2:])
@@ -240,7 +243,7 @@ class LongformerAttention(SelfAttention):
         return ops.concatenate([blocks, of_slots], axis=3)
 
     def _of_slots(self, inputs, bias, training):
-        """Returns (outputs of the global tokens `[b, g, hidden]`, their attention weights)."""
+        """Returns (outputs of the global tokens `[b, g, hidden]`, attention weights)."""
         queries = ops.take_along_axis(inputs, bias["positions"][..., None], axis=1)
         query = self._split_heads(self.query_global(queries))  # [b, n, g, d]
         key, value = (

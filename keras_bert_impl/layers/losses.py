@@ -1,4 +1,4 @@
-"""Losses on outputs of an encoder: cross-entropy and distillation losses.
+"""Cross-entropy and distillation losses.
 
 Shape legend: batch = examples; length = tokens; ... = any axes, which are preserved.
 """
@@ -34,17 +34,17 @@ def _cross_entropy(labels, logits):
     @own_gradient
     def losses(logits):
         highest = ops.max(logits, axis=-1, keepdims=True)
-        shares = ops.exp(logits - highest)  # kept for the gradient: softmax times `total`
+        shares = ops.exp(logits - highest)  # softmax times `total`, stored for the gradient
         total = ops.sum(shares, axis=-1, keepdims=True)
         own = ops.take_along_axis(logits, labels[:, None], axis=-1) - highest
 
-        def gradient(*args, upstream=None):  # Keras's backends call it in different ways
+        def gradient(*args, upstream=None):  # Keras's backends pass `upstream` in different ways.
             if upstream is None:
                 (upstream,) = args
             upstream = upstream[:, None]
             places = ops.stack([ops.arange(ops.shape(labels)[0], dtype="int32"), labels], axis=-1)
             at_labels = (ops.exp(own) / total - 1.0) * upstream
-            # The softmax, minus 1 at the label.
+            # The gradient is the softmax minus 1 at the label.
             return ops.scatter_update(shares * (upstream / total), places, at_labels[:, 0])
 
         return (ops.log(total) - own)[:, 0], gradient
@@ -101,7 +101,7 @@ def cosine_distance(targets: Tensor, outputs: Tensor) -> Tensor:
 
 
 def mean_over_tokens(values: Tensor, padding_mask: Tensor) -> Tensor:
-    """Averages values `[batch, length]` over the real tokens of each example: float32 `[batch]`."""
+    """Averages values `[batch, length]` over the real tokens of each row: float32 `[batch]`."""
     weights = ops.cast(padding_mask, "float32")
     return ops.sum(values * weights, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1.0)
 
@@ -112,9 +112,9 @@ def attention_error(targets: Tensor, logits: Tensor, example_ids: Tensor) -> Ten
     Args:
         targets, logits: float32 `[batch, heads, length, length]`, attention logits of teacher and
             student before the softmax, from `Encoder.with_outputs("attention_logits")`.
-        example_ids: `[batch, length]`, for packed rows the number of each token's example, from 1,
-            and 0 for padding. For rows with one example, a padding mask works, too. Pairs with
-            padding or across examples are excluded.
+        example_ids: `[batch, length]`, the number of each token's example from 1, or 0 for padding.
+            If rows are not packed, this is the padding mask. Pairs with padding or across examples
+            are excluded.
 
     Returns:
         float32 `[batch]`.
@@ -134,7 +134,7 @@ def layer_errors(
     example_ids: Tensor,
     maps: Sequence[Callable[[Tensor], Tensor]] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Computes the errors of a student's embeddings, layers and attention against a teacher's.
+    """Computes the errors between the hidden states and attention of student and teacher.
 
     Returns:
         (states, attention): squared errors summed over the layers, float32 `[batch, length]` and
@@ -155,7 +155,7 @@ def layer_errors(
 
 
 def check_layers(student: EncoderConfig, teacher: EncoderConfig) -> None:
-    """Raises `InputError` if a student's layers cannot be matched with a teacher's."""
+    """Raises `InputError` if the layers of a student and a teacher cannot be matched."""
     if teacher.num_layers % student.num_layers:
         raise InputError(
             f"the teacher's number of layers, {teacher.num_layers}, must be a multiple of the "

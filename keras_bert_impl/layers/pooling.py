@@ -1,4 +1,4 @@
-"""Pooling of tokens, layers or windows to one vector, and groups of rows."""
+"""Pooling over tokens, layers or windows, and reshaping of grouped rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from keras import ops
 from keras_bert_impl.layers.adapters import freeze_parts
 from keras_bert_impl.layers.basic import Dense
 
-Tensor = Any  # of any Keras backend
+Tensor = Any  # a tensor of any Keras backend
 
 
 class _TokenPooling(keras.layers.Layer):
@@ -63,7 +63,7 @@ class MeanSqrtPooling(MeanPooling):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class WeightedMeanPooling(MeanPooling):
-    """Mean of the hidden states of the real tokens, where token t, counted from 1, has weight t.
+    """Weighted mean of the hidden states of the real tokens; token t, from 1, has weight t.
 
     Call arguments and output are the same as `MeanPooling`.
 
@@ -76,7 +76,7 @@ class WeightedMeanPooling(MeanPooling):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LastPooling(_TokenPooling):
-    """Hidden state of the last real token, which attends to all tokens in a causal encoder.
+    """Hidden state of the last real token. In a causal encoder, this token attends to all tokens.
 
     Call arguments and output shape are the same as `MeanPooling`. A row without real tokens gives
     the hidden state of its first token.
@@ -107,7 +107,7 @@ class MaxPooling(_TokenPooling):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LayerMix(keras.layers.Layer):
-    """Weighted mean of several layers' hidden states.
+    """Weighted mean of the hidden states of several layers.
 
     Args:
         layer_weights: One weight per layer. Only their ratios matter.
@@ -186,7 +186,7 @@ class Pooler(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ScalarMix(keras.layers.Layer):
-    """Learned weighted mean of several layers' hidden states, times a learned scale.
+    """Learned weighted mean of the hidden states of several layers, times a learned scale.
 
     `scale * sum_j softmax(weights)_j inputs_j`, initially the mean. Computed in float32.
 
@@ -213,20 +213,20 @@ class ScalarMix(keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: tuple) -> tuple:
         return (*inputs_shape[:-2], inputs_shape[-1])
 
-    def get_config(self) -> dict:  # Keras requires it of layers whose dtype is a policy
+    def get_config(self) -> dict:  # required by Keras for layers with a dtype policy
         return super().get_config()
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class PoolWindows(keras.layers.Layer):
-    """Pools the vectors of a document's windows into one: mean, maximum or attention.
+    """Pools the vectors of all windows of a document into one vector.
 
     Computed in float32.
 
     Args:
-        pooling: `"mean"`, `"max"` (of each dimension), or `"attention"`: a mean with learned
-            weights, where a window with vector h has the weight `softmax(u . tanh(W h + b))` over
-            the windows of its document.
+        pooling: `"mean"`, `"max"` (of each dimension) or `"attention"`, a mean with learned
+            weights. The weight of a window with vector h is `softmax(u . tanh(W h + b))` over the
+            windows of the document.
         initializer_range: standard deviation of the initial weights.
 
     Call arguments:
@@ -235,11 +235,11 @@ class PoolWindows(keras.layers.Layer):
             tokens are ignored.
 
     Returns:
-        `[batch, hidden]`. For a document with one window, this is the window's vector; without any
-        window, arbitrary finite numbers.
+        `[batch, hidden]`. A document with one window has the vector of this window. A document
+        without windows has arbitrary finite numbers.
 
-    Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3; the
-    weights: Yang et al. 2016, "Hierarchical Attention Networks", equations 8 to 10.
+    Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3. For the
+        attention: Yang et al. 2016, "Hierarchical Attention Networks", equations 8 to 10.
     """
 
     def __init__(self, pooling: str = "mean", initializer_range: float = 0.02, **kwargs) -> None:
@@ -265,15 +265,16 @@ class PoolWindows(keras.layers.Layer):
         vectors = in_groups(ops.cast(vectors, "float32"), padding_mask)
         is_real = is_row(padding_mask)[:, :, None]  # [batch, windows, 1]
         if self.pooling == "max":
-            # The initial value allows an empty batch.
+            # Without an initial value, an empty batch would fail.
             pooled = ops.max(ops.where(is_real, vectors, -1e9), axis=1, initial=-1e9)
-            pooled = ops.where(ops.any(is_real, axis=1), pooled, 0.0)  # -1e9 overflows in float16
+            # A document without windows gets 0, because -1e9 overflows in float16.
+            pooled = ops.where(ops.any(is_real, axis=1), pooled, 0.0)
         else:
             pooled = ops.sum(self._weights(vectors, is_real) * vectors, axis=1)
         return ops.cast(pooled, self.compute_dtype)
 
     def _weights(self, vectors, is_real):
-        """Returns float32 `[batch, windows, 1]`, which sum to 1 (to 0 for a mean of no windows)."""
+        """Returns the weights of the windows, float32 `[batch, windows, 1]`."""
         if self.pooling == "attention":
             scores = self.score(self.dense(vectors))
             return ops.softmax(ops.where(is_real, scores, -1e9), axis=1)
@@ -291,7 +292,7 @@ class PoolWindows(keras.layers.Layer):
         }
 
 
-# Finite, so that gradients are not NaN; the probability is exactly 0 in float32.
+# The value is finite, so that gradients are not NaN. Its softmax is exactly 0 in float32.
 _HIDDEN = -1e9
 
 
@@ -305,7 +306,7 @@ def in_groups(rows: Tensor, padding_mask: Tensor) -> Tensor:
 
 
 def is_row(padding_mask: Tensor) -> Tensor:
-    """Returns bool `[batch, group]`: True where a row has a real token, False for padding rows."""
+    """Returns bool `[batch, group]`: True for a row with a real token, False for a padding row."""
     within = tuple(range(2, len(padding_mask.shape)))
     return ops.any(ops.not_equal(padding_mask, 0), axis=within)
 
@@ -327,13 +328,13 @@ class MergeGroups(keras.layers.Layer):
     def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor((None, *inputs.shape[2:]), dtype=inputs.dtype)
 
-    def get_config(self) -> dict:  # Keras requires it of layers whose dtype is a policy
+    def get_config(self) -> dict:  # required by Keras for layers with a dtype policy
         return super().get_config()
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SplitGroups(keras.layers.Layer):
-    """Splits a batch of row vectors back into groups; see `in_groups`.
+    """Splits a batch of vectors into groups; see `in_groups`.
 
     Call arguments:
         rows: `[batch * group, dim]`.
@@ -346,17 +347,17 @@ class SplitGroups(keras.layers.Layer):
     def call(self, rows: Tensor, padding_mask: Tensor) -> Tensor:
         return in_groups(rows, padding_mask)
 
-    # Keras 3.12 does not accept a separate shape for each of two inputs in `compute_output_shape`.
+    # In Keras 3.12, `compute_output_shape` does not support a separate shape for each input.
     def compute_output_spec(self, rows: Tensor, padding_mask: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor((*padding_mask.shape[:2], rows.shape[-1]), self.compute_dtype)
 
-    def get_config(self) -> dict:  # Keras requires it of layers whose dtype is a policy
+    def get_config(self) -> dict:  # required by Keras for layers with a dtype policy
         return super().get_config()
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ChoiceLogits(keras.layers.Layer):
-    """Reshapes the logits of rows to one logit per choice of each example.
+    """Reshapes the logits of rows to one logit for each choice of an example.
 
     Call arguments:
         logits: float32 `[batch * choices, 1]`.
@@ -373,5 +374,5 @@ class ChoiceLogits(keras.layers.Layer):
     def compute_output_spec(self, logits: Tensor, padding_mask: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor(padding_mask.shape[:2], dtype="float32")
 
-    def get_config(self) -> dict:  # Keras requires it of layers whose dtype is a policy
+    def get_config(self) -> dict:  # required by Keras for layers with a dtype policy
         return super().get_config()

@@ -1,8 +1,8 @@
-"""Cross-entropy over a vocabulary, block by block, on the JAX backend.
+"""Cross-entropy over a vocabulary in blocks, for the JAX backend.
 
 The logits `[positions, vocabulary]` are computed for one block of the vocabulary at a time, and
-recomputed for the gradient, so that memory never contains all of them.
-docs/decisions/cross-entropy.md has the measurements.
+computed again for the gradient. They are never stored as a whole. See
+docs/decisions/cross-entropy.md for measurements.
 
 Shape legend: p = positions; v = vocabulary; w = width.
 """
@@ -14,13 +14,13 @@ import jax.numpy as jnp
 
 from keras_bert_impl.layers.heads import VocabularyLogits, VocabularyScores
 
-_LARGEST_BLOCK = 4096  # tokens
-_TILE = 128  # of accelerators; blocks are multiples
-_NOTHING = -1e30  # logit of the rows that fill the last block; finite, so that 0 * it is 0
+_LARGEST_BLOCK = 4096  # tokens in a block
+_TILE = 128  # Block sizes are multiples of this size, as accelerators need.
+_NOTHING = -1e30  # logit of the padding in the last block; finite, because 0 times infinity is NaN
 
 
 def vocabulary_scores(labels: Any, logits: VocabularyLogits) -> VocabularyScores:
-    """Computes the cross-entropy at each position and whether the label has the largest logit.
+    """Computes the cross-entropy and the accuracy at each position.
 
     Args:
         labels: integers `[...]`.
@@ -77,7 +77,7 @@ _losses.defvjp(_forward, _backward)
 
 
 def _blocks(table, bias, dtype):
-    """Splits the vocabulary: a dict of `[blocks, tokens, ...]` arrays, the last block filled up."""
+    """Splits the vocabulary into arrays `[blocks, tokens, ...]`; pads the last block."""
     count = -(-len(table) // _LARGEST_BLOCK)
     size = -(-len(table) // (count * _TILE)) * _TILE
     filling = count * size - len(table)
@@ -91,7 +91,7 @@ def _blocks(table, bias, dtype):
 
 
 def _of_block(block, labels, states):
-    """Returns (float32 logits `[p, tokens]`, labels' places in the block `[p, 1]`, if inside)."""
+    """Returns (logits `[p, tokens]`, label indices `[p, 1]`, whether they are in the block)."""
     logits = jnp.dot(states, block["table"].T, preferred_element_type="float32") + block["bias"]
     place = labels - block["first"]
     return logits, place[:, None], (place >= 0) & (place < logits.shape[-1])

@@ -1,4 +1,4 @@
-"""The encoder: maps token ids to a vector for each token and a vector for the sequence."""
+"""The encoder, which maps token ids to a vector for each token and a vector for the sequence."""
 
 import contextlib
 import dataclasses
@@ -47,12 +47,12 @@ from keras_bert_impl.models.weights import (
 DType: TypeAlias = str | keras.DTypePolicy | None  # None: the global dtype policy
 Features = Any  # dict of int32 `[batch, length]` tensors, or `token_ids` alone
 
-_run = ThreadValue(None)  # function that runs the encoders inside `encoders_run_by`
+_run = ThreadValue(None)  # the function passed to `encoders_run_by`
 
 
 @contextlib.contextmanager
 def encoders_run_by(run: Callable) -> Iterator[None]:
-    """Context in which `run` executes encoders and `with_outputs` models, such as with XLA."""
+    """Context in which `run(compute, features)` computes the outputs of encoders."""
     with _run.set(run):
         yield
 
@@ -61,25 +61,25 @@ def encoders_run_by(run: Callable) -> Iterator[None]:
 @keras.saving.register_keras_serializable("keras_bert_impl")
 @no_hdf5
 class Encoder(keras.Model):
-    """A BERT-style encoder, defined only by its configuration.
+    """A BERT-style encoder.
 
     If the configuration has an adapter, only the adapter and the pooler are trainable.
 
     Args:
         config: shape and architecture.
         dtype: Keras dtype policy, such as `"mixed_bfloat16"`. None uses the global policy.
-        shared_embeddings: embedding layer of another encoder, whose tables are shared; see
-            `Embeddings`.
+        shared_embeddings: `Embeddings` layer of another encoder that shares its tables with this
+            encoder.
         trainable: False freezes all weights.
 
     Call arguments:
         features: dict of int32 `[batch, length]` tensors. `token_ids` is required. Optional:
-            `segment_ids` (default 0), `padding_mask` (1 for a real token; default all 1),
-            `position_ids` (default 0, 1, 2, ...), `example_ids` (for packed rows: number of each
-            token's example, from 1; 0 for padding; tokens attend only within their example) and,
-            for Longformer, `global_mask` (1 for a global token; default: the first token of each
-            example). A `keras.Model` from `encoder.input` to a layer's output requires all names,
-            with None for missing values; see also `with_outputs`.
+            Optional are `segment_ids` (default 0), `padding_mask` (1 for a real token; default 1),
+            `position_ids` (default 0, 1, 2, ...), `example_ids` for packed rows (the number of each
+            token's example from 1, or 0 for padding; tokens attend only to tokens of the same
+            example) and, for Longformer, `global_mask` (1 for a global token; default: the first
+            token of each example). A `keras.Model` from `encoder.input` to the output of a layer
+            requires all names; use None for missing values. See also `with_outputs`.
 
     Returns:
         dict with `sequence_output` `[batch, length, hidden]`, in the variable dtype, and
@@ -124,7 +124,7 @@ class Encoder(keras.Model):
             features = symbols(config)
             outputs, _, _ = apply_layers(layers, features)
             super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
-        self.dtype_policy = dtype  # a functional model accepts no policy
+        self.dtype_policy = dtype  # The constructor of a functional model does not accept a policy.
 
         # === Config ===
         self.config = config
@@ -140,16 +140,18 @@ class Encoder(keras.Model):
                 in_pooler = variable.path.startswith("pooler/")
                 variable.trainable = in_pooler or is_added(variable.path)
         if not trainable:
-            self.trainable = False  # Keras's constructor would set it before the layers exist
+            self.trainable = False  # Keras's constructor sets `trainable` before the layers exist.
 
-    # A functional model needs a value, if only None, for each optional input. Trainers go through
-    # `__call__` (TensorFlow) or `call` (JAX), functional models through `compute_output_spec`.
+    # A functional model needs a value or None for each optional input. Training calls `__call__`
+    # (TensorFlow) or `call` (JAX), and functional models call `compute_output_spec`.
     def __call__(self, features: Features, *args, **kwargs) -> dict[str, Any]:
         features = checked(features, self.config)
         if self.virtual_tokens is not None:
             given = [n for n in ("position_ids", "example_ids") if features[n] is not None]
             if given:
-                raise InputError(f"an encoder with virtual tokens takes no {', '.join(given)}.")
+                raise InputError(
+                    f"an encoder with virtual tokens does not support {', '.join(given)}."
+                )
         return super().__call__(self._own(features), *args, **kwargs)
 
     def call(
@@ -194,8 +196,7 @@ class Encoder(keras.Model):
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
         Raises:
-            InputError: a file or tensor is missing, damaged or has the wrong shape. The message
-                names it.
+            InputError: a file or tensor is missing, damaged or has the wrong shape.
 
         Example:
             >>> encoder = Encoder.from_pretrained("path/to/model", dropout=0.0)
@@ -222,7 +223,7 @@ class Encoder(keras.Model):
             **overrides: `EncoderConfig` fields to change, such as `use_pooler=False`.
 
         Raises:
-            InputError: The class or configuration of the backbone is not supported.
+            InputError: the class or configuration of the backbone is not supported.
 
         Example:
             >>> import keras_hub
@@ -242,7 +243,7 @@ class Encoder(keras.Model):
     def save_pretrained(self, directory: str | Path) -> None:
         """Writes a model directory that `transformers` and `from_pretrained` load.
 
-        Files with the same names are replaced.
+        Existing files with the same names are replaced.
         """
         config, tensors = self.without_adapter()
         with replace_model_directory(directory) as temporary:
@@ -252,14 +253,13 @@ class Encoder(keras.Model):
     def without_adapter(self, prefix: str = "") -> tuple[EncoderConfig, dict]:
         """Returns the configuration and tensors of the encoder with LoRA merged into its weights.
 
-        An encoder without an adapter that has these weights gives the same outputs.
+        An encoder with this configuration and these weights returns the same outputs.
 
         Args:
             prefix: prepended to each tensor name.
 
         Returns:
-            (`EncoderConfig` without an adapter, dict from tensor names as in a model directory to
-            arrays).
+            (`EncoderConfig` without an adapter, dict of Hugging Face tensor names to arrays).
 
         Raises:
             InputError: The encoder has an adapter other than LoRA.
@@ -268,8 +268,8 @@ class Encoder(keras.Model):
         if config.adapter is not None:
             if config.adapter.kind != "lora":
                 raise InputError(
-                    f"a model directory cannot hold the model's adapter, {config.adapter.kind}; "
-                    "write it with save_tuned."
+                    f"a model directory cannot contain a {config.adapter.kind} adapter. Save the "
+                    "model with save_tuned."
                 )
             config = dataclasses.replace(config, adapter=None)
             merged = {
@@ -284,19 +284,19 @@ class Encoder(keras.Model):
         """Returns a model that shares this encoder's weights and also returns intermediate tensors.
 
         Args:
-            *names: the extra outputs. `"hidden_states"`: a tuple of the embeddings and each
-                layer's output, `num_layers + 1` tensors `[batch, length, hidden]`.
-                `"attention_scores"`: a tuple of each layer's attention weights after the softmax,
-                float32 `[batch, heads, length, length]`. `"attention_logits"`: the same before the
-                softmax, without the attention bias; not available for encoders with local
-                attention, nor together with `"attention_scores"`.
+            *names: the extra outputs. `"hidden_states"`: a tuple of the embeddings and each layer's
+                output, `num_layers + 1` tensors `[batch, length, hidden]`. `"attention_scores"`: a
+                tuple of each layer's attention weights after the softmax, float32
+                `[batch, heads, length, length]`. `"attention_logits"`: the values before the
+                softmax, without the attention bias. Not available for encoders with local attention
+                or together with `"attention_scores"`.
 
         Returns:
-            `keras.Model` whose output dict has these names in addition to the encoder's own.
+            `keras.Model` that returns a dict with the outputs of the encoder and these names.
 
         Example:
             outputs = encoder.with_outputs("attention_scores")(features)
-            outputs["attention_scores"][0]  # of the first layer
+            outputs["attention_scores"][0] # weights of the first layer
         """
         attention = {"attention_scores", "attention_logits"}
         unknown = set(names) - attention - {"hidden_states"}
@@ -337,9 +337,9 @@ class DetailedEncoder(keras.Model):
         super().__init__(name=name or f"{encoder.name}_with_{'_and_'.join(names)}")
         self.encoder = encoder
         self.names = tuple(names)
-        self.built = True  # Keras 3.12 would read the shapes of features that are None
+        self.built = True  # Otherwise Keras 3.12 reads the shapes of features that are None.
 
-    # Not in `call`: on JAX, Keras casts ids to int32 before.
+    # `call` is too late for this check, because Keras on JAX has already cast ids to int32.
     def __call__(self, features: Features, *args, **kwargs) -> dict[str, Any]:
         features = checked(features, self.encoder.config)
         return super().__call__(features, *args, **kwargs)
@@ -348,7 +348,7 @@ class DetailedEncoder(keras.Model):
         run = _run.value
         return self._compute(features) if run is None else run(self._compute, features)
 
-    def _compute(self, features, training=None):  # Keras passes `training` on to the layers
+    def _compute(self, features, training=None):  # Keras passes `training` to the layers.
         kind = "logits" if "attention_logits" in self.names else "attention_scores" in self.names
         features = with_all_names(features)
         outputs, states, scores = apply_layers(self.encoder, features, with_scores=kind)
@@ -356,23 +356,23 @@ class DetailedEncoder(keras.Model):
         return outputs | {name: details[name] for name in self.names}
 
     def get_config(self) -> dict:
-        # The encoder itself, which Keras serializes only once, even if the outer model contains it,
-        # too.
+        # Keras serializes the encoder only once, even if the outer model also contains the encoder.
         return {"encoder": self.encoder, "names": self.names, "name": self.name}
 
     @classmethod
     def from_config(cls, config: dict, custom_objects: dict | None = None) -> "DetailedEncoder":
-        if isinstance(config["encoder"], Encoder):  # called by `clone_model` for each layer
+        # `clone_model` passes an encoder that is not serialized.
+        if isinstance(config["encoder"], Encoder):
             raise InputError(
-                "a model from with_outputs shares its weights with an encoder, so clone_model "
-                "cannot copy it: write copy.deepcopy(model)."
+                "clone_model cannot copy a model from with_outputs, which shares its weights "
+                "with an encoder. Write copy.deepcopy(model)."
             )
         return cls(**deserialize_parts(config, "encoder", custom_objects=custom_objects))
 
     def compute_output_spec(
         self, features: Features, training: bool | None = None
     ) -> dict[str, Any]:
-        # Without this, Keras would trace all layers twice in a functional model.
+        # Without this method, Keras would trace all layers twice in a functional model.
         outputs, config = self.encoder.compute_output_spec(features), self.encoder.config
         state = outputs["sequence_output"]
         batch, length, _ = state.shape

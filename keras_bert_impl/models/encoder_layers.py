@@ -1,4 +1,4 @@
-"""The parts of an encoder: validation of its input features, and its layers."""
+"""Validation of input features, and the layers of an encoder."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ FEATURES = (
     "example_ids",
     "global_mask",
 )
-_OTHER_NAMES = {  # names in `transformers`, Google's BERT, TF Hub and keras-bert
+_OTHER_NAMES = {  # name in `transformers`, Google's BERT, TF Hub or keras-bert -> name here
     "input_ids": "token_ids",
     "input_word_ids": "token_ids",
     "Input-Token": "token_ids",
@@ -42,7 +42,7 @@ _OTHER_NAMES = {  # names in `transformers`, Google's BERT, TF Hub and keras-ber
 
 
 def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
-    """Returns inputs for a functional model; all but `token_ids` are optional."""
+    """Returns the inputs of a functional model; all except `token_ids` are optional."""
     names = [n for n in FEATURES if n != "global_mask" or config.max_global_tokens is not None]
     return {
         name: keras.Input((None,), dtype="int32", name=name, optional=name != "token_ids")
@@ -51,7 +51,7 @@ def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
 
 
 def with_all_names(features: Any) -> dict[str, Any]:
-    """Converts features, or only `token_ids`, to a dict with all names; None for missing ones."""
+    """Converts features, or only `token_ids`, to a dict with all names; missing values are None."""
     if not isinstance(features, dict):
         features = {"token_ids": features}
     if features.get("token_ids") is None or not set(features) <= set(FEATURES):
@@ -63,7 +63,7 @@ def with_all_names(features: Any) -> dict[str, Any]:
 
 
 def renamed(names: Iterable[str]) -> str:
-    """Returns a hint on how to rename features that have names from other libraries, or ""."""
+    """Returns a hint on renaming features with names from other libraries, or ""."""
     names = list(names)
     known = _OTHER_NAMES | {name: name for name in FEATURES}
     pairs = [f'"{known[name]}": x["{name}"]' for name in names if name in known]
@@ -88,10 +88,10 @@ def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
 
 
 def check_values(features: dict[str, Any], config: EncoderConfig) -> None:
-    """Raises if ids have no embedding. Values are not known while tracing a graph."""
+    """Raises an `InputError` if an id has no embedding; does nothing while a graph is traced."""
     limits = {
         "token_ids": config.vocabulary_size,
-        # 0 (no segment embeddings) skips the check: the ids are not used.
+        # Without segment embeddings, the limit is 0 and the ids are not used.
         "segment_ids": config.num_segments,
         "position_ids": config.max_length,
     }
@@ -107,9 +107,11 @@ def check_values(features: dict[str, Any], config: EncoderConfig) -> None:
 
 
 def check_not_ragged(name: str, value: Any) -> None:
-    """Raises an `InputError` for a ragged tensor, such as the result of `Tokenizer.tokenize`."""
+    """Raises `InputError` for a ragged tensor, such as the result of `Tokenizer.tokenize`."""
     if hasattr(value, "row_splits"):
-        raise InputError(f"{name}: rows differ in length; pad them, as tokenizer(texts) does.")
+        raise InputError(
+            f"the rows of {name} have different lengths. Pad them, or use tokenizer(texts)."
+        )
 
 
 def _check_ids(name, value):
@@ -154,15 +156,16 @@ def _values(tensor):
         return None
     try:
         return np.asarray(tensor)
-    except (NotImplementedError, TypeError):  # a symbolic TensorFlow tensor or a JAX tracer
+    except (NotImplementedError, TypeError):  # The tensor is symbolic.
         return None
 
 
 class EncoderLayers(NamedTuple):
-    """The layers of an encoder; None for layers that its configuration omits.
+    """The layers of an encoder, or None for layers that the configuration omits.
 
     Attributes:
-        attention_biases, blocks: one for each layer of the encoder; a layer may occur several times.
+        attention_biases, blocks: one entry for each layer of the encoder; entries may be the same
+            layer.
     """
 
     embeddings: Embeddings
@@ -275,7 +278,7 @@ def apply_layers(
     token_ids, position_ids = features["token_ids"], features["position_ids"]
     biases = {layer: _bias(layer, features) for layer in dict.fromkeys(layers.attention_biases)}
     states = [layers.embeddings(token_ids, features["segment_ids"], position_ids)]
-    first = 0  # position of the first token, after the virtual tokens
+    first = 0  # number of virtual tokens before the first token
     if layers.virtual_tokens is not None:
         states[0] = layers.virtual_tokens(states[0])
         first, position_ids = layers.virtual_tokens.num_tokens, None

@@ -1,4 +1,4 @@
-"""The published task heads of each encoder architecture, and the global tokens of tasks."""
+"""The task heads of each architecture as published, and the global tokens of each task."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from keras_bert_impl.io.settings import Rate, check
 from keras_bert_impl.layers import ClassificationHead, MaskedLMHead, SegmentMask
 from keras_bert_impl.models.encoder import Encoder
 
-# Activation applied to the first token's last hidden state, in heads that do not use the pooler.
+# Activation of heads that use the first token's hidden state instead of the pooler.
 _SEQUENCE_TRANSFORMS = {
     "roberta": "tanh",
     "xlm-roberta": "tanh",
@@ -21,7 +21,7 @@ _SEQUENCE_TRANSFORMS = {
     "distilbert": "relu",
 }
 _WITH_POOLER = ("bert", "albert")
-# In `transformers`, their masked LM heads use GELU, whatever the encoder's activation.
+# The masked LM heads of these architectures always use GELU.
 _GELU_IN_MASKED_LM = ("electra", "modernbert", "roberta", "xlm-roberta", "camembert", "longformer")
 _CHOICE_WITH_POOLER = (*_WITH_POOLER, "roberta", "xlm-roberta", "camembert", "longformer")
 
@@ -51,7 +51,7 @@ def sequence_head(
     name: str = "classifier",
     pools_tokens: bool = False,
 ) -> ClassificationHead:
-    """Creates the head that classifies a sequence from its `sequence_vector`."""
+    """Creates the head that classifies a sequence by its `sequence_vector`."""
     architecture = encoder.config.architecture
     if pools_tokens and architecture not in (*_SEQUENCE_TRANSFORMS, *_WITH_POOLER):
         raise InputError(
@@ -68,7 +68,7 @@ def needs_pooler(config: EncoderConfig) -> bool:
 
 
 def check_sees_all(config: EncoderConfig) -> None:
-    """Raises `InputError` if a causal encoder is not pooled on its last token."""
+    """Raises `InputError` if the head of a causal encoder does not use the last token."""
     if config.causal and config.pooled_by != "last":
         raise InputError(
             "the head classifies the first token, which attends to no other token in a causal "
@@ -78,11 +78,11 @@ def check_sees_all(config: EncoderConfig) -> None:
 
 
 def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
-    """Raises `InputError` for a causal encoder, because `what` needs the tokens on both sides."""
+    """Raises `InputError` for a causal encoder; `what` names the task in the message."""
     if config.causal:
         raise InputError(
-            f"{what} needs an encoder that attends to both sides, but this encoder is causal (left "
-            "to right). Use a model with causal=False, or train this model with "
+            f"{what} needs an encoder that attends to tokens on both sides. This encoder is "
+            "causal (left to right). Use a model with causal=False, or train this model with "
             "objectives=['left_to_right']."
         )
 
@@ -107,11 +107,11 @@ def token_head(
 def choice_head(
     encoder: Encoder, dropout: float | None = None, name: str = "multiple_choice"
 ) -> ClassificationHead:
-    """Creates the head that scores one of several choices from the pooled output."""
+    """Creates the head that scores a choice by the pooled output."""
     architecture = encoder.config.architecture
     if choice_needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("multiple choice needs an encoder with a pooler: use_pooler=True.")
-    if architecture == "flaubert":  # two linear maps: to two numbers, then to one number
+    if architecture == "flaubert":  # FlauBERT has two linear layers, with 2 units and 1 unit.
         return _head(encoder, 1, dropout, "linear", name, transform_dim=2)
     has_transform = architecture in ("electra", "distilbert")
     transform = _SEQUENCE_TRANSFORMS[architecture] if has_transform else None
@@ -129,7 +129,7 @@ def pooled_head(encoder: Encoder, name: str, dropout: float = 0.0) -> Classifica
 
 
 def linear_map(encoder: Encoder, dim: int, name: str) -> keras.layers.Dense:
-    """Creates and builds a `Dense` layer without bias from an encoder's hidden size to `dim`."""
+    """Creates and builds a `Dense` layer without bias, from the hidden dimension to `dim`."""
     config = encoder.config
     layer = keras.layers.Dense(
         dim,
@@ -149,9 +149,9 @@ def replaced_token_head(encoder: Encoder, name: str = "replaced_token") -> Class
 
 def _head(encoder, num_classes, dropout, transform, name, **more):
     config = encoder.config
-    if config.architecture == "modernbert":  # every task head has the same transform
+    if config.architecture == "modernbert":  # Every ModernBERT head has the same transform.
         transform, more = "gelu", {"layer_norm_epsilon": config.layer_norm_epsilon}
-        more["use_bias"] = not config.causal  # the decoders have no bias here
+        more["use_bias"] = not config.causal  # Causal models have no bias.
     dropout = config.dropout if dropout is None else dropout
     return _classification_head(encoder, num_classes, dropout, transform, name, **more)
 
@@ -171,7 +171,7 @@ def _classification_head(encoder, num_classes, dropout, transform, name, **more)
 def with_global_mask(
     encoder: Encoder, features: dict[str, Any], segment: str | None, tokenizer: Any = None
 ) -> dict[str, Any]:
-    """Adds the `global_mask` of a task to its features, as `transformers` does by default.
+    """Adds the default `global_mask` of a task to its features, as in `transformers`.
 
     Args:
         features: dict of symbolic or other tensors, int32 `[rows, length]`.

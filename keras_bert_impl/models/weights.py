@@ -1,4 +1,4 @@
-"""Weights: freezing, initial values, and conversion from and to a model directory."""
+"""Freezes, initializes, loads and converts the weights of models."""
 
 import contextlib
 import logging
@@ -25,7 +25,7 @@ from keras_bert_impl.layers.basic import ThreadValue
 
 
 def no_hdf5(cls: type) -> type:
-    """Makes `save` reject HDF5 files, because Keras can write such a model but not load it."""
+    """Makes `save` reject HDF5 files, from which Keras cannot load the model."""
 
     def save(self, filepath: str | Path, overwrite: bool = True, **kwargs: Any) -> None:
         if str(filepath).endswith((".h5", ".hdf5")):
@@ -41,7 +41,7 @@ def no_hdf5(cls: type) -> type:
 
 
 def deserialize_parts(config: dict, *names: str, custom_objects: dict | None = None) -> dict:
-    """Returns a model's configuration with some of its values deserialized."""
+    """Returns a model configuration with the named values deserialized."""
     return config | {
         name: keras.saving.deserialize_keras_object(config[name], custom_objects) for name in names
     }
@@ -55,7 +55,7 @@ def new_name(class_name: str) -> str:
 
 
 def frozen(model: keras.Model) -> dict[str, list[int]]:
-    """Returns the indices of a model's frozen layers and weights."""
+    """Returns the indices of the frozen layers and weights of a model."""
     return {
         "layers": [n for n, layer in enumerate(_layers(model)) if not layer.trainable],
         "weights": [n for n, weight in enumerate(model.weights) if not weight.trainable],
@@ -66,7 +66,7 @@ def set_frozen(model: keras.Model, state: dict[str, list[int]] | None) -> None:
     """Freezes the layers and weights in `state` and unfreezes all others."""
     if state is None:
         return
-    for number, layer in enumerate(_layers(model)):  # layers come before their inner layers
+    for number, layer in enumerate(_layers(model)):  # An outer layer precedes its inner layers.
         layer.trainable = number not in state["layers"]
     for number, weight in enumerate(model.weights):
         weight.trainable = number not in state["weights"]
@@ -77,7 +77,7 @@ def _layers(model):
 
 
 _ALIGNMENT = 64  # bytes; TensorFlow and JAX copy arrays that are not aligned
-_COLUMNS = 64  # columns of a transposed array that are copied at once: four cache lines of each row
+_COLUMNS = 64  # number of columns of a transposed array that are copied at once
 
 
 def copy_of(array: np.ndarray, dtype: str) -> np.ndarray:
@@ -100,12 +100,13 @@ def _empty(shape, dtype):
 
 
 def as_tensor(copy: np.ndarray) -> Any:
-    """Returns the result of `copy_of` as a tensor in the same memory, if the backend can."""
+    """Returns the result of `copy_of` as a tensor, without a copy if the backend supports this."""
     if keras.backend.backend() != "tensorflow" or copy.dtype.kind != "f":
         return copy
     import tensorflow as tf
 
-    return tf.experimental.dlpack.from_dlpack(copy.__dlpack__())  # `tf.constant` copies twice
+    # `tf.constant` would copy the data twice.
+    return tf.experimental.dlpack.from_dlpack(copy.__dlpack__())
 
 
 _log = logging.getLogger(__name__)
@@ -121,11 +122,11 @@ def values_deferred() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def values_of_encoder() -> Iterator[None]:
-    """Context for an encoder's constructor: inside `values_deferred`, variables get no values.
+    """Context for the constructor of an encoder; inside `values_deferred`, variables get no values.
 
-    Keras's stateless scopes create variables without values. Keras would initialize these when the
-    next such scope ends, so its list of them is cleared. This is not a decorator because
-    `clone_model` reads the arguments of the constructor.
+    A stateless scope of Keras creates variables without values. Keras would initialize them at the
+    end of the next stateless scope, so they are removed from Keras's list. A decorator would hide
+    the arguments of the constructor from `clone_model`.
     """
     if not _defers_values.value:
         yield
@@ -138,7 +139,7 @@ def values_of_encoder() -> Iterator[None]:
 
 
 class MissingTensorError(InputError):
-    """A model directory lacks a tensor that the model needs."""
+    """Error for a model directory that lacks a tensor of the model."""
 
 
 def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorName]) -> list[str]:
@@ -172,14 +173,14 @@ def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorN
 
 
 def check_tied(directory: ModelSource, copies: dict[str, str]) -> None:
-    """Raises `InputError` if head weights that should be tied to other weights differ from them."""
+    """Raises `InputError` if a copy of a tied tensor differs from the original tensor."""
     for copy, name in copies.items():
         if directory.shape(copy) is None or directory.shape(name) is None:
             continue
         if not np.array_equal(directory.read(copy), directory.read(name)):
             raise InputError(
-                f"{directory.path}: tensor {copy} differs from {name}; an output matrix that is "
-                "not tied to the embeddings is not supported."
+                f"{directory.path}: tensor {copy} differs from {name}, but only an output matrix "
+                "tied to the embeddings is supported."
             )
 
 
@@ -197,7 +198,7 @@ def _check_shape(directory, name, shape):
 
 
 def assign(variable: keras.Variable, array: np.ndarray) -> None:
-    """Assigns a copy of an array to a variable, which may lack a value (see `values_deferred`)."""
+    """Assigns a copy of an array to a variable, also inside `values_deferred`."""
     if not has_value(variable):
         set_first_value(variable, _FirstValue(array))
     else:
@@ -205,7 +206,7 @@ def assign(variable: keras.Variable, array: np.ndarray) -> None:
 
 
 class _FirstValue:
-    """An array as an initializer; Keras compiles it for a large variable on several JAX devices."""
+    """Initializer that returns a given array."""
 
     def __init__(self, array):
         self._array = array
@@ -215,7 +216,7 @@ class _FirstValue:
 
 
 def added_names(model: keras.Model) -> list[TensorName]:
-    """Returns the names of a model's adapter variables, which are their paths."""
+    """Returns the names of a model's adapter variables; the tensor names are the paths."""
     return [TensorName(w.path, w.path) for w in model.weights if is_added(w.path)]
 
 
@@ -225,7 +226,7 @@ def tensors_of(
     prefix: str = "",
     in_place_of: dict[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Returns the variables of a built model as float32 arrays, named as in a model directory."""
+    """Returns the variables of a built model as float32 arrays by tensor name."""
     variables = _by_path(model)
     parts: dict[str, list[np.ndarray]] = {}
     for name in names:

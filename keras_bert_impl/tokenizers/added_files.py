@@ -1,9 +1,9 @@
-"""Added tokens in tokenizer files: where they are stored, and which file takes precedence.
+"""Reads and writes added tokens in tokenizer files.
 
-`transformers` has used five places since 2019. Their order of precedence here is:
+`transformers` has stored added tokens in five places since 2019. The order of precedence is:
 `added_tokens_decoder` of tokenizer_config.json; `added_tokens` of tokenizer.json;
-`added_tokens.json` with `special_tokens_map.json`; then the tokens that tokenizer_config.json
-names in `additional_special_tokens`, `extra_special_tokens` and each `..._token`.
+`added_tokens.json` with `special_tokens_map.json`; then the tokens that tokenizer_config.json names
+in `additional_special_tokens`, `extra_special_tokens` and each `..._token`.
 """
 
 import dataclasses
@@ -22,10 +22,10 @@ from keras_bert_impl.tokenizers.added_tokens import (
 )
 from keras_bert_impl.tokenizers.files import check_settings
 
-FoundTokens = list[tuple[AddedToken, int | None]]  # each with its id if a file states one
+FoundTokens = list[tuple[AddedToken, int | None]]  # (token, id or None)
 SPECIAL_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _LISTS = ("additional_special_tokens", "extra_special_tokens")
-_ROWS = {  # settings that would change rows, with their supported values
+_ROWS = {  # supported values of settings that change the model inputs
     "padding_side": ("right", None),
     "truncation_side": ("right", None),
     "split_special_tokens": (False, None),
@@ -33,19 +33,19 @@ _ROWS = {  # settings that would change rows, with their supported values
 
 
 def read_if_there(path: Path) -> dict[str, Any]:
-    """Reads the object of a JSON file; returns an empty dict if there is no such file."""
+    """Reads the object in a JSON file; returns an empty dict if the file is missing."""
     return read_json(path) if path.exists() else {}
 
 
 def content(token: Any) -> Any:
-    """Returns the text of a token in a JSON file, where it may be an object."""
+    """Returns the text of a token, which is a string or an object in a JSON file."""
     return token.get("content") if isinstance(token, dict) else token
 
 
 def check_config(
     path: Path, config: dict[str, Any], wanted: dict[str, Any], named: dict[str, str]
 ) -> None:
-    """Checks the settings of tokenizer_config.json and the tokens of special_tokens_map.json."""
+    """Checks the settings in tokenizer_config.json and the tokens in special_tokens_map.json."""
     tokens = {name: (token, None) for name, token in named.items()}
     contents = {name: content(config[name]) for name in named if name in config}
     check_settings(path, config, wanted | _ROWS)
@@ -56,7 +56,7 @@ def check_config(
 
 
 def _check_named(path, contents, tokens):
-    """Raises InputError if a special token has an unexpected name, except the padding token."""
+    """Raises InputError if a special token has an unexpected value."""
     try:
         check_settings(path, contents, tokens)
     except InputError as error:
@@ -64,8 +64,8 @@ def _check_named(path, contents, tokens):
         if contents.get(name) in (token, None):
             raise
         raise InputError(
-            f'{error} Set "{name}": "{token}" there and in the other files that name it; if the '
-            "vocabulary has that token, results do not change, since padding is masked."
+            f'{error} Set "{name}": "{token}" there and in the other files with this setting. If the '
+            "vocabulary contains the token, results do not change, because padding is masked."
         ) from error
 
 
@@ -98,7 +98,7 @@ def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
     named = {path: config}
     path = directory / "special_tokens_map.json"
     named[path] = read_if_there(path)
-    # `transformers` 5 ignores additional_special_tokens of special_tokens_map.json here.
+    # `transformers` 5 ignores additional_special_tokens in special_tokens_map.json.
     lists = {name: v for name, v in named[path].items() if name != "additional_special_tokens"}
     contents = [content(token) for _, token in _named({**named, path: lists})]
     named_here = {token for token in contents if isinstance(token, str)}
@@ -114,7 +114,7 @@ def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
 
 
 def _named(files: dict[Path, dict[str, Any]]) -> Iterator[tuple[Path, Any]]:
-    """Yields (path, token) for each special token that a configuration names."""
+    """Yields (path, token) for each special token in the configuration files."""
     for path, settings in files.items():
         for name, value in settings.items():
             if name.endswith("_token") and isinstance(value, (str, dict)):
@@ -149,8 +149,7 @@ class _Found:
             return
         if type(number) is not int or number < 0:
             raise InputError(
-                f"{path}: the id of {token.content!r:.60} must be a whole number, not "
-                f"{number!r:.20}."
+                f"{path}: the id of {token.content!r:.60} must be an integer, not {number!r:.20}."
             )
         if self._numbers.setdefault(token.content, number) != number:
             raise InputError(
@@ -166,17 +165,17 @@ class _Found:
 def special_as_matched(
     directory: Path, found: FoundTokens, contents: tuple[str, ...]
 ) -> tuple[bool, list[AddedToken]]:
-    """Returns how a tokenizer's own special tokens are matched, according to the files.
+    """Reads how the default special tokens are matched.
 
     Returns:
-        (mask_strips_left, usual): the setting; and the tokens that `settings_of` omits.
+        (mask_strips_left, usual); `settings_of` omits the tokens in `usual`.
     """
     config, names = (
         read_if_there(directory / name)
         for name in ("tokenizer_config.json", "special_tokens_map.json")
     )
     is_whole = (directory / "tokenizer.json").exists()
-    # Whether the files define how the mask is matched, and not only its name.
+    # Whether the files define how the mask token is matched.
     tells = is_whole or "added_tokens_decoder" in config
     tells |= any(isinstance(settings.get("mask_token"), dict) for settings in (config, names))
     mask = next((token for token, _ in found if token.content == contents[-1]), None)
@@ -198,33 +197,35 @@ def with_added_tokens(
         size = len(vocabulary)
         number = ids.get(name, size) if number is None else number
         if number > size and name in read_if_there(where / "added_tokens.json"):
-            # `transformers` would ignore the id and number the token consecutively.
+            # `transformers` ignores this id and uses the next free id.
             raise InputError(
-                f"{where / 'added_tokens.json'}: {name!r:.60} has the id {number}, but no token has "
-                f"the ids {size} to {number - 1}. Give these to tokens, or {name!r:.60} the id {size}."
+                f"{where / 'added_tokens.json'}: {name!r:.60} has the id {number}, but no token "
+                f"has the ids {size} to {number - 1}. Change the id of {name!r:.60} to {size}."
             )
         if number > size + MAX_TOKENS:
-            raise InputError(f"{where}: the id {number} of {name!r:.60} is far beyond the others.")
+            raise InputError(
+                f"{where}: the id {number} of {name!r:.60} is much larger than the other ids."
+            )
         vocabulary += [""] * (number + 1 - size)
         if vocabulary[number] not in ("", name) or ids.get(name, number) != number:
             raise InputError(
-                f"{where}: the added token {name!r:.60} has the id {number}, but in the vocabulary "
-                f"that is the id of {vocabulary[number]!r:.60}"
-                + (f" and the token has the id {ids[name]}." if name in ids else ".")
+                f"{where}: the added token {name!r:.60} has the id {number}, but the vocabulary "
+                f"has {vocabulary[number]!r:.60} at this id"
+                + (f" and the token at id {ids[name]}." if name in ids else ".")
             )
         vocabulary[number], ids[name] = name, number
     return vocabulary
 
 
 def settings_of(found: FoundTokens, usual: list[AddedToken]) -> list[str | dict[str, Any]]:
-    """Returns the `added_tokens` setting of a tokenizer, without `usual`: its default tokens."""
+    """Returns the `added_tokens` setting of a tokenizer, without its default tokens, `usual`."""
     return [token.setting for token, _ in found if token not in usual]
 
 
 def as_objects(
     special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
 ) -> list[dict[str, Any]]:
-    """Returns added tokens as in `added_tokens` of tokenizer.json, in id order."""
+    """Returns `added_tokens` for tokenizer.json, in id order."""
     changed = {token.content: token for token in (*special, *added)}
     objects = [{"id": ids[name]} | dataclasses.asdict(t) for name, t in changed.items()]
     return sorted(objects, key=lambda token: token["id"])
@@ -233,7 +234,7 @@ def as_objects(
 def added_settings(
     special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
 ) -> dict[str, Any]:
-    """Returns the keys of tokenizer_config.json that define added tokens."""
+    """Returns the settings for added tokens in tokenizer_config.json."""
     if not added:
         return {}
     objects = as_objects(special, added, ids)
@@ -246,7 +247,7 @@ def added_settings(
 def to_whole(
     tokenizer: Any, special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
 ) -> str:
-    """Returns the text of the tokenizer.json of a `tokenizers.Tokenizer` with added tokens."""
+    """Returns the tokenizer.json of a `tokenizers.Tokenizer` with added tokens, as text."""
     whole = json.loads(tokenizer.to_str())
     whole["added_tokens"] = as_objects(special, added, ids)
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

@@ -17,22 +17,22 @@ from keras_bert_impl.tokenizers.graphs import before, chosen, leftmost, places_o
 from keras_bert_impl.tokenizers.unicode.table import SPACE, class_table, word_table
 
 NO_TOKEN, INSIDE = -2, -1
-MAX_TOKENS = 50_000  # published models have some hundreds
+MAX_TOKENS = 50_000  # Published models have a few hundred.
 _SHIFT = 21  # bits of a code point
-_FEW = 8  # first characters, at most
+_FEW = 8  # maximum number of first characters for comparisons
 
 
 @dataclasses.dataclass(frozen=True)
 class AddedToken:
-    """A token that is matched literally in texts and has its own id.
+    """A token that is matched literally in texts.
 
     Attributes:
         content: One or more characters.
-        single_word: Whether it matches only if no letter, digit or `_` is next to it.
-        lstrip, rstrip: Whether it includes the white space before, or after, it.
-        normalized: Whether it is normalized and matched in the normalized text: in an uncased
-            tokenizer, `[E1]` then matches `[e1]` too.
-        special: Whether `detokenize` drops it when special tokens are skipped.
+        single_word: Whether a match must not be next to a letter, digit or `_`.
+        lstrip, rstrip: Whether a match includes the white space before it, or after it.
+        normalized: Whether the token is normalized and matched in the normalized text. In an
+            uncased tokenizer, `[E1]` then also matches `[e1]`.
+        special: Whether `detokenize` drops the token with `skip_special_tokens=True`.
     """
 
     content: str
@@ -44,7 +44,7 @@ class AddedToken:
 
     @property
     def setting(self) -> str | dict[str, Any]:
-        """The content, or a dict of all fields if another one differs from its default."""
+        """The content, or a dict of all fields if another field is not at its default."""
         return self.content if self == AddedToken(self.content) else dataclasses.asdict(self)
 
 
@@ -52,7 +52,7 @@ FIELDS = tuple(field.name for field in dataclasses.fields(AddedToken))
 
 
 def special_tokens(contents: Sequence[str], mask_strips_left: bool = False) -> list[AddedToken]:
-    """Returns the special tokens of a tokenizer; the last one is the mask."""
+    """Returns the special tokens of a tokenizer; the last is the mask token."""
     return [
         AddedToken(
             content,
@@ -70,11 +70,13 @@ def as_added_tokens(tokens: Iterable[Any]) -> list[AddedToken]:
         raise InputError(f"expected a list of tokens. Received: {tokens!r:.40}")
     tokens = [_as_added_token(token) for token in tokens]
     if len(tokens) > MAX_TOKENS:
-        raise InputError(f"{len(tokens)} added tokens are too many; at most {MAX_TOKENS}.")
+        raise InputError(
+            f"at most {MAX_TOKENS} added tokens are supported. Received: {len(tokens)}"
+        )
     seen = set()
     for token in tokens:
         if token.content in seen:
-            raise InputError(f"the added token {token.content!r:.60} is given twice.")
+            raise InputError(f"the added token {token.content!r:.60} occurs twice.")
         seen.add(token.content)
     return tokens
 
@@ -98,17 +100,17 @@ def _as_added_token(token):
 
 
 def _is_text(content):
-    """Returns whether a string is not empty and has no unpaired surrogate."""
+    """Returns whether a value is a non-empty string without unpaired surrogates."""
     return content != "" and content.encode("utf-8", "ignore").decode() == content
 
 
 def found_tokens(special: list[AddedToken], added: list[AddedToken]) -> list[AddedToken]:
-    """Returns all tokens that are matched in texts, special tokens first."""
+    """Returns all tokens to match in texts, special tokens first."""
     return [*({token.content: token for token in (*special, *added)}).values()]
 
 
 class AddedTokens:
-    """Finds any number of tokens, which may overlap."""
+    """Finds added tokens in texts."""
 
     def __init__(self, tokens: Mapping[int, AddedToken]) -> None:
         contents = [token.content for token in tokens.values()]
@@ -127,14 +129,14 @@ class AddedTokens:
         """Finds the tokens in texts.
 
         Args:
-            code_points: int32 [code points] of all texts. Each text is followed by a code that is
-                neither in a token nor white space.
-            is_apart: bool [code points], letters that may be next to a `single_word` token.
+            code_points: int32 [code points] of all texts. A code that is not white space or part of
+                a token follows each text.
+            is_apart: bool [code points], True for letters that may be next to a `single_word`
+                token.
 
         Returns:
-            (starts, ends, numbers): int32 [found], in order: the index of each match's first code
-            point, the index after its last one (both including stripped white space), and the
-            number of the token.
+            (starts, ends, numbers): int32 [found], in order: the start and end of each match in
+            code points, including stripped white space, and the number of the token.
         """
         starts, tokens = self._longest(code_points)
         starts, ends, tokens = tf.cond(
@@ -145,7 +147,7 @@ class AddedTokens:
         return starts, ends, tf.gather(self.numbers, tokens)
 
     def _longest(self, code_points):
-        """Returns where tokens begin and the longest token there, both int32 [candidates]."""
+        """Returns (starts, number of the longest token at each start), int32 [candidates]."""
         candidates = places_of(self._may_begin(code_points))
 
         def step(depth, candidate, node, found):
@@ -169,17 +171,17 @@ class AddedTokens:
         return chosen(candidates, found >= 0), chosen(found, found >= 0)
 
     def _may_begin(self, code_points):
-        """bool [code points], true at least where a token begins."""
+        """Returns bool [code points], True for possible first characters of a token."""
         if not self._first:
             return tf.zeros_like(code_points, tf.bool)
-        # A few comparisons are 5× faster than a table lookup.
+        # With few first characters, comparisons are 5× faster than a table lookup.
         if len(self._first) > _FEW:
             return (code_points >= self._first[0]) & (code_points <= self._first[-1])
         equal = [tf.equal(code_points, code_point) for code_point in self._first]
         return functools.reduce(tf.logical_or, equal)
 
     def _found(self, code_points, starts, tokens, is_apart):
-        """Resolves overlaps, applies `single_word`, and adds stripped white space."""
+        """Removes overlaps, applies `single_word`, and adds stripped white space."""
         ends = starts + tf.gather(self._lengths, tokens)
         found = _only(leftmost(starts, ends), (starts, ends, tokens))
         if self._single.any():
@@ -191,7 +193,7 @@ class AddedTokens:
             return found
         solid = places_of(tf.not_equal(class_table().lookup(code_points), SPACE))
         solid = tf.concat([[-1], solid, [tf.size(code_points)]], axis=0)
-        # Discard tokens that begin in white space that belongs to the previous token.
+        # Removes tokens that begin in the stripped white space of the previous token.
         ends = self._with_space_after(solid, found)
         found = _only(found[0] >= before(ends, 0), found)
         ends = self._with_space_after(solid, found)
@@ -217,16 +219,16 @@ def _only(kept, found):
 def in_place(
     tokens: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, numbers: tf.Tensor
 ) -> tf.Tensor:
-    """Writes matches into int32 [code points]: a token's number at its start, INSIDE, or NO_TOKEN.
+    """Marks matches in int32 [code points]: the token number at its start, INSIDE or NO_TOKEN.
 
     Args:
-        tokens: int32 [code points], in the same format, for tokens found earlier.
+        tokens: int32 [code points], in the same format, with earlier matches.
     """
     return put(put(tokens, tf.ragged.range(starts, ends).values, INSIDE), starts, numbers)
 
 
 def _trie(tokens):
-    """Builds a trie: (keys, children, tokens)."""
+    """Builds a trie; returns (keys, children, tokens)."""
     edges: dict[int, int] = {}
     ends: dict[int, int] = {}
     for number, token in enumerate(tokens):

@@ -1,4 +1,4 @@
-"""Reads tokenizer files: text and JSON that may be damaged or hostile."""
+"""Reads and writes tokenizer files."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within, read_json
 
-KIND_OF_FILE = {  # files in a directory without tokenizer.json
+KIND_OF_FILE = {  # file in a directory without tokenizer.json -> kind of tokenizer
     "vocab.txt": "WordPiece",
     "merges.txt": "byte-level BPE",
     "spiece.model": "SentencePiece",
@@ -32,24 +32,24 @@ _OTHER_FILES = (
 
 
 def has_tokenizer(directory: str | Path) -> bool:
-    """Returns whether a directory has tokenizer files of any kind."""
+    """Returns whether a directory contains a tokenizer."""
     names = ("tokenizer.json", *KIND_OF_FILE)
     return any((local_path(directory) / name).exists() for name in names)
 
 
 def no_tokenizer(directory: Path) -> InputError:
-    """Creates the error for a directory without a tokenizer."""
+    """Returns the error for a directory without a tokenizer."""
     return InputError(
-        f"{directory} has no tokenizer: neither tokenizer.json nor {' nor '.join(KIND_OF_FILE)}."
+        f"{directory} has no tokenizer. Expected tokenizer.json or {' or '.join(KIND_OF_FILE)}."
     )
 
 
 def tokenizer_directory(directory: str | Path) -> Path:
-    """Checks that a directory exists and that its tokenizer files do not lie outside it."""
+    """Checks that a directory exists, and that its tokenizer files are inside it."""
     directory = local_path(directory)
     if not directory.is_dir():
         raise InputError(
-            f"{directory} is not a directory; give a model directory with a tokenizer."
+            f"{directory} is not a directory. Pass a model directory with a tokenizer."
         )
     for name in (*KIND_OF_FILE, *_OTHER_FILES):
         file_within(directory, name)
@@ -57,7 +57,7 @@ def tokenizer_directory(directory: str | Path) -> Path:
 
 
 def write_files(directory: str | Path, files: dict[str, str]) -> None:
-    """Writes texts by file name, all or none; other files in the directory are kept."""
+    """Writes files (name to text), all or none; keeps other files in the directory."""
     with replace_directory(directory) as temporary:
         for name, text in files.items():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
@@ -66,7 +66,7 @@ def write_files(directory: str | Path, files: dict[str, str]) -> None:
 def check_settings(
     path: Path, settings: Mapping[str, Any], wanted: Mapping[str, Any], inside: str = ""
 ) -> None:
-    """Raises InputError if a setting does not have one of the values in `wanted`."""
+    """Raises InputError if a setting has none of the values in `wanted`."""
     for name, allowed in wanted.items():
         if name in settings and not any(_equal(settings[name], value) for value in allowed):
             raise InputError(
@@ -76,16 +76,16 @@ def check_settings(
 
 
 def _equal(one, other):
-    return type(one) is type(other) and one == other  # 1 is not True
+    return type(one) is type(other) and one == other  # 1 and True are different values.
 
 
 def is_preset(settings: dict[str, Any]) -> bool:
-    """Returns whether KerasHub, and not Hugging Face, wrote the object of a `tokenizer.json`."""
+    """Returns whether KerasHub wrote this content of a `tokenizer.json`."""
     return "registered_name" in settings
 
 
 def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the `model` of a tokenizer.json; a missing `type` is inferred from its fields."""
+    """Returns the `model` of a tokenizer.json; infers a missing `type` from its fields."""
     model = whole.get("model")
     model = dict(model) if isinstance(model, dict) else {}
     if "type" not in model:
@@ -97,13 +97,13 @@ def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tokens_by_id(path: Path | str, ids: Any) -> list[str]:
-    """Returns the tokens of a {token: id} object in a file, in id order; "" if an id has no token."""
+    """Returns the tokens of a {token: id} object in id order, or "" for an id without a token."""
     if not isinstance(ids, dict) or not ids:
         raise InputError(f"{path} has no vocabulary: expected an object with the id of each token.")
     for token, number in ids.items():
         if type(number) is not int or number < 0:
             raise InputError(
-                f"{path}: the id of {token!r:.40} must be a whole number, not {number!r:.40}."
+                f"{path}: the id of {token!r:.40} must be an integer, not {number!r:.40}."
             )
     size = max(ids.values()) + 1
     if len(set(ids.values())) < len(ids) or size - len(ids) > max(10, size // 10):
@@ -119,14 +119,14 @@ def in_order(vocabulary: Any) -> list[str]:
         return tokens_by_id("the vocabulary", vocabulary)
     if isinstance(vocabulary, (set, frozenset, bytes)) or not hasattr(vocabulary, "__len__"):
         raise InputError(
-            "the vocabulary must be a list of tokens in the order of their ids. Received: "
+            "the vocabulary must be a list of tokens in id order. Received: "
             f"{type(vocabulary).__name__}"
         )
     return vocabulary.tolist() if hasattr(vocabulary, "tolist") else list(vocabulary)
 
 
 def unique_in_order(vocabulary: Any) -> list[str]:
-    """Same as `in_order`; raises InputError if a token occurs twice."""
+    """Converts a vocabulary like `in_order`; raises InputError if a token occurs twice."""
     vocabulary = in_order(vocabulary)
     ids: dict[str, int] = {}
     for number, token in enumerate(vocabulary):
@@ -137,19 +137,19 @@ def unique_in_order(vocabulary: Any) -> list[str]:
 
 
 def as_vocabulary(vocabulary: Any) -> list[str]:
-    """Same as `unique_in_order`; also accepts the path of a JSON file with the id of each token."""
+    """Converts a vocabulary like `unique_in_order`; also accepts the path of a JSON file."""
     if isinstance(vocabulary, (str, Path)):
         return tokens_by_id(local_path(vocabulary), read_json(local_path(vocabulary)))
     return unique_in_order(vocabulary)
 
 
 def last_ids(vocabulary: list[str]) -> dict[str, int]:
-    """Returns the id of each token, the last one if it occurs twice."""
+    """Returns a dict of token to id; for a duplicate token, the last id."""
     return {token: number for number, token in enumerate(vocabulary) if token}
 
 
 def ids_by_token(vocabulary: list[str]) -> dict[str, int]:
-    """Returns the {token: id} object of a file; same as `last_ids`, but with all ids."""
+    """Returns the {token: id} object for a file, which contains all ids."""
     last = last_ids(vocabulary)
     return {
         token if last.get(token) == number else _no_token(number): number
@@ -158,11 +158,11 @@ def ids_by_token(vocabulary: list[str]) -> dict[str, int]:
 
 
 def _no_token(number):
-    return f" {number}"  # words have no spaces
+    return f" {number}"  # A word never contains a space.
 
 
 def without_last(vocabulary: list[str], added: set[str]) -> list[str]:
-    """Returns a vocabulary without the added tokens at its end, which are listed in other files."""
+    """Returns a vocabulary without the added tokens at its end."""
     size = len(vocabulary)
     while size and vocabulary[size - 1] in added | {""}:
         size -= 1
@@ -172,7 +172,7 @@ def without_last(vocabulary: list[str], added: set[str]) -> list[str]:
 def row_template(
     cls: str, sep: str, ids: dict[str, int], num_separators: int = 1, segment_of_second: int = 1
 ) -> Any:
-    """Creates the post-processor of `tokenizers` that adds the special tokens of rows."""
+    """Creates the post-processor of `tokenizers` that adds special tokens."""
     from tokenizers import processors
 
     between, second = " ".join([sep] * num_separators), segment_of_second
@@ -184,5 +184,5 @@ def row_template(
 
 
 def to_json(value: Any) -> str:
-    """Returns a value as the JSON text of a file."""
+    """Returns a value as JSON text."""
     return json.dumps(value, indent=2, sort_keys=True) + "\n"

@@ -1,4 +1,4 @@
-"""Graphs of all kinds of tokenizers, and operations on positions in flat vectors."""
+"""Traces tokenizers as graphs; operations on positions in flat vectors."""
 
 import contextlib
 import contextvars
@@ -13,7 +13,7 @@ _CORE_ONLY = contextvars.ContextVar("core operations only", default=False)
 
 @contextlib.contextmanager
 def core_operations(only: bool = True) -> Iterator[None]:
-    """Context in which tokenizers use only core TensorFlow operations."""
+    """Context in which tokenizers use only core TensorFlow operations, not TensorFlow Text."""
     token = _CORE_ONLY.set(only)
     try:
         yield
@@ -22,12 +22,12 @@ def core_operations(only: bool = True) -> Iterator[None]:
 
 
 def core_operations_only() -> bool:
-    """Returns whether the code runs inside `core_operations`."""
+    """Returns whether the call is inside `core_operations`."""
     return _CORE_ONLY.get()
 
 
 def graph_of_ids(split: Callable, subwords: Callable) -> Callable:
-    """Traces `Tokenizer.tokenize` for a string tensor [batch]; see `graph_of_offsets`."""
+    """Traces `Tokenizer.tokenize`; see `graph_of_offsets` for the arguments."""
 
     def tokenize(texts):
         words = split(texts)
@@ -61,9 +61,9 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
 
 
 def _traced(function):
-    """Traces a function of texts for any batch size on the CPU, the only device with these ops.
+    """Traces a function of texts for any batch size, on the CPU.
 
-    There are separate graphs outside and inside of `core_operations`, each traced on first use.
+    Outside and inside `core_operations`, the graphs differ. Each is traced on first use.
     """
 
     def on_cpu(texts):
@@ -73,26 +73,26 @@ def _traced(function):
     @functools.cache
     def graph(_):
         texts = tf.TensorSpec([None], tf.string, name="texts")
-        with tf.init_scope():  # the first use may be inside another graph
+        with tf.init_scope():  # The first use may be inside another graph.
             return tf.function(on_cpu, autograph=False).get_concrete_function(texts)
 
     return lambda texts: graph(core_operations_only())(texts)
 
 
 def _per_text(subwords, words):
-    """Regroups ragged [words, (tokens)] to [texts, (tokens)]."""
+    """Converts ragged [words, (tokens)] to [texts, (tokens)]."""
     splits = tf.gather(subwords.row_splits, words.texts)
     return tf.RaggedTensor.from_row_splits(subwords.values, splits, validate=False)
 
 
 def subwords_of_unique(words: Any, split: Callable, added_ids: list[int]) -> list[tf.RaggedTensor]:
-    """Splits each distinct word once; an added token has its own id and covers its whole word.
+    """Splits each distinct word once; an added token is a single token.
 
     Args:
         words: Object with `strings`, string [words], and `added`, int32 [words], the index of the
             word's added token, or negative.
-        split: Function from string [words] to ragged [words, (tokens)]: ids, starts and ends. The
-            ends may be omitted if `characters_of` does not need them.
+        split: Function from string [words] to ragged [words, (tokens)]: ids, starts and, if
+            `characters_of` needs them, ends.
     """
     strings, number = tf.unique(words.strings)
     number = tf.where(words.added >= 0, tf.size(strings) + words.added, number)
@@ -102,23 +102,23 @@ def subwords_of_unique(words: Any, split: Callable, added_ids: list[int]) -> lis
 
 
 def places_of(mask: tf.Tensor) -> tf.Tensor:
-    """Returns the positions at which a bool vector is true, int32."""
+    """Returns the positions of True in a bool vector, int32."""
     return tf.cast(tf.squeeze(tf.where(mask), axis=1), tf.int32)
 
 
 def chosen(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the values where a mask is true; `tf.boolean_mask` makes larger graphs."""
+    """Selects values by a mask, with a smaller graph than `tf.boolean_mask`."""
     return tf.gather(values, places_of(mask))
 
 
 def put(values: tf.Tensor, places: tf.Tensor, new: Any) -> tf.Tensor:
-    """Returns the values with new values (or one value) at the given positions."""
+    """Returns a copy with new values, or one new value, at the given positions."""
     new = tf.broadcast_to(new, tf.shape(places))
     return tf.tensor_scatter_nd_update(values, places[:, tf.newaxis], new)
 
 
 def numbers_of(counts: tf.Tensor) -> tf.Tensor:
-    """Returns the index of each item's part: sizes 2, 0, 1 give 0, 0, 2."""
+    """Returns the part index of each item: for sizes 2, 0, 1, returns 0, 0, 2."""
     starts = tf.cumsum(counts, exclusive=True)[1:]
     ends = tf.reduce_sum(counts)
     begun = tf.math.unsorted_segment_sum(tf.ones_like(starts), starts, ends + 1)
@@ -126,19 +126,19 @@ def numbers_of(counts: tf.Tensor) -> tf.Tensor:
 
 
 def before(values: tf.Tensor, fill: int | bool, distance: int = 1) -> tf.Tensor:
-    """Returns the value some positions earlier, and `fill` at the first positions."""
+    """Shifts values to later positions; the first positions get `fill`."""
     filling = tf.fill([distance], tf.cast(fill, values.dtype))
     return tf.concat([filling, values], axis=0)[: tf.size(values)]
 
 
 def after(values: tf.Tensor, fill: int | bool, distance: int = 1) -> tf.Tensor:
-    """Returns the value some positions later, and `fill` at the last positions."""
+    """Shifts values to earlier positions; the last positions get `fill`."""
     filling = tf.fill([distance], tf.cast(fill, values.dtype))
     return tf.concat([values[distance:], filling], axis=0)[: tf.size(values)]
 
 
 def token_ends(starts: tf.Tensor, words: tf.Tensor, word_ends: tf.Tensor) -> tf.Tensor:
-    """Returns where tokens end: at the start of the word's next token or the end of the word.
+    """Returns the ends of tokens: the start of the next token in the word, or the end of the word.
 
     Args:
         starts: int32 [tokens].
@@ -150,7 +150,7 @@ def token_ends(starts: tf.Tensor, words: tf.Tensor, word_ends: tf.Tensor) -> tf.
 
 
 def without_overlaps(pairs: tf.Tensor) -> tf.Tensor:
-    """Keeps the first, third, ... of consecutive positions, for pairs of equal tokens as in aaa."""
+    """Keeps the first, third, ... of consecutive positions, for overlapping pairs as in aaa."""
     places = tf.range(tf.size(pairs))
     begins = pairs & ~before(pairs, False)
     begun = tf.concat([chosen(places, begins), [0]], axis=0)
@@ -159,18 +159,18 @@ def without_overlaps(pairs: tf.Tensor) -> tf.Tensor:
 
 
 def leftmost(starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Selects the non-overlapping matches that a search from the left finds.
+    """Selects the non-overlapping matches of a search from left to right.
 
     Args:
-        starts: int32 [matches], ascending. The last position from which a search finds the match.
-        ends: int32 [matches], each after its start. Where the search continues.
+        starts: int32 [matches], ascending; a search from any position up to here finds the match.
+        ends: int32 [matches], each after its start. The search continues here.
 
     Returns:
         bool [matches].
     """
     size = tf.size(starts)
     overlap = tf.reduce_any(starts[1:] < ends[:-1])
-    # Doubling: after n rounds, 2^n matches are found, and `jumps` skips 2^n matches.
+    # After n rounds, 2^n matches are found, and `jumps` skips 2^n matches.
     jumps = tf.concat([tf.searchsorted(starts, ends), [size]], axis=0)
     found = tf.equal(tf.range(size + 1), 0) | ~overlap
 

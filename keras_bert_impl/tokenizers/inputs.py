@@ -1,4 +1,4 @@
-"""Input and output of tokenizers: converts user input to strings, and token ids to padded rows."""
+"""Converts user input to strings, and token ids to padded model inputs."""
 
 import re
 import types
@@ -10,12 +10,12 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import OneOf
 
-_CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # no token spans both sides
-_CHARACTERS_OF_TOKEN = 16  # almost all texts have fewer characters per token
+_CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # No token extends over such a space.
+_CHARACTERS_OF_TOKEN = 16  # Almost all texts have fewer characters per token.
 
 SegmentId = Annotated[int, OneOf(0, 1)]
 
-# On small arrays, eager TensorFlow operations are many times slower than NumPy's.
+# On small arrays, NumPy is many times faster than eager TensorFlow.
 _NUMPY = types.SimpleNamespace(
     cast=lambda values, dtype: np.asarray(values, dtype.as_numpy_dtype),
     concat=np.concatenate,
@@ -34,19 +34,22 @@ _NUMPY = types.SimpleNamespace(
 
 
 def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
-    """Returns first segments, second segments, and which rows have a second segment."""
+    """Returns (first segments, second segments, whether each row has a second segment)."""
     if type(texts).__name__ == "KerasTensor":
         raise InputError(
-            "a keras.Input has no strings to tokenize: tokenize before, dataset.map(lambda "
-            "texts: tokenizer(texts, length=128)), and make a keras.Input of each feature."
+            "a keras.Input has no strings to tokenize. Tokenize the data with dataset.map(lambda "
+            "texts: tokenizer(texts, length=128)), and create a keras.Input for each feature."
         )
     if isinstance(texts, tuple):
         if len(texts) != 2:
-            raise InputError(f"a tuple is a pair of segments. Received: {len(texts)} members.")
+            raise InputError(f"a tuple must have two segments. Received: {len(texts)}")
         first, second = map(_as_batch, texts)
         sizes = [part.shape[0] if tf.is_tensor(part) else len(part) for part in (first, second)]
         if None not in sizes and sizes[0] != sizes[1]:
-            raise InputError(f"{sizes[0]} first segments but {sizes[1]} second ones.")
+            raise InputError(
+                "first and second segments must have the same number. Received: "
+                f"{sizes[0]} and {sizes[1]}"
+            )
         return first, second, None
     if tf.is_tensor(texts) or isinstance(texts, (str, bytes)):
         return _as_batch(texts), None, None
@@ -57,14 +60,16 @@ def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
         return as_bytes(texts), None, None
     for position, text in enumerate(texts):
         if is_pair[position] and len(text) != 2:
-            raise InputError(f"text {position} is a tuple of {len(text)}; a pair has two segments.")
+            raise InputError(
+                f"text {position} is a tuple of {len(text)}, but a pair has two segments."
+            )
     pairs = [text if pair else (text, "") for text, pair in zip(texts, is_pair)]
     first, second = zip(*pairs)
     return as_bytes(first), as_bytes(second), is_pair
 
 
 def as_strings(texts: Any) -> tf.Tensor:
-    """Converts a list of str or bytes, one text, or a string tensor to a string tensor [batch]."""
+    """Converts one text, a list of texts or a string tensor to a string tensor [batch]."""
     if not tf.is_tensor(texts):
         texts = as_bytes(texts)
         return tf.constant(texts, tf.string, shape=[len(texts)])
@@ -76,14 +81,15 @@ def as_strings(texts: Any) -> tf.Tensor:
 
 
 def as_bytes(texts: Any) -> list[bytes]:
-    """Converts a list of str or bytes, or one text, to a list of bytes in UTF-8."""
+    """Converts one text or a list of texts to a list of bytes in UTF-8."""
     if isinstance(texts, (str, bytes)):
         texts = [texts]
     _check_no_table(texts)
     texts = list(texts)
     try:
         return [*map(str.encode, texts)]
-    except (TypeError, UnicodeEncodeError):  # bytes, no texts, or unpaired surrogates
+    # The list contains bytes, other types or unpaired surrogates.
+    except (TypeError, UnicodeEncodeError):
         return [_as_bytes(text, position) for position, text in enumerate(texts)]
 
 
@@ -94,8 +100,8 @@ def _as_batch(texts):
 def _check_no_table(texts):
     if isinstance(texts, dict) or hasattr(texts, "columns"):
         raise InputError(
-            f"expected a list of texts. Received: {type(texts).__name__}; give one of its columns, "
-            'such as table["text"].'
+            f"expected a list of texts. Received: {type(texts).__name__}. Pass one of its "
+            'columns, such as table["text"].'
         )
     if not hasattr(texts, "__iter__"):
         raise InputError(f"expected a list of texts. Received: {texts!r:.60}")
@@ -110,12 +116,12 @@ def _as_bytes(text, position):
         )
     try:
         return text.encode()
-    except UnicodeEncodeError:  # unpaired surrogates become U+FFFD, as in UTF-8
+    except UnicodeEncodeError:  # An unpaired surrogate becomes U+FFFD.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def beginning(text: str, num_tokens: int) -> str:
-    """Returns the beginning of a text, almost always with at least `num_tokens` tokens."""
+    """Returns the beginning of a text; it almost always has at least `num_tokens` tokens."""
     place = _CHARACTERS_OF_TOKEN * num_tokens
     cut = _CUT.search(text, place, 2 * place) if len(text) > 2 * place else None
     return text[: cut.start()] if cut else text
@@ -134,21 +140,21 @@ def pack_segments(
     num_separators: int = 1,
     segment_of_second: int = 1,
 ) -> dict[str, tf.Tensor]:
-    """Packs one or two segments of token ids per row, in a graph with core TensorFlow ops only.
+    """Packs one or two segments of token ids per row, with core TensorFlow operations only.
 
-    Rows that are too long are truncated as with `truncation=True` of `transformers`: the longer
-    segment first, then both to equal lengths. If the remaining room is odd, the longer segment gets
-    the extra token, or the second segment on a tie.
+    Long rows are truncated as with `truncation=True` in `transformers`: first the longer segment,
+    then both to equal lengths. If the remaining room is odd, the longer segment gets one more
+    token, or the second segment on a tie.
 
     Args:
         first, second: int32 [batch, (tokens)].
         cls_id, sep_id, pad_id: The ids of [CLS], [SEP] and [PAD].
         is_pair: bool [batch], rows that have a second segment. Default: all rows, if `second` is
             given.
-        length: Sequence length. Default: the longest text.
-        multiple_of: Without `length`, rows are padded to a multiple of this.
-        num_separators: [SEP]s between two segments; RoBERTa has 2.
-        segment_of_second: The segment id of the second segment; RoBERTa has 0.
+        length: Sequence length. Default: the length of the longest row.
+        multiple_of: Without `length`, the sequence length is a multiple of this number.
+        num_separators: Number of [SEP] tokens between two segments; 2 for RoBERTa.
+        segment_of_second: The segment id of the second segment; 0 for RoBERTa.
 
     Returns:
         dict of int32 tensors [batch, length]: `token_ids`; `segment_ids`, `segment_of_second` for
@@ -179,14 +185,15 @@ def pack_segments(
         is_pair = ops.fill(ops.shape(first_length), second is not None)
     is_pair = ops.cast(is_pair, tf.bool)
     second_length = ops.where(is_pair, second_length, 0)
-    more_separators = num_separators * ops.cast(is_pair, tf.int64)  # [batch], without the last
+    # [batch], without the final [SEP]
+    more_separators = num_separators * ops.cast(is_pair, tf.int64)
     if length is not None:
         room = length - 2 - more_separators
         lengths = first_length, second_length
         first_length, second_length = _longest_first(ops, *lengths, room, is_pair)
     used = 2 + more_separators + first_length + second_length
     if length is None:
-        longest = ops.reduce_max(ops.pad(used, [[0, 1]]))  # 0 for an empty batch
+        longest = ops.reduce_max(ops.pad(used, [[0, 1]]))  # An empty batch gets length 0.
         length = (longest + multiple_of - 1) // multiple_of * multiple_of
     place = ops.range(length, dtype=tf.int64)[tf.newaxis, :]  # [1, length]
     used, first_length, second_length, *row_starts = (
@@ -194,7 +201,7 @@ def pack_segments(
     )
     second_start = first_length + 1 + num_separators
     is_real = place < used
-    # One gather builds the rows from these three ids and the tokens of the segments.
+    # A single gather builds the rows from these three ids and the tokens of both segments.
     index = 2 * ops.cast(is_real, tf.int64)  # [batch, length]
     index = ops.where(place <= first_length, place - 1 + row_starts[0], index)
     index = ops.where(place > 0, index, 1)
@@ -211,7 +218,7 @@ def pack_segments(
 
 
 def _parts(segment, in_graph):
-    """Returns (values, row starts, row lengths) of a ragged tensor, as tensors or as arrays."""
+    """Returns (values, row starts, row lengths) of a ragged tensor; arrays in eager mode."""
     if in_graph:
         return segment.values, segment.row_starts(), segment.row_lengths()
     splits = segment.row_splits.numpy()
@@ -219,7 +226,7 @@ def _parts(segment, in_graph):
 
 
 def _longest_first(ops, first, second, room, is_pair):
-    """Returns the lengths of both segments after truncation, all int64 [batch]."""
+    """Returns the lengths of both segments after truncation, int64 [batch]."""
     shorter = ops.minimum(first, second)
     longer = ops.where(shorter > room, shorter, ops.maximum(shorter, room - shorter))
     half = room // 2

@@ -1,4 +1,4 @@
-"""Tokenizer files of a KerasHub preset: `tokenizer.json` and `assets/tokenizer`."""
+"""Reads the tokenizer files of a KerasHub preset: `tokenizer.json` and `assets/tokenizer`."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import check_settings
 
-_PACKAGES = ("keras_hub", "keras_nlp")  # the second is the package name in old presets
+_PACKAGES = ("keras_hub", "keras_nlp")  # `keras_nlp` is the name in old presets.
 _KINDS = {
     "BertTokenizer": "WordPiece",
     "DistilBertTokenizer": "WordPiece",
@@ -19,8 +19,8 @@ _KINDS = {
     "AlbertTokenizer": "SentencePiece",
 }
 _ASSETS = Path("assets", "tokenizer")
-# Arguments of our tokenizers that KerasHub's files cannot express, by kind. They are stored in
-# KerasHub's tokenizer.json, where KerasHub ignores them.
+# Kind -> arguments of our tokenizers that KerasHub does not support. They are stored in KerasHub's
+# tokenizer.json, where KerasHub ignores them.
 NOTES: dict[str, dict[str, Any]] = {
     "WordPiece": {"strip_accents": (bool, type(None)), "split_on_cjk": bool, "added_tokens": list},
     "byte-level BPE": {"mask_strips_left": bool, "add_prefix_space": bool, "added_tokens": list},
@@ -39,16 +39,17 @@ def kind_of(path: Path) -> str:
     package, _, kind = str(name).partition(">")
     if package not in _PACKAGES or kind not in _KINDS:
         raise InputError(
-            f"{path}: registered_name {name!r:.80} is not supported; {', '.join(_KINDS)} are."
+            f"{path}: registered_name {name!r:.80} is not supported. Supported are "
+            f"{', '.join(_KINDS)}."
         )
     return _KINDS[kind]
 
 
 def read_wordpiece(directory: Path) -> tuple[Path, dict[str, Any]]:
-    """Reads the vocabulary's path and the settings of a WordPiece preset.
+    """Reads the vocabulary path and the settings of a WordPiece preset.
 
     Returns:
-        (path, arguments): a file with one token per line; additional arguments of
+        (path, arguments): a file with one token per line, and more arguments of
         `WordPieceTokenizer`.
     """
     path = directory / "tokenizer.json"
@@ -71,11 +72,11 @@ def read_wordpiece(directory: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def read_byte_pairs(directory: Path) -> tuple[Path, Path, dict[str, Any]]:
-    """Reads the paths of vocabulary and merges and the settings of a byte-level BPE preset.
+    """Reads the vocabulary path, the merges path and the settings of a byte-level BPE preset.
 
     Returns:
-        (vocabulary, merges, arguments): a JSON and a text file in Hugging Face's format; additional
-        arguments of `ByteLevelBPETokenizer`.
+        (vocabulary, merges, arguments): a JSON file and a text file in Hugging Face's format, and
+        more arguments of `ByteLevelBPETokenizer`.
     """
     path = directory / "tokenizer.json"
     settings = _settings(path)
@@ -99,11 +100,12 @@ def sentencepiece_notes(path: Path) -> dict[str, Any]:
 def notes(path: Path, kind: str) -> dict[str, Any]:
     """Reads the arguments of our tokenizer that are stored in KerasHub's `tokenizer.json`."""
     found = read_json(path).get("keras_bert_impl", {})
-    types = NOTES[kind] | {"extra_tokens": list}  # an earlier version's name in SentencePiece
+    # `extra_tokens` is an old name for SentencePiece tokenizers.
+    types = NOTES[kind] | {"extra_tokens": list}
     if not isinstance(found, dict) or not all(
         isinstance(value, types.get(name, object)) for name, value in found.items()
     ):
-        raise InputError(f"{path}: keras_bert_impl is damaged: it must hold {', '.join(types)}.")
+        raise InputError(f"{path}: keras_bert_impl must contain {', '.join(types)}.")
     arguments = {name: found[name] for name in NOTES[kind] if name in found}
     extra = special_tokens(found.get("extra_tokens", []))
     try:
@@ -116,5 +118,5 @@ def notes(path: Path, kind: str) -> dict[str, Any]:
 def _settings(path):
     settings = read_json(path).get("config")
     if not isinstance(settings, dict):
-        raise InputError(f"{path} has no config, an object with the tokenizer's settings.")
+        raise InputError(f"{path} has no config object with the tokenizer settings.")
     return settings

@@ -28,7 +28,7 @@ _KINDS = {
     "byte-level BPE": ByteLevelBPETokenizer,
     "SentencePiece": SentencePieceTokenizer,
 }
-_CLASSES = {  # architecture of an encoder -> KerasHub's tokenizer class and ours
+_CLASSES = {  # architecture of an encoder -> (KerasHub's tokenizer class, our tokenizer class)
     "bert": ("BertTokenizer", WordPieceTokenizer),
     "distilbert": ("DistilBertTokenizer", WordPieceTokenizer),
     "electra": ("ElectraTokenizer", WordPieceTokenizer),
@@ -37,7 +37,7 @@ _CLASSES = {  # architecture of an encoder -> KerasHub's tokenizer class and our
     "albert": ("AlbertTokenizer", SentencePieceTokenizer),
 }
 
-_NORMAL, _UNKNOWN, _CONTROL, _UNUSED = 1, 2, 3, 5  # types in sentencepiece_model.proto
+_NORMAL, _UNKNOWN, _CONTROL, _UNUSED = 1, 2, 3, 5  # piece types in sentencepiece_model.proto
 _QUOTES = {"``": '"', "''": '"'}
 _SPACES = "\t\n\v\f\r\x85\u1680\u2028\u2029"  # white space that NFKD does not change
 
@@ -84,14 +84,14 @@ def _arguments(tokenizer):
 
 
 def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
-    """Adds to a preset the settings that only our tokenizer needs to load it unchanged."""
+    """Adds the settings that only our tokenizer reads to a preset."""
     config = tokenizer.get_config()
     (kind,) = [name for name, cls in _KINDS.items() if type(tokenizer) is cls]
     notes = {name: config[name] for name in NOTES[kind]}
     if isinstance(tokenizer, SentencePieceTokenizer):
         if not FAMILIES[tokenizer.family].folds:
-            del notes["character_map"]  # the model stores it unchanged
-    else:  # only settings that a preset cannot express
+            del notes["character_map"]  # The SentencePiece model contains the same map.
+    else:  # removes settings that the preset already contains
         usual = {"mask_strips_left": True} | tokenizer.later_settings | {"added_tokens": []}
         notes = {name: value for name, value in notes.items() if value != usual[name]}
     if notes:
@@ -101,8 +101,8 @@ def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
 
 
 def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
-    """Creates the SentencePiece model with which KerasHub reproduces a tokenizer's ids."""
-    # Imported here because only SentencePiece models need protobuf.
+    """Creates a SentencePiece model with which KerasHub's tokenizer returns the same ids."""
+    # Only SentencePiece models need protobuf.
     from sentencepiece import sentencepiece_model_pb2
 
     facts = FAMILIES[tokenizer.family]
@@ -125,7 +125,7 @@ def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
 
 
 def _pieces(tokenizer, facts):
-    """Returns (piece, score) pairs, without XLM-RoBERTa's tokens with special ids."""
+    """Returns (piece, score) pairs, without the special tokens of XLM-RoBERTa."""
     pieces = list(zip(tokenizer.vocabulary, tokenizer.scores))
     if "" in tokenizer.vocabulary:
         raise InputError(
@@ -137,8 +137,8 @@ def _pieces(tokenizer, facts):
     found = [*tokenizer.vocabulary[:first], tokenizer.vocabulary[-1]]
     if found != [*facts.first_tokens, mask]:
         raise InputError(
-            f"KerasHub's tokenizer of {tokenizer.family} must begin with "
-            f"{' '.join(facts.first_tokens)} and end with {mask}, but this vocabulary begins with "
+            f"KerasHub's tokenizer of {tokenizer.family} needs a vocabulary from "
+            f"{' '.join(facts.first_tokens)} to {mask}. This vocabulary begins with "
             f"{' '.join(found[:-1])} and ends with {found[-1]}."
         )
     return [(piece, 0.0) for piece in ("<unk>", "<s>", "</s>")] + pieces[first:-1]
@@ -153,11 +153,11 @@ def _kind(piece, facts):
 
 
 def _with_folding(character_map):
-    """Compiles a character map that folds characters first, as ALBERT's tokenizer does."""
+    """Compiles a character map that first folds characters, as in ALBERT's tokenizer."""
     import sentencepiece
     from sentencepiece import sentencepiece_model_pb2
 
-    # Once marks are removed, only single characters can match.
+    # Without combining marks, only single characters can match.
     own = {key: text for key, text in read_map(character_map).items() if len(key) == 1}
     own = dict.fromkeys(_SPACES, " ") | own
     folding = read_folding()
@@ -169,7 +169,7 @@ def _with_folding(character_map):
         "\t".join(" ".join(f"{ord(character):X}" for character in text) for text in row)
         for row in sorted(changes.items())
     ]
-    # Training a model is the only way to compile a map in all versions of the library.
+    # In all versions of the library, only training a model compiles a map.
     trained = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder, "rules.tsv")

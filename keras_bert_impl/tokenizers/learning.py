@@ -1,4 +1,4 @@
-"""Learns a WordPiece vocabulary, or additional tokens of a tokenizer, from texts."""
+"""Learns a WordPiece vocabulary, or additional tokens for a tokenizer, from texts."""
 
 import collections
 import heapq
@@ -16,7 +16,7 @@ from keras_bert_impl.tokenizers.sentencepiece.families import SPACE_MARK
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.wordpiece.words import SPECIAL_TOKENS, WordSplitter
 
-_PREFIX = "##"  # of a token that continues a word
+_PREFIX = "##"  # prefix of a token that continues a word
 _ALPHABET = 1000  # maximum number of single-character tokens
 
 _CHARACTERS_AT_ONCE = 1 << 20
@@ -31,19 +31,18 @@ def learn_wordpiece_vocabulary(
 ) -> list[str]:
     """Learns a WordPiece vocabulary from texts.
 
-    Starts from the 1,000 most frequent characters and joins the most frequent pair of tokens until
-    the vocabulary is full (the trainer of the `tokenizers` library). Texts are read once and not
-    kept in memory, which grows with the number of distinct words. The same texts give the same
-    list.
+    Starts with the 1,000 most frequent characters, and joins the most frequent pair of tokens until
+    the vocabulary is full (with the trainer of the `tokenizers` library). Texts are read once.
+    Memory grows with the number of distinct words. The same texts always give the same vocabulary.
 
     Args:
-        vocabulary_size: Number of tokens to learn, including special tokens. The result is smaller
-            if the texts do not contain enough. The default is BERT's.
-        lowercase: Whether to lowercase and strip accents. Give the tokenizer the same value.
-        min_frequency: The minimum count of a pair to be joined.
+        vocabulary_size: Number of tokens to learn, including special tokens. Small corpora give
+            fewer tokens. The default is the size of BERT's vocabulary.
+        lowercase: Whether to lowercase and strip accents. Use the same value for the tokenizer.
+        min_frequency: Minimum frequency of a pair of tokens to join.
 
     Returns:
-        [PAD] [UNK] [CLS] [SEP] [MASK], characters, then tokens in the order learned.
+        List of [PAD], [UNK], [CLS], [SEP], [MASK], characters, and tokens in the order of learning.
 
     Raises:
         InputError: The texts contain no words, or `vocabulary_size` is too small for the
@@ -55,9 +54,9 @@ def learn_wordpiece_vocabulary(
     split = WordSplitter(lowercase)
     counts = count_words(texts, lambda batch: split(batch).ordinary())
     if not counts:
-        raise InputError("the corpus is empty: its texts have no words to learn a vocabulary from.")
-    # The trainer numbers tokens in the random order in which it finds them and breaks ties by
-    # number. Listing all characters beforehand makes it deterministic.
+        raise InputError("the texts contain no words to learn a vocabulary from.")
+    # The trainer numbers tokens in a random order and breaks ties by number. With a given list of
+    # characters, the result is deterministic.
     characters = _alphabet(counts)
     inside = {character for word in counts for character in word[1:]}
     start = [*SPECIAL_TOKENS, *characters]
@@ -98,7 +97,7 @@ def _train(counts, start, vocabulary_size, min_frequency):
 
 
 def _repeated(counts):
-    """Yields texts of bounded size, which contain every word as often as it was counted."""
+    """Yields texts that contain every word as often as counted."""
     for word, count in sorted(counts.items()):
         for done in range(0, count, 1000):
             yield f"{word} " * min(1000, count - done)
@@ -109,7 +108,7 @@ class Extension(NamedTuple):
 
     Attributes:
         tokenizer: The extended tokenizer, of the same class.
-        old_ids: The ids of the old tokens of each new token, best first.
+        old_ids: The old token ids of each new token, the best new token first.
         tokens_per_word: Mean number of tokens per word of the texts, before and after; empty if
             there are no words.
     """
@@ -138,8 +137,7 @@ def learn_tokens(
         old_ids = _whole_words(words, tokenizer.vocabulary, count, min_frequency, SPACE_MARK)
         scores = settings["scores"]
         least = [min(scores[i] for i in ids) for ids in old_ids.values()]
-        # Tokens before the new tokens also need scores; the lowest score does not change unknown
-        # tokens.
+        # Tokens without a score get the lowest score, which does not change unknown tokens.
         unscored = tokenizer.vocabulary_size - len(scores)
         settings["scores"] = [*scores, *[min(scores)] * unscored, *least]
     else:
@@ -165,7 +163,7 @@ def _in_tokens(tokenizer, counts):
 
 
 def _by_first_letters(counts):
-    """Counts the leading letters of words, because SentencePiece's words include punctuation."""
+    """Counts the leading letters of words, because words of SentencePiece include punctuation."""
     found: collections.Counter = collections.Counter()
     for word, count in counts.items():
         letters = _LETTERS.match(word)
@@ -175,7 +173,7 @@ def _by_first_letters(counts):
 
 
 def _whole_words(words, vocabulary, count, min_frequency, mark=""):
-    """Returns a dict of new token -> ids of its old tokens, starting with the largest savings."""
+    """Returns a dict of new token -> ids of its old tokens, the largest savings first."""
     known = set(vocabulary)
     found = {
         mark + word: (ids, times)
@@ -221,12 +219,12 @@ def further_merges(
 
 
 class _Pairs:
-    """Counts of neighboring token pairs in words, updated as pairs are merged."""
+    """Counts of neighboring token pairs in words; a merge updates the counts."""
 
     def __init__(self, words: Iterable[tuple[list[int], int]]) -> None:
         self._words = [(list(ids), times) for ids, times in words]
         self._counts: collections.Counter = collections.Counter()
-        # pair -> indices of words that have or had it
+        # pair -> indices of words that contain it or contained it before a merge
         self._where: collections.defaultdict = collections.defaultdict(set)
         for number, (ids, times) in enumerate(self._words):
             self._add(number, ids, times)
@@ -239,12 +237,12 @@ class _Pairs:
             self._where[pair].add(number)
 
     def most_frequent(self, least: int) -> tuple[int, int] | None:
-        """Returns the most frequent pair (on ties the lowest ids), or None if below `least`."""
+        """Returns the most frequent pair; None if its count is below `least`."""
         while self._heap:
             times, pair = self._heap[0]
             if -times == self._counts[pair]:
                 return pair if -times >= least else None
-            heapq.heappop(self._heap)  # outdated count
+            heapq.heappop(self._heap)  # The count is outdated.
         return None
 
     def forget(self, pair: tuple[int, int]) -> None:
@@ -268,7 +266,7 @@ class _Pairs:
 
 
 def _merged(ids, pair, merged):
-    """Returns ids with each occurrence of a pair replaced by `merged`, from the left."""
+    """Replaces each occurrence of a pair in `ids` with `merged`, from left to right."""
     found, place = [], 0
     while place < len(ids):
         is_pair = tuple(ids[place : place + 2]) == pair
@@ -293,7 +291,7 @@ def count_words(texts: Iterable[str], words_of: Callable) -> dict[str, int]:
 
 
 def _batches(texts):
-    """Yields lists of texts of some megabytes, so that each graph call has enough work."""
+    """Yields lists of texts with a few megabytes each."""
     batch, size = [], 0
     for text in itertools.chain.from_iterable(map(_pieces, texts)):
         batch.append(text)
@@ -305,7 +303,7 @@ def _batches(texts):
 
 
 def _pieces(text):
-    """Yields the parts of a text, split at a space every megabyte, which bounds the memory."""
+    """Splits a text at a space every megabyte, which limits memory."""
     start = 0
     while len(text) - start > _CHARACTERS_AT_ONCE:
         most = start + _CHARACTERS_AT_ONCE

@@ -1,4 +1,4 @@
-"""Reads the kind and class of a tokenizer, and the special tokens and segments of rows."""
+"""Reads the kind and class of a tokenizer, and the format of its rows."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from keras_bert_impl.tokenizers.files import (
     tokenizer_directory,
 )
 
-_KINDS = {  # types in tokenizer.json
+_KINDS = {  # model type in tokenizer.json -> kind of tokenizer
     "WordPiece": "WordPiece",
     "BPE": "byte-level BPE",
     "Unigram": "SentencePiece",
@@ -27,22 +27,22 @@ _KINDS = {  # types in tokenizer.json
 
 _log = logging.getLogger(__name__)
 
-# Classes that `transformers` builds from tokenizer.json alone, without "Fast" at the end.
+# Classes that `transformers` creates from tokenizer.json alone, without the suffix "Fast".
 GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
 WITH_SEGMENTS = ["input_ids", "token_type_ids", "attention_mask"]
 WITHOUT_SEGMENTS = ["input_ids", "attention_mask"]
-_FIRST, _SECOND = 2**32 - 1, 2**32 - 2  # ids of the texts in a row
+_FIRST, _SECOND = 2**32 - 1, 2**32 - 2  # placeholder ids of the two texts in a row
 
-_INSTEAD = {  # classes of `transformers` without an equivalent here, and what to do
+_INSTEAD = {  # unsupported class of `transformers` -> reason and alternative
     "BertJapaneseTokenizer": (
-        "It needs MeCab. Separate the words of all texts by spaces with MeCab first (fugashi), and "
-        'set "tokenizer_class": "BertTokenizer" and "strip_accents": false; or take a model without '
+        "It needs MeCab. Separate the words of all texts with MeCab (fugashi) first, and set "
+        '"tokenizer_class": "BertTokenizer" and "strip_accents": false. Or use a model without '
         "MeCab, such as xlm-roberta-base."
     ),
     **dict.fromkeys(
         ("PhobertTokenizer", "BertweetTokenizer"),
-        "Its byte-pair encoding of words (bpe.codes) has no equivalent here. Take a model with "
-        "another tokenizer, such as xlm-roberta-base.",
+        "Its byte-pair encoding (bpe.codes) is not supported. Use a model with another "
+        "tokenizer, such as xlm-roberta-base.",
     ),
 }
 
@@ -70,7 +70,7 @@ def kind_of(directory: str | Path) -> str:
 
 
 def _is_flaubert(directory):
-    """Returns whether vocab.json and merges.txt, names that RoBERTa uses too, are FlauBERT's."""
+    """Returns whether vocab.json and merges.txt are from FlauBERT instead of RoBERTa."""
     keys = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
     for name, key in keys.items():
         kind = read_if_there(directory / name).get(key)
@@ -80,14 +80,14 @@ def _is_flaubert(directory):
 
 
 def tokenizer_class(directory: Path) -> str | None:
-    """Returns the `tokenizer_class` of tokenizer_config.json, or else of config.json, without "Fast"."""
+    """Returns `tokenizer_class` from tokenizer_config.json or config.json, without "Fast"."""
     name = read_if_there(directory / "tokenizer_config.json").get("tokenizer_class")
     name = name or read_if_there(directory / "config.json").get("tokenizer_class")
     return str(name).removesuffix("Fast") if name else None
 
 
 def is_generic(directory: Path) -> bool:
-    """Returns whether `transformers` builds the tokenizer from tokenizer.json alone."""
+    """Returns whether `transformers` creates the tokenizer from tokenizer.json alone."""
     if not (directory / "tokenizer.json").exists():
         return False
     name = tokenizer_class(directory)
@@ -96,9 +96,9 @@ def is_generic(directory: Path) -> bool:
 
 
 def unsupported_class(path: Path, name: str, kind: str, usual: str) -> InputError:
-    """Creates the error for a `tokenizer_class` that the files of a kind cannot have."""
+    """Returns the error for a `tokenizer_class` that does not match the tokenizer files."""
     what = _INSTEAD.get(name) or (
-        f"The files next to it are {kind}: if that is the model's tokenizer, set "
+        f"The directory contains {kind} files. If they are correct, set "
         f'"tokenizer_class": "{usual}".'
     )
     return InputError(f"{path}: tokenizer_class {shown(name)} is not supported. {what}")
@@ -111,7 +111,7 @@ def read_rows(
     usual: tuple[int, int],
     separators: tuple[int, ...] = (),
 ) -> tuple[int, int]:
-    """Reads how rows of one and of two texts are built, as `transformers` does.
+    """Reads the format of rows with one and two texts, as `transformers` does.
 
     Returns:
         (number of separators, segment id of the second text).
@@ -129,17 +129,17 @@ def read_rows(
     row_of_one = [(cls, 0), (_FIRST, 0), (sep, 0)]
     if single == row_of_one and _ids(pair) == ([_FIRST, _SECOND],):
         _log.warning(
-            "%s: post_processor has no row of two texts, in which transformers then puts no special "
-            "tokens. Rows of two texts here have %s and %s nevertheless.",
+            "%s: post_processor does not define rows of two texts, so transformers adds no "
+            "special tokens to them. This tokenizer adds %s and %s.",
             path,
             *special[2:4],
         )
         return unchanged
     if _ids(single, pair) == ([_FIRST], [_FIRST, _SECOND]):
         warnings.warn(
-            f"{path}: post_processor adds no special tokens, and neither does transformers. Rows "
-            f"here have {special[2]} and {special[3]} nevertheless. For the same rows in "
-            "transformers, save this tokenizer with save_pretrained.",
+            f"{path}: post_processor adds no special tokens, so transformers adds none. This "
+            f"tokenizer adds {special[2]} and {special[3]}. For the same rows in transformers, "
+            "save this tokenizer with save_pretrained.",
             stacklevel=2,
         )
         names = read_if_there(directory / "tokenizer_config.json").get("model_input_names")
@@ -154,7 +154,7 @@ def read_rows(
 
 
 def _unsupported(path, rows, ids, special, num_separators):
-    """Creates the error for a `post_processor` that builds unsupported rows."""
+    """Returns the error for a `post_processor` with unsupported rows."""
     names = {number: token for token, number in ids.items()} | {_FIRST: "A", _SECOND: "B"}
     one, two = (" ".join(names.get(token, str(token)) for token, _ in row) for row in rows)
     segments = " ".join(str(segment) for _, segment in rows[1])
@@ -168,7 +168,7 @@ def _unsupported(path, rows, ids, special, num_separators):
 
 
 def _with_segments(directory):
-    """Returns whether the model gets segment ids."""
+    """Returns whether the tokenizer returns segment ids."""
     path = directory / "tokenizer_config.json"
     names = read_if_there(path).get("model_input_names")
     if names is None:
@@ -179,14 +179,14 @@ def _with_segments(directory):
 
 
 def _segment_in(directory, segment, with_segments):
-    """Returns the segment id of the second text if `post_processor` has `segment`."""
+    """Returns the segment id of the second text, given the id in `post_processor`."""
     path = directory / "tokenizer_config.json"
     config = read_if_there(path)
     if segment and not with_segments and "model_input_names" not in config:
         _log.warning(
-            "%s: tokenizer_class %s has no model_input_names, so the second text of a pair gets "
-            "the segment id 0, as in transformers 5, although tokenizer.json has 1. If the model was "
-            "trained with segment ids, set model_input_names to %s.",
+            "%s: tokenizer_class %s has no model_input_names. The second text of a pair "
+            "therefore gets the segment id 0, as in transformers 5, although tokenizer.json has "
+            "1. If the model was trained with segment ids, set model_input_names to %s.",
             path,
             config["tokenizer_class"],
             json.dumps(WITH_SEGMENTS),
@@ -195,7 +195,7 @@ def _segment_in(directory, segment, with_segments):
 
 
 def _ids(*rows):
-    """Returns the rows without segment ids."""
+    """Removes the segment ids from rows."""
     return tuple([token for token, _ in row] for row in rows)
 
 
@@ -206,14 +206,14 @@ def _encode(path, processor):
     model = {"type": "WordLevel", "vocab": {"A": _FIRST, "B": _SECOND}, "unk_token": "A"}
     try:
         whole = Tokenizer.from_str(json.dumps({"model": model, "post_processor": processor}))
-    except Exception as error:  # `tokenizers` raises no other class
-        raise InputError(f"{path}: post_processor is damaged or not known: {error}") from error
+    except Exception as error:  # `tokenizers` raises plain exceptions.
+        raise InputError(f"{path}: post_processor is damaged or unknown: {error}") from error
     rows = whole.encode("A"), whole.encode("A", "B")
     return tuple(list(zip(row.ids, row.type_ids)) for row in rows)
 
 
 def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -> None:
-    """Warns about a setting of tokenizer.json that a class of `transformers` ignores."""
+    """Warns about a setting in tokenizer.json that a class of `transformers` ignores."""
     _log.warning(
         "%s has no %s: %s=%s of tokenizer.json is used. %s of transformers ignores it and uses %s. "
         "Set %s in tokenizer_config.json.",
@@ -228,5 +228,5 @@ def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -
 
 
 def input_names(segment_of_second: int) -> dict[str, list[str]]:
-    """Returns the entry of tokenizer_config.json that turns segment ids on or off."""
+    """Returns the setting in tokenizer_config.json that enables or disables segment ids."""
     return {"model_input_names": WITH_SEGMENTS if segment_of_second else WITHOUT_SEGMENTS}

@@ -1,6 +1,6 @@
-"""In-graph word splitting and token-to-word matching; counterpart of `tasks.inputs.words`.
+"""Splits texts into words and matches tokens to words, in the graph.
 
-All texts of a batch are concatenated; positions count the code points of all texts.
+The texts of a batch are concatenated. A position is an index into the code points of all texts.
 """
 
 from typing import NamedTuple
@@ -15,10 +15,10 @@ from keras_bert_impl.tokenizers.windows import Windows
 
 
 class Texts(NamedTuple):
-    """Texts as code points.
+    """A batch of texts as code points.
 
     Attributes:
-        code_points: int32 [positions], with a line end after each text.
+        code_points: int32 [positions], with a newline after each text.
         kinds: int32 [positions].
         starts: int32 [batch + 1], start of each text.
     """
@@ -28,18 +28,18 @@ class Texts(NamedTuple):
     starts: tf.Tensor
 
     def strings(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Returns the substrings between start and end positions, string tensor [any]."""
+        """Returns the substrings between start and end positions, a string tensor."""
         positions = tf.ragged.range(starts, ends)
         code_points = positions.with_values(tf.gather(self.code_points, positions.values))
         return tf.strings.unicode_encode(code_points, "UTF-8")
 
     def in_texts(self, positions: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
-        """Converts positions to offsets within the texts with the given numbers, int32."""
+        """Converts positions to character offsets in the texts with these numbers, int32."""
         return positions - tf.gather(self.starts, texts)
 
 
 class TextReader:
-    """Reads texts, with an in-graph lookup table of character kinds."""
+    """Converts texts to `Texts`, with a lookup table of character kinds."""
 
     def __init__(self) -> None:
         self._index, self._blocks = shared_blocks(character_kinds())
@@ -56,8 +56,8 @@ class TextWords(NamedTuple):
     """Words of texts.
 
     Attributes:
-        starts, ends: int32 [words], positions.
-        texts: int64 [words], text of each word.
+        starts, ends: int32 [words], span of each word. texts: int64 [words], text number of each
+            word.
         counts: int64 [batch], number of words of each text.
     """
 
@@ -68,7 +68,7 @@ class TextWords(NamedTuple):
 
 
 def find_words(texts: Texts) -> TextWords:
-    """Returns the `TextWords` of `Texts`: runs of non-space or single characters."""
+    """Finds the words of texts: runs of characters, or single characters."""
     kinds = texts.kinds
     is_alone = tf.equal(kinds, ALONE)
     before = tf.concat([[SPACE], kinds[:-1]], axis=0)[: tf.size(kinds)]
@@ -82,11 +82,11 @@ def find_words(texts: Texts) -> TextWords:
 
 
 class WordTokens(NamedTuple):
-    """Assignment of tokens to words; see `tasks.inputs.words.TokenAlignment`. Numbered over all texts.
+    """Assignment of tokens to words, with numbers over all texts; see `TokenAlignment`.
 
     Attributes:
         words: int32 [tokens], word of each token; -1 for none.
-        firsts: int32 [words], first token of the word, or the one that it shares; -1 for none.
+        firsts: int32 [words], first token of the word, which may be shared; -1 for none.
         owns: bool [words], whether any token belongs to the word.
     """
 
@@ -105,7 +105,8 @@ def find_tokens(
 
     last = ends - 1
     of_word = tf.searchsorted(words.starts, last, side="right") - 1
-    word_ends = tf.concat([words.ends, [0]], axis=0)  # there may be no words
+    # Without this value, a batch without words would fail.
+    word_ends = tf.concat([words.ends, [0]], axis=0)
     within = (of_word >= 0) & (ends > starts)
     within &= last < tf.gather(word_ends, tf.maximum(of_word, 0))
     of_word = tf.where(within, of_word, -1)
@@ -113,7 +114,7 @@ def find_tokens(
     firsts = tf.math.unsorted_segment_min(
         tf.range(num_tokens), tf.where(within, of_word, num_words), num_words + 1
     )[:-1]
-    owns = firsts < num_tokens  # words without tokens get the maximum int32
+    owns = firsts < num_tokens  # For a word without tokens, `firsts` is the maximum int32.
     holders = tf.searchsorted(ends, words.ends - 1, side="right")
     begins = tf.gather(tf.concat([starts, [tf.int32.max]], axis=0), holders)
     shared = tf.where(begins < words.ends, holders, -1)
@@ -123,7 +124,7 @@ def find_tokens(
 def padded(
     flat: dict[str, tf.Tensor], counts: tf.Tensor, **fillings: int | float
 ) -> dict[str, tf.Tensor]:
-    """Groups flat tensors by example and pads them to the largest count; in any graph.
+    """Groups flat tensors by example, and pads them to the largest count.
 
     Args:
         flat: tensors `[all, ...]`, ordered by example.
@@ -141,23 +142,23 @@ def padded(
 
 
 def counts_of(texts: tf.Tensor, num_texts: tf.Tensor) -> tf.Tensor:
-    """Counts the entries of each text, int32 [num_texts], from the text number of each entry."""
+    """Counts the entries of each text, int32 [num_texts], given the text number of each entry."""
     return tf.math.unsorted_segment_sum(tf.ones_like(texts, tf.int32), texts, num_texts)
 
 
 def window_features(
     windows: Windows, pad_id: int, word_firsts: tf.Tensor | None = None
 ) -> dict[str, tf.Tensor]:
-    """Returns the windows of texts in a form for clients.
+    """Returns the windows of texts as outputs for a client.
 
     Args:
-        word_firsts: int32 [words], first tokens of words.
+        word_firsts: int32 [words], first token of each word.
 
     Returns:
-        dict: `num_windows`, int32 `[batch]`; and, int32 `[batch, windows, length]`, the features;
-        `token_starts` and `token_ends`, each token's character offsets in the text, -1 for special
-        tokens and the first text of a pair; and, with `word_firsts`, `word_mask`, 1 where a word is
-        predicted.
+        dict: `num_windows`, int32 `[batch]`. All others are int32 `[batch, windows, length]`: the
+            features; `token_starts` and `token_ends`, the character offsets of each token in the
+            text, or -1 for special tokens and the first text of a pair; and, with `word_firsts`,
+            `word_mask`, 1 where a word is predicted.
     """
     numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
     numbers += tf.cast(windows.tokens(), tf.int64)
@@ -182,7 +183,7 @@ def window_features(
 
 
 def first_tokens(word_firsts: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns whether each token is in `word_firsts`, int32 [words], -1 for none."""
+    """Returns int32, 1 for each token in `word_firsts`."""
     indices = tf.where(word_firsts >= 0, word_firsts, num_tokens)
     marked = tf.zeros([num_tokens + 1], tf.bool)
     return tf.tensor_scatter_nd_update(

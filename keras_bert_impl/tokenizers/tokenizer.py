@@ -1,4 +1,4 @@
-"""Base class of all tokenizers: texts to ids, ids to model inputs, and loading by kind."""
+"""Base class of all tokenizers, which convert texts to ids and ids to model inputs."""
 
 import abc
 import copy
@@ -24,33 +24,33 @@ from keras_bert_impl.tokenizers.inputs import as_bytes, as_strings, pack_segment
 from keras_bert_impl.tokenizers.row_files import kind_of
 from keras_bert_impl.tokenizers.word_cache import WordCache, suits
 
-_CLASSES: dict[str, type["Tokenizer"]] = {}  # by kind; subclasses register themselves
+_CLASSES: dict[str, type["Tokenizer"]] = {}  # kind to class; subclasses register themselves
 
 
 @first_guesses("Tokenizer")
 class Tokenizer(abc.ABC):
-    """Base class of tokenizers that turn texts into token ids, eagerly and in any graph.
+    """Base class of tokenizers, which convert texts to token ids, eagerly and in any graph.
 
-    Use `Tokenizer.from_pretrained` to load one. A subclass keeps its arguments in attributes of the
-    same names, calls `_set_vocabulary`, sets `_split`, a function from a string tensor [batch] to
-    words, and implements `_subwords`.
+    Use `Tokenizer.from_pretrained` to load one. A subclass stores its arguments in attributes with
+    the same names and calls `_set_vocabulary`. It implements `_subwords`, and sets `_split` to a
+    function from a string tensor [batch] to words.
 
     Attributes:
-        kind: Part of the fingerprint.
+        kind: Name of the algorithm, which is part of the fingerprint.
         num_separators: Number of `sep_id` tokens between two segments.
         segment_of_second: The segment id of the second segment.
-        word_breaks: ASCII characters at which, as at spaces (U+0020), a text can be split
-            without changing its tokens; `tokenize_words` takes the parts. Empty if there are none.
-        later_settings: Arguments added in later versions and the values that earlier versions
-            implied. They keep fingerprints stable.
+        word_breaks: ASCII characters at which a text can be split without changing its tokens, as
+            at spaces (U+0020). `tokenize_words` accepts the parts.
+        later_settings: Arguments added in later versions, with their values in earlier versions.
+            They keep fingerprints stable.
         can_be_cut: Whether a text can be truncated at a space between two letters without changing
-            the tokens before it.
+            earlier tokens.
     """
 
     kind: str
-    _read: Callable[[Path], dict[str, Any]]  # the arguments in the files of a directory
-    _write: Callable  # the arguments, and more entries of tokenizer_config.json, to a directory
-    special_tokens: tuple[str, ...]  # padding, unknown, start of a row, separator, mask
+    _read: Callable[[Path], dict[str, Any]]  # reads the arguments from a directory
+    _write: Callable  # writes the arguments to a directory
+    special_tokens: tuple[str, ...]  # padding, unknown, start of a row, separator and mask token
     num_separators: int = 1
     segment_of_second: int = 1
     word_breaks: str = ""
@@ -70,15 +70,15 @@ class Tokenizer(abc.ABC):
     @classmethod
     @known_arguments("Tokenizer.from_pretrained")
     def from_pretrained(cls, name_or_path: str | Path) -> "Tokenizer":
-        """Loads the tokenizer of a model directory, of this class or, as `Tokenizer`, of any kind.
+        """Loads a tokenizer of this class; `Tokenizer.from_pretrained` loads any kind.
 
         Args:
-            name_or_path: A name that `hub.local_directory` accepts, or a directory
-                with `tokenizer.json`, `vocab.txt` (WordPiece), `vocab.json` and `merges.txt`
-                (byte-level BPE or FlauBERT), or `spiece.model` or `sentencepiece.bpe.model`
-                (SentencePiece), along with `tokenizer_config.json`. If no file defines whether a
-                WordPiece tokenizer lowercases, `lowercase` comes from a known published model, or
-                else is inferred from the vocabulary, with a warning.
+            name_or_path: A name that `hub.local_directory` accepts, or a directory with
+                `tokenizer.json`, `vocab.txt` (WordPiece), `vocab.json` and `merges.txt` (byte-level
+                BPE or FlauBERT), or `spiece.model` or `sentencepiece.bpe.model` (SentencePiece),
+                and `tokenizer_config.json`. If no file sets `lowercase` of a WordPiece tokenizer,
+                the value is from a known published model or inferred from the vocabulary, with a
+                warning.
 
         Returns:
             A `WordPieceTokenizer`, `ByteLevelBPETokenizer`, `SentencePieceTokenizer` or
@@ -86,7 +86,7 @@ class Tokenizer(abc.ABC):
 
         Raises:
             InputError: If there is no tokenizer, its kind or a setting is not supported, or a file
-                is damaged. The message names the file.
+                is damaged.
         """
         directory = local_directory(name_or_path)
         if cls is Tokenizer:
@@ -108,7 +108,7 @@ class Tokenizer(abc.ABC):
 
     @property
     def can_be_cut(self) -> bool:
-        """Whether text may be cut between words before it is tokenized: no added token has spaces."""
+        """Whether a text can be split between words, because no added token contains a space."""
         return not any(re.search(r"\s", token.content.lstrip()) for token in self.added_tokens)
 
     @property
@@ -122,19 +122,19 @@ class Tokenizer(abc.ABC):
     def add_tokens(self, tokens: Iterable[Any]) -> "Tokenizer":
         """Returns a tokenizer with additional tokens, which are matched literally in texts.
 
-        An encoder needs an embedding for each of them: `vocabulary_augmentation.add_tokens` writes
-        a model that has both.
+        An encoder needs an embedding for each token. `vocabulary_augmentation.add_tokens` writes a
+        model with the tokens and their embeddings.
 
         Args:
             tokens: str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`. Those missing
-                from the vocabulary get the next ids. A token that was added before is replaced by
-                the new definition.
+                from the vocabulary get the next ids. A new definition replaces an earlier
+                definition of an added token.
 
         Returns:
-            A tokenizer of the same class. This one is not changed.
+            A new tokenizer of the same class.
 
         Raises:
-            InputError: If an entry is not a token, or a token is given twice.
+            InputError: If an entry is not a token, or a token occurs twice.
 
         Example:
             tokenizer.add_tokens(["[E1]", "[/E1]"]).tokenize(["[E1]Paris[/E1]"])
@@ -146,7 +146,7 @@ class Tokenizer(abc.ABC):
 
     @known_arguments("Tokenizer.tokenize")
     def tokenize(self, texts: Any) -> tf.RaggedTensor:
-        """Tokenizes texts to ids, without the special tokens at the start and end of a row.
+        """Converts texts to token ids, without the special tokens at the start and end of a row.
 
         Args:
             texts: list of str, or string tensor [batch]. A single str is a batch of one.
@@ -163,20 +163,20 @@ class Tokenizer(abc.ABC):
     def tokenize_with_offsets(
         self, texts: Any
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Tokenizes texts to ids and the offsets of the tokens.
+        """Converts texts to token ids and offsets.
 
         Args:
             texts: list of str, or string tensor [batch].
 
         Returns:
             (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]. A token covers
-            `text[start:end]`, in characters (code points) of the input text. If one character
-            becomes several tokens, each of them has its offsets.
+            `text[start:end]`, in characters (code points) of the input text. If a character becomes
+            several tokens, they all have the offsets of this character.
         """
         return self._with_offsets(as_strings(texts))
 
     def words(self, texts: tf.Tensor) -> tf.Tensor:
-        """Splits texts into the words that are tokenized one by one; works in any graph.
+        """Splits texts into the words that are tokenized separately; works in any graph.
 
         Args:
             texts: string tensor [batch].
@@ -187,7 +187,7 @@ class Tokenizer(abc.ABC):
         raise NotImplementedError
 
     def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """Tokenizes words to ids, int32 `tf.RaggedTensor` [words, (tokens)].
+        """Converts words to token ids, int32 `tf.RaggedTensor` [words, (tokens)].
 
         Args:
             words: string tensor, the result of `words`, with at least one word.
@@ -197,8 +197,8 @@ class Tokenizer(abc.ABC):
     def word_starts(self, token_ids: tf.Tensor) -> tf.Tensor:
         """Marks the tokens that begin a word.
 
-        Words are defined by the vocabulary: in WordPiece a punctuation mark is a word; elsewhere a
-        word is the text between two spaces.
+        In WordPiece, a punctuation mark is a separate word. In the other kinds, a word is the text
+        between two spaces.
 
         Args:
             token_ids: int32 tensor [batch, length].
@@ -211,11 +211,11 @@ class Tokenizer(abc.ABC):
 
     @functools.cached_property
     def _begins_word(self):
-        """bool array [vocabulary], for kinds whose tokens show where a word begins."""
+        """Returns whether each token begins a word, bool [vocabulary]."""
         return np.array([self._is_word_start(token) for token in self.vocabulary])
 
     def _is_word_start(self, token):
-        """Returns whether a token of the vocabulary begins a word."""
+        """Returns whether a token begins a word."""
         raise NotImplementedError
 
     @functools.cached_property
@@ -232,14 +232,14 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _subwords(self, words):
-        """Tokenizes the result of `_split` in the graph; see `graph_of_offsets`."""
+        """Tokenizes words from `_split`; see `graph_of_offsets`."""
 
     def _trimmed(self, ids, starts, ends):
-        """Returns (starts, ends), int32 [tokens], without white space that offsets exclude."""
+        """Returns (starts, ends), int32 [tokens], without the white space that offsets exclude."""
         return starts, ends
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, for `.keras` files."""
+        """Returns the arguments of the constructor, for `.keras` files."""
         names = inspect.signature(type(self)).parameters
         added = {"added_tokens": [token.setting for token in self.added_tokens]}
         return {name: getattr(self, name) for name in names} | added
@@ -251,9 +251,9 @@ class Tokenizer(abc.ABC):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of everything that affects tokenization."""
+        """SHA-256 (hex) of all settings that affect tokenization."""
         settings = {"kind": self.kind, **self.get_config()}
-        settings.pop("segment_of_second", None)  # the tokens are the same
+        settings.pop("segment_of_second", None)  # This setting does not change the tokens.
         for name, value in self.later_settings.items():
             if settings[name] == value:
                 del settings[name]
@@ -265,15 +265,16 @@ class Tokenizer(abc.ABC):
         return f"<{type(self).__name__} of {len(self.vocabulary):,} tokens: {settings}>"
 
     def save_pretrained(self, directory: str | Path, config: Any = None) -> None:
-        """Writes the files from which `transformers.AutoTokenizer` and `from_pretrained` load it.
+        """Writes files for `from_pretrained` and `transformers.AutoTokenizer`.
 
-        These are tokenizer_config.json and, by kind, tokenizer.json, special_tokens_map.json and
-        the vocabulary. `transformers` gives the same ids.
+        The files are tokenizer_config.json and, depending on the kind, tokenizer.json,
+        special_tokens_map.json and the vocabulary. `transformers` returns the same ids.
 
         Args:
-            directory: Created if needed. Other files in it are kept.
+            directory: Created if needed; other files in the directory are kept.
             config: The `EncoderConfig` of the model in the directory: `transformers` then truncates
-                to its `max_length`, and a model with one segment gets no other segment ids.
+                to the `max_length` of the encoder, and returns only segment id 0 for a model with
+                one segment.
         """
         settings, entries = self.get_config(), {}
         if config is not None:
@@ -288,13 +289,13 @@ class Tokenizer(abc.ABC):
         """Converts a batch of texts or text pairs to model inputs.
 
         Args:
-            texts: A list of str and (first, second) tuples, a string tensor [batch], or a tuple of
-                two of those, the first and second segments. The last two also work in `tf.data` and
-                `tf.function`.
-            length: Sequence length: longer texts are truncated (the longer segment first),
-                shorter ones are padded. Default: the length of the longest row.
-            multiple_of: Without `length`, rows are padded to a multiple of this, so that a compiled
-                model sees few shapes.
+            texts: A list of str and (first, second) tuples; a string tensor [batch]; or a tuple of
+                two lists or tensors, the first and second segments. Tensors also work in `tf.data`
+                and `tf.function`.
+            length: Sequence length: longer texts are truncated (the longer segment first), and
+                shorter texts are padded. Default: the length of the longest row.
+            multiple_of: Without `length`, the sequence length is a multiple of this number, so that
+                a model is compiled for few shapes.
 
         Returns:
             dict of int32 tensors [batch, length]: `token_ids`, `segment_ids`, `padding_mask`.
@@ -308,7 +309,7 @@ class Tokenizer(abc.ABC):
         """
         if length is not None and not isinstance(length, (int, np.integer)):
             raise InputError(
-                f"length must be an int. Received: {length!r:.40}. For pairs of texts write "
+                f"length must be an int. Received: {length!r:.40}. For pairs of texts, write "
                 "tokenizer((questions, contexts))."
             )
         first, second, is_pair = segments(texts)
@@ -320,7 +321,7 @@ class Tokenizer(abc.ABC):
     def pack(
         self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None, **how: Any
     ) -> dict[str, tf.Tensor]:
-        """Packs ids without special tokens into model inputs; see `pack_segments`."""
+        """Converts ids without special tokens to model inputs; see `pack_segments`."""
         return pack_segments(first, second, **self.packing, **how)
 
     @property
@@ -330,33 +331,33 @@ class Tokenizer(abc.ABC):
         return {name: getattr(self, name) for name in names}
 
     def with_one_segment(self) -> "Tokenizer":
-        """Returns a copy whose second segments have id 0, for models with a single segment."""
+        """Returns a copy with segment id 0 for second texts, for models with a single segment."""
         other = copy.copy(self)
         other.segment_of_second = 0
         return other
 
     def token_to_id(self, token: str) -> int:
-        """Returns the id of a token as written in the vocabulary; the last one if it occurs twice.
+        """Returns the id of a token in the vocabulary; for a duplicate token, the last id.
 
         Raises:
-            InputError: If the vocabulary does not have the token.
+            InputError: If the vocabulary lacks the token.
         """
         if not isinstance(token, str) or token not in self._ids_of:
             raise InputError(f"the vocabulary lacks {token!r:.60}.")
         return self._ids_of[token]
 
     def __reduce__(self):
-        # Graphs can be neither copied nor pickled; a copy builds new ones.
+        # Graphs can be neither copied nor pickled. A copy traces new graphs.
         return type(self).from_config, (self.get_config(),)
 
     def detokenize(self, ids: Any, skip_special_tokens: bool | None = None) -> str | list[str]:
-        """Converts token ids to text, as `decode` of `transformers` does.
+        """Converts token ids to text, like `decode` in `transformers`.
 
         Args:
-            ids: list or array of int [tokens], which gives a str; or a list, array or
-                `tf.RaggedTensor` of those [batch, (tokens)], which gives a list of str.
-            skip_special_tokens: Whether to drop special tokens, including added ones. Default:
-                drops only padding and the tokens that begin and end segments.
+            ids: list or array of int [tokens], for one str; or a list, array or `tf.RaggedTensor`
+                [batch, (tokens)], for a list of str.
+            skip_special_tokens: Whether to drop special tokens, including added ones. By default,
+                only padding and the tokens at the start and end of segments are dropped.
 
         Raises:
             InputError: If an id is not in the vocabulary.
@@ -382,10 +383,10 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _join(self, tokens):
-        """Joins a list of tokens to a text."""
+        """Joins tokens to a text."""
 
     def id_to_token(self, token_id: int) -> str:
-        """Returns the token with this id, as written in the vocabulary."""
+        """Returns the token with this id in the vocabulary."""
         try:
             token_id = operator.index(token_id)
         except TypeError as error:

@@ -1,4 +1,4 @@
-"""Overlapping windows over texts longer than a row, for training and exported graphs."""
+"""Overlapping windows over long texts, for training and exported graphs."""
 
 from typing import Any, NamedTuple
 
@@ -12,11 +12,11 @@ from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 
 
 class Windows(NamedTuple):
-    """Windows over a batch of texts, in text order, at least one per text.
+    """Windows over a batch of texts, in text order; every text has at least one window.
 
     Attributes:
         features: int32 [windows, length], in the format of a `Tokenizer`.
-        texts: int64 [windows], the index of each window's text in the batch.
+        texts: int64 [windows], the index in the batch of each window's text.
         starts: int32 [windows], the index of the window's first token in its text.
         columns: int32 [windows], the position of that token in the row.
         counts: int32 [windows], the number of the text's tokens in the window.
@@ -33,14 +33,14 @@ class Windows(NamedTuple):
     token_ends: tf.RaggedTensor
 
     def tokens(self) -> tf.Tensor:
-        """Returns the index of each position's token in its text or -1, int32 [windows, length]."""
+        """Returns the index of each token in its text, or -1, int32 [windows, length]."""
         places = tf.range(tf.shape(self.features["token_ids"])[1])[tf.newaxis, :]
         within = places - self.columns[:, tf.newaxis]
         is_token = (within >= 0) & (within < self.counts[:, tf.newaxis])
         return tf.where(is_token, self.starts[:, tf.newaxis] + within, -1)
 
     def has_most_context(self) -> tf.Tensor:
-        """Marks each token in the window with most context around it, bool [windows, length].
+        """Returns whether a window has the most context for a token, bool [windows, length].
 
         Source: the published code of BERT, `run_squad.py`.
         """
@@ -49,13 +49,13 @@ class Windows(NamedTuple):
         before = tokens - self.starts[:, tf.newaxis]
         after = self.counts[:, tf.newaxis] - 1 - before
         score = 100 * tf.minimum(before, after) + self.counts[:, tf.newaxis]
-        # Rank the windows of a text by their order, to break ties.
+        # On a tie, the order of the windows decides.
         num_windows = tf.size(self.texts, tf.int64)
         score = tf.cast(score, tf.int64) * num_windows
         score += num_windows - 1 - tf.range(num_windows)[:, tf.newaxis]
         first_tokens = tf.gather(self.token_starts.row_splits, self.texts)[:, tf.newaxis]
         numbers = tf.cast(tokens, tf.int64) + first_tokens  # [windows, length], index in the batch
-        # One more segment, so that index 0 exists in a batch without tokens.
+        # The additional segment is for a batch without tokens.
         best = tf.math.unsorted_segment_max(
             tf.where(is_token, score, -1),
             tf.where(is_token, numbers, -1),
@@ -67,7 +67,7 @@ class Windows(NamedTuple):
 def window_spans(
     lengths: tf.Tensor, room: tf.Tensor, stride: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes spans that cover sequences of any length, overlapping if there are several.
+    """Computes spans that cover texts of any length; several spans of a text overlap.
 
     Args:
         lengths: int64 [texts], the number of tokens in each text.
@@ -81,7 +81,7 @@ def window_spans(
     more = tf.maximum(lengths - room, 0)
     counts = 1 + (more + step - 1) // step
     texts = numbers_of(counts)
-    first = tf.gather(tf.cumsum(counts, exclusive=True), texts)  # each text's first span
+    first = tf.gather(tf.cumsum(counts, exclusive=True), texts)  # index of each text's first span
     starts = (tf.range(tf.size(texts, tf.int64)) - first) * tf.gather(step, texts)
     ends = tf.minimum(starts + tf.gather(room, texts), tf.gather(lengths, texts))
     return texts, starts, ends
@@ -95,7 +95,7 @@ def pack_windows(
     other_length: int = 64,
     long_part: str = "second",
 ) -> Windows:
-    """Packs windows over texts, or over one text of pairs; works eagerly and in any graph.
+    """Packs windows over texts, or over the long text of pairs; works eagerly and in any graph.
 
     Args:
         texts: string tensor [batch], or a tuple of two, such as questions and passages.
@@ -105,8 +105,8 @@ def pack_windows(
     least = length - specials - (0 if other is None else other_length)
     if least < 1 or stride < 1:
         raise InputError(
-            f"windows of {length} tokens with a stride of {stride} leave no room for the text: give a "
-            "larger max_length, a smaller question_length, and a doc_stride of at least 1."
+            f"windows of {length} tokens with a stride of {stride} have no room for the text. Use "
+            "a larger max_length, a smaller question_length, or a doc_stride of at least 1."
         )
     return _windows_of_tokens(
         *tokenizer.tokenize_with_offsets(long),
@@ -123,7 +123,7 @@ def pack_windows(
 def _windows_of_tokens(
     ids, token_starts, token_ends, other, *, room, other_length, stride, long_part, **packing
 ):
-    """Returns the `Windows` of tokenized texts; `room` is for the tokens of both texts."""
+    """Returns the `Windows` of tokenized texts; `room` is the number of tokens for both texts."""
     rooms = tf.fill([ids.nrows()], tf.constant(room, tf.int64))
     if other is not None:
         other = other[:, :other_length]
@@ -151,12 +151,12 @@ def _windows_of_tokens(
 
 
 def as_other_and_long(texts: Any, long_part: str) -> tuple[Any, Any]:
-    """Returns (other, long) for a pair of texts, or (None, texts) if `texts` is not a tuple."""
+    """Returns (other texts, long texts) for pairs, or (None, texts)."""
     if not isinstance(texts, tuple):
         return None, texts
     return texts if long_part == "second" else texts[::-1]
 
 
 def in_order(other: Any, long: Any, long_part: str) -> tuple[Any, Any]:
-    """Returns the two texts of pairs as a tuple, in row order."""
+    """Returns the texts of pairs as a tuple, in row order."""
     return (other, long) if long_part == "second" else (long, other)

@@ -1,4 +1,4 @@
-"""Token ids of texts without a graph: cuts texts into words and looks up those seen before."""
+"""Tokenizes texts without a graph, by a lookup of words that occurred before."""
 
 import itertools
 import threading
@@ -7,24 +7,25 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-_AT_ONCE = 1 << 18  # bytes of text: their arrays stay in the processor's cache
-_SHORT, _FEW = 15, 4  # most bytes and tokens of a word in the table
-_MOST_WORDS = 1 << 18  # in a table
-_MOST_OTHERS, _LONGEST = 1 << 15, 64  # words that do not fit a table, and bytes of each
-_SAMPLE, _LONG = 64, 32  # texts sampled; maximum average bytes per word
-_END = b"\xff"  # before each text; no UTF-8 has this byte
+_AT_ONCE = 1 << 18  # Bytes of text per batch. The arrays of a batch fit into the cache of the CPU.
+_SHORT, _FEW = 15, 4  # maximum bytes and tokens of a word in a table
+_MOST_WORDS = 1 << 18  # maximum words in a table
+# maximum number and bytes of words that are too long for a table
+_MOST_OTHERS, _LONGEST = 1 << 15, 64
+_SAMPLE, _LONG = 64, 32  # number of sampled texts, and maximum average bytes per word
+_END = b"\xff"  # starts each text; not a byte of UTF-8
 _PLAIN, _ALONE, _BEGINS = 1, 2, 3  # byte classes; all other bytes are 0
 
-_MASKS = np.zeros((_SHORT + 2, 2), "<u8")  # by length: the bytes of a word within its 16 bytes
+_MASKS = np.zeros((_SHORT + 2, 2), "<u8")  # length of a word -> mask of its bytes in 16 bytes
 for _length in range(_SHORT + 1):
     _MASKS[_length] = np.frombuffer((b"\xff" * _length).ljust(16, b"\0"), "<u8")
 
 
 class WordCache:
-    """Tokenizes texts, each distinct word only once as long as it is remembered.
+    """Tokenizes texts, and caches the tokens of each distinct word.
 
     Args:
-        tokenize_words: Function from a list of different str without newlines to (ids, counts):
+        tokenize_words: Function from a list of distinct str without newlines to (ids, counts):
             int32 [tokens], int64 [words].
     """
 
@@ -36,8 +37,9 @@ class WordCache:
         self._tokenize_words = tokenize_words
         self._left, self._right = _kinds_of_bytes(word_breaks)
         self._table, self._full_table = _Table(), _Table()
-        self._others: dict[bytes, bytes] = {}  # words that no table can hold; int32 ids, plus one
-        self._lock = threading.Lock()  # of the tables: NumPy reads them without Python's lock
+        self._others: dict[bytes, bytes] = {}  # longer words to the bytes of their int32 ids plus 1
+        # lock of the tables, because NumPy reads them without the GIL
+        self._lock = threading.Lock()
 
     def __call__(self, texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Tokenizes UTF-8 texts.
@@ -53,7 +55,7 @@ class WordCache:
         return ids, counts
 
     def ragged(self, texts: Sequence[bytes]) -> tf.RaggedTensor:
-        """Same as calling it, as int32 `tf.RaggedTensor` [texts, (tokens)] on the CPU."""
+        """Tokenizes texts to an int32 `tf.RaggedTensor` [texts, (tokens)] on the CPU."""
         ids, counts = self(texts)
         splits = np.append(0, np.cumsum(counts))
         with tf.device("CPU:0"):
@@ -64,7 +66,7 @@ class WordCache:
     def _tokenized(self, texts):
         data, starts, lengths, first_words = self._cut(texts)
         keys = _keys(data, starts, lengths)
-        tokens, missing = self._find(keys)  # ids plus one; 0 is no token
+        tokens, missing = self._find(keys)  # ids plus 1; 0 is padding
         places = np.flatnonzero(tokens)
         tokens = tokens.ravel()[places]
         splits = np.searchsorted(places, _FEW * first_words)
@@ -78,12 +80,12 @@ class WordCache:
         return tokens - np.int32(1), np.diff(splits, append=len(tokens))
 
     def _cut(self, texts):
-        """Cuts texts into words.
+        """Splits texts into words.
 
         Returns:
-            (data, starts, lengths, first_words): bytes, all texts and some padding; int64 [words],
-            the place of each word in them, without the space before it; int64 [texts], the index of
-            the first word of each text.
+            (data, starts, lengths, first_words): bytes of all texts with padding; int64 [words],
+            start and length of each word, without the space before it; int64 [texts], index of the
+            first word of each text.
         """
         data = b"".join([_END, _END.join(texts), bytes(16)])
         end = len(data) - 16
@@ -97,7 +99,7 @@ class WordCache:
         return data, starts, lengths, np.flatnonzero(is_text)
 
     def _find(self, keys):
-        """Returns (tokens, missing): int32 [words, _FEW]; the index of each word not found."""
+        """Returns (tokens, missing): int32 [words, _FEW], and the indices of missing words."""
         with self._lock:
             rows = self._table.find(keys)
             tokens = self._table.tokens.take(rows, axis=0)
@@ -112,25 +114,25 @@ class WordCache:
         return tokens, missing
 
     def _add(self, keys, tokens):
-        """Adds different words that are not in the table."""
+        """Adds distinct words that are not in the table."""
         if self._table.size + len(keys) > _MOST_WORDS:
             self._table, self._full_table = _Table(), self._table
         self._table.add(keys[:_MOST_WORDS], tokens[:_MOST_WORDS])
 
     def _look_up(self, words, keys):
-        """Returns (tokens, counts) of words that are not in the tables, and remembers them."""
+        """Returns (tokens, counts) of words that are not in the tables, and caches the words."""
         others = self._others
         entries = [*map(others.get, words)]
         if None in entries:
             new = {word: at for at, word in enumerate(words) if entries[at] is None}
             fresh = self._learn(list(new), keys[[*new.values()]])
-            pairs = zip(words, entries)  # the entry of a word without tokens is empty
+            pairs = zip(words, entries)  # An empty entry is valid: the word has no tokens.
             entries = [fresh[word] if entry is None else entry for word, entry in pairs]
         counts = np.fromiter(map(len, entries), np.int64, len(entries)) // 4
         return np.frombuffer(b"".join(entries), np.int32), counts
 
     def _learn(self, words, keys):
-        """Tokenizes different words and remembers them; returns a dict of their tokens."""
+        """Tokenizes and caches distinct words; returns a dict of their tokens."""
         texts = [word.decode("utf-8", "replace").replace("\n", " ") for word in words]
         ids, counts = self._tokenize_words(texts)
         ids, ends = ids + np.int32(1), np.cumsum(counts)
@@ -140,7 +142,7 @@ class WordCache:
         tokens[np.arange(_FEW) < counts[fits, np.newaxis]] = ids[np.repeat(fits, counts)]
         with self._lock:
             keys = keys[fits]
-            is_new = self._table.find(keys) == 0  # another thread may have learned it
+            is_new = self._table.find(keys) == 0  # Another thread may have added the word.
             self._add(keys[is_new], tokens[is_new])
         if len(self._others) + len(words) > _MOST_OTHERS:
             self._others = {}
@@ -158,17 +160,17 @@ def suits(texts: Sequence[bytes]) -> bool:
 
 
 class _Table:
-    """Short words and their tokens: a hash table with open addressing, in NumPy arrays."""
+    """Hash table of short words and their tokens, with open addressing in NumPy arrays."""
 
     def __init__(self) -> None:
         self.size = 1
         self.tokens = np.zeros((_MOST_WORDS + 1, _FEW), np.int32)
         self._keys = np.zeros((_MOST_WORDS + 1, 2), np.uint64)
-        # Words are more local in rows in the order in which they are found than by hash.
-        self._rows = np.zeros(2 * _MOST_WORDS, np.int32)  # by hash; 0: free
+        # Rows are in insertion order, which is faster for the CPU's cache than hash order.
+        self._rows = np.zeros(2 * _MOST_WORDS, np.int32)  # place of a hash -> row; 0 if free
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """Returns the row of each key, int32 [keys], 0 if the table has none."""
+        """Returns the row of each key, or 0 if the table lacks the key; int32 [keys]."""
         places = self._places(keys)
         rows = self._rows.take(places)
         left = np.flatnonzero(self._are_of_others(rows, keys))
@@ -183,7 +185,7 @@ class _Table:
         return (rows > 0) & ((found[:, 0] != keys[:, 0]) | (found[:, 1] != keys[:, 1]))
 
     def add(self, keys: np.ndarray, tokens: np.ndarray) -> None:
-        """Adds different keys, uint64 [keys, 2], that are not in the table, and their tokens."""
+        """Adds distinct new keys, uint64 [keys, 2], and their tokens."""
         rows = np.arange(self.size, self.size + len(keys), dtype=np.int32)
         self._keys[rows], self.tokens[rows] = keys, tokens
         self.size += len(keys)
@@ -195,8 +197,9 @@ class _Table:
             rows, places = rows[is_left], self._next(places[is_left])
 
     def _places(self, keys):
-        """Returns the place of each key's hash, int64 [keys]."""
-        # A product carries bits upwards only: the shift and the sum let each byte count.
+        """Returns the first place for each key, int64 [keys]."""
+        # A product only affects higher bits. With the shifts and the sum, every byte affects the
+        # place.
         hashes = keys[:, 0] * np.uint64(0x9E3779B97F4A7C15)
         hashes = (hashes ^ (hashes >> np.uint64(32))) + keys[:, 1] * np.uint64(0x165667B19E3779F9)
         hashes ^= hashes >> np.uint64(29)
@@ -208,7 +211,7 @@ class _Table:
 
 
 def _batches(texts) -> Iterator[Sequence[bytes]]:
-    """Yields consecutive parts of a list of texts, each of about _AT_ONCE bytes."""
+    """Splits a list of texts into batches of about _AT_ONCE bytes."""
     numbers = np.cumsum([len(text) for text in texts]) // _AT_ONCE
     bounds = [0, *(1 + np.flatnonzero(np.diff(numbers))).tolist(), len(texts)]
     for start, end in itertools.pairwise(bounds if texts else ()):
@@ -216,13 +219,13 @@ def _batches(texts) -> Iterator[Sequence[bytes]]:
 
 
 def _kinds_of_bytes(word_breaks):
-    """Returns tables for `bytes.translate` by which a word begins where the sum is >= _BEGINS.
+    """Returns two tables for `bytes.translate`; a word begins where their sum is >= _BEGINS.
 
     Returns:
-        (left, right): bytes [256], the kind of a byte to the left and to the right of a boundary.
+        (left, right): bytes [256], the class of a byte left and right of a boundary.
     """
     left = bytearray(256)
-    for byte in range(33, 127):  # ASCII without whitespace and control characters
+    for byte in range(33, 127):  # printable ASCII characters
         left[byte] = _ALONE if chr(byte) in word_breaks else _PLAIN
     right = left.copy()
     right[ord(" ")] = right[_END[0]] = _BEGINS
@@ -230,9 +233,10 @@ def _kinds_of_bytes(word_breaks):
 
 
 def _keys(data, starts, lengths):
-    """Returns the keys of words, uint64 [words, 2]: up to 15 bytes, and the length in the last one."""
+    """Returns the keys of words, uint64 [words, 2]: 15 bytes, and the length in the last byte."""
     lengths = np.minimum(lengths, _SHORT + 1)
-    pieces = np.ndarray(len(data) - 15, np.complex128, data, strides=1)  # 16 bytes at each place
+    # the 16 bytes from each position
+    pieces = np.ndarray(len(data) - 15, np.complex128, data, strides=1)
     keys = pieces[starts].view("<u8").reshape(-1, 2)
     keys &= _MASKS.take(lengths, axis=0)
     keys[:, 1] |= lengths.astype(np.uint64) << np.uint64(56)

@@ -159,7 +159,7 @@ def test_an_answer_attributes_its_start_and_end():
         ({"method": "lime"}, "method must be one of integrated_gradients, occlusion"),
         ({"steps": 0}, "steps"),
         ({"text": 3}, "text 0"),
-        ({"text": ["bad", "good"]}, "attribute takes one text: for several write"),
+        ({"text": ["bad", "good"]}, "attribute accepts one text. For several texts, write"),
     ],
 )
 def test_bad_input(classifier, arguments, message):
@@ -202,7 +202,7 @@ def test_every_width_and_precision_adds_up(kind, dtype):
 def test_a_quantized_model_in_16_bits_has_no_gradients():
     model = helpers.classifier(dtype="mixed_bfloat16")
     model.quantize("int8")
-    with pytest.raises(InputError, match="write method='occlusion'"):
+    with pytest.raises(InputError, match="Write method='occlusion'"):
         attribute(model, "good film")
     assert np.isfinite(scores(attribute(model, "good film", method="occlusion"))).all()
     with pytest.raises(InputError, match="a model in float16 cannot be quantized"):

@@ -263,6 +263,6 @@ def test_the_generator_of_an_electra(tmp_path, caplog):
         out = tmp_path / f"converted-{generator}"
         convert(tmp_path / "both", out, generator=generator)
         assert Encoder.from_pretrained(out).config == made.config
-        assert any("the generator, see --generator" in m for m in caplog.messages) != generator
+        assert any("the generator; see --generator" in m for m in caplog.messages) != generator
     with pytest.raises(InputError, match="has no generator"):
         convert(tmp_path / "both" / "generator", tmp_path / "other", generator=True)

@@ -52,7 +52,7 @@ def test_an_export_keeps_a_model_and_a_user_s_files(tmp_path):
     model.save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "variables").mkdir()
     for format in ("onnx", "tf_saved_model"):
-        with pytest.raises(InputError, match="no export has written; choose a new folder"):
+        with pytest.raises(InputError, match="no export has written. Choose a new folder"):
             model.export(tmp_path / "model", format=format)
     assert (tmp_path / "model" / "model.safetensors").exists()
 
@@ -117,7 +117,7 @@ def test_hints_for_folders_that_hold_something_else(tmp_path):
 @pytest.mark.parametrize("name", ["model.safetensors", "adapter_model.safetensors"])
 def test_a_models_directory_takes_no_saved_model(tmp_path, name):
     (tmp_path / name).write_bytes(b"")
-    with pytest.raises(InputError, match="is a model's directory; give a new folder"):
+    with pytest.raises(InputError, match="is a model directory. Choose a new folder"):
         check_target(tmp_path, SAVED_MODEL_ENTRIES)
 
 

@@ -75,12 +75,12 @@ def test_every_published_model_has_two_names(model, asked):
 def test_rejects_a_file(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     for path in (tmp_path / "config.json", str(tmp_path / "config.json")):
-        with pytest.raises(InputError, match="is a file; give the directory it is in"):
+        with pytest.raises(InputError, match="is a file; pass the directory that contains it"):
             local_directory(path)
 
 
 def test_rejects_a_revision_of_a_directory(tmp_path):
-    with pytest.raises(InputError, match="is a directory; revision"):
+    with pytest.raises(InputError, match="is a directory. Omit revision"):
         local_directory(tmp_path, revision="main")
 
 
@@ -193,11 +193,11 @@ def test_rejects_a_revision_of_a_kaggle_handle():
             "all-mpnet-base-v2",
             "type 'mpnet' are not supported. Take 'roberta-base', or 'all-MiniLM",
         ),
-        ("a/b/c", "Give a directory, owner/name"),
-        ("https://hub/x", "Give a directory, owner/name"),
-        ("s3://bucket/model", "Give a directory"),
-        ("x" * 5000, "Give a directory"),
-        ("a\0b", "Give a directory"),
+        ("a/b/c", "Pass a directory, owner/name"),
+        ("https://hub/x", "Pass a directory, owner/name"),
+        ("s3://bucket/model", "Pass a directory"),
+        ("x" * 5000, "Pass a directory"),
+        ("a\0b", "Pass a directory"),
         ("", "must be a str"),
         (None, "must be a str"),
         (7, "must be a str"),

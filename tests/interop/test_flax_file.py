@@ -73,9 +73,9 @@ def deep(levels):
 GOOD = mapping({"a": mapping({"b": array(VALUES)})})
 DAMAGED = {
     "empty": (b"", "cannot mmap an empty file"),
-    "text": (b"<!-- nothing -->", "a value of type int instead of map"),
+    "text": (b"<!-- nothing -->", "a value of type int, expected map"),
     "cut off": (GOOD[:-1], "ends early"),
-    "more": (GOOD + b"\x00", "there are more bytes"),
+    "more": (GOOD + b"\x00", "trailing bytes"),
     "twice": (
         b"\x82" + string("a") + array(VALUES) + string("a") + array(VALUES),
         ".a. is not an array, or occurs twice",

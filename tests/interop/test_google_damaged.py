@@ -54,7 +54,7 @@ def test_rejects_data_linked_out_of_the_directory(path, tmp_path):
     data = path / "bert_model.ckpt.data-00000-of-00001"
     data.rename(tmp_path / "elsewhere")
     data.symlink_to(tmp_path / "elsewhere")
-    refused(path, str(data), "links out")
+    refused(path, str(data), "links to a file outside")
 
 
 def test_truncated_data(path):
@@ -99,7 +99,7 @@ def test_changed_index(path):
         ({"shape": [1 << 20, 1 << 20], "size": 1 << 42}, "its file has only 16"),
         ({"size": -16}, "must have 16 bytes, but has -16"),
         ({"offset": 1 << 60}, "its file has only 16"),
-        ({"offset": -5}, "it is incomplete"),
+        ({"offset": -5}, "Copy or download the file again"),
         ({"dtype": 77}, "has dtype 77"),
         ({"dtype": 20}, "has dtype resource"),
         ({"shard_id": 5}, "bert_model.ckpt.data-00005-of-00001 is missing"),
@@ -148,7 +148,11 @@ def test_rejects_an_index_that_expands(kind, tmp_path, monkeypatch):
     }
     monkeypatch.setattr(table, "_MAX_ROWS", 100)
     _write(tmp_path, _table(rows[kind], times=20 if kind == "blocks" else 1), b"")
-    message = {"blocks": "blocks overlap", "rows": "more than 100 t", "names": "a name is too long"}
+    message = {
+        "blocks": "overlapping blocks",
+        "rows": "more than 100 t",
+        "names": "a name is too long",
+    }
     with pytest.raises(InputError, match=message[kind]):
         Checkpoint(tmp_path / "bert_model.ckpt")
 
@@ -215,7 +219,7 @@ def test_no_config(path):
     (path / "bert_config.json").unlink()
     refused(
         path,
-        "bert_model.ckpt.index: the num_attention_heads of this bert is unknown",
+        "bert_model.ckpt.index: the num_attention_heads of this bert model is unknown",
         "bert_config.json",
     )
 
@@ -227,7 +231,7 @@ def test_a_tensor_is_missing(path, tensors):
 
 def test_rejects_a_kernel_that_is_not_a_matrix(path, tensors):
     write_variables(path, tensors | {KEY: np.zeros(7, "float32")})
-    refused(path, f"bert_model.ckpt.index: tensor {KEY} cannot have shape (7,)")
+    refused(path, f"bert_model.ckpt.index: tensor {KEY} must be a matrix. Received: shape (7,)")
 
 
 @pytest.mark.parametrize("end", ["", ".index", ".data-00000-of-00001", ".meta"])

@@ -150,7 +150,9 @@ def test_program_without_a_scale(form, tmp_path):
 
     path, _ = unpacked(form, tmp_path)
     change_program(path, change)
-    with pytest.raises(InputError, match="the num_attention_heads of this bert is unknown; put"):
+    with pytest.raises(
+        InputError, match="the num_attention_heads of this bert model is unknown. Add"
+    ):
         open_google_checkpoint(path)
     (path / "bert_config.json").write_text(json.dumps({"num_attention_heads": 3}))
     assert open_google_checkpoint(path)[0]["num_attention_heads"] == 3

@@ -146,7 +146,7 @@ def test_weights_without_a_configuration_say_what_to_do(copied):
     path = copied("hub_layer-weights")
     (path / "bert_config.json").unlink()
     with pytest.raises(
-        InputError, match=r"w.h5 does not contain the config.* Put the model's config"
+        InputError, match=r"w.h5 does not contain the config.* Add the model's config"
     ):
         open_model(path)
 
@@ -162,7 +162,7 @@ def test_a_checkpoint_of_tensorflow_1_needs_its_own_configuration(copied):
         tensors=[np.zeros(2, "float32")],
     )
     with pytest.raises(
-        InputError, match="of TensorFlow 1; rename config.json next to it to bert_con"
+        InputError, match="is a TensorFlow 1 checkpoint. Rename its config.json to bert_con"
     ):
         open_model(path)
 

@@ -179,13 +179,13 @@ def test_rejects_windows(window):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"max_global_tokens": None}, "max_global_tokens must be set for a longformer"),
-        ({"architecture": "roberta"}, "and only for a longformer"),
+        ({"max_global_tokens": None}, "max_global_tokens is required for a longformer"),
+        ({"architecture": "roberta"}, "not allowed for other architectures"),
         ({"window": None}, "a longformer requires window"),
         ({"global_every": 2}, "a longformer requires window"),
         ({"causal": True}, "a longformer cannot be causal"),
-        ({"adapter": Adapter("prefix")}, "a longformer has no prefix adapter"),
-        ({"adapter": Adapter("prompt")}, "a longformer has no prompt adapter"),
+        ({"adapter": Adapter("prefix")}, "a longformer does not support prefix adapters"),
+        ({"adapter": Adapter("prompt")}, "a longformer does not support prompt adapters"),
     ],
     ids=str,
 )

@@ -66,7 +66,10 @@ def test_transformers_reads_ours():
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"mlp_dropout": 0.1}, "embedding_dropout, attention_dropout and mlp_dropout differ"),
+        (
+            {"mlp_dropout": 0.1},
+            "embedding_dropout, attention_dropout and mlp_dropout must be equal",
+        ),
         ({"attention_bias": True}, "attention_bias is True; only False is supported"),
         ({"norm_bias": True}, "norm_bias is True; only False is supported"),
         ({"classifier_bias": True}, "classifier_bias is True; only False"),

@@ -91,7 +91,7 @@ def link_out(directory, index):
         "a number": (to(3), "has no weight_map from tensors to files"),
         "missing shard": (to("absent"), "lists absent, which is missing"),
         "itself": (to("config.json"), "config.json is damaged"),
-        "link": (link_out, "links out of its directory"),
+        "link": (link_out, "links to a file outside its directory"),
         "no map": (edit_index(lambda content, _: content.pop("weight_map")), "has no weight_map"),
         "wrong shard": (
             edit_index(lambda _, places: places.update({KEY: places["pooler.dense.weight"]})),
@@ -131,7 +131,7 @@ def test_rejects_links_out_of_the_directory(original, tmp_path, name):
     original.save_pretrained(tmp_path / "model")
     (tmp_path / "model" / name).rename(tmp_path / "moved")
     (tmp_path / "model" / name).symlink_to("../moved")
-    with pytest.raises(InputError, match=f"{name} links out of its directory"):
+    with pytest.raises(InputError, match=f"{name} links to a file outside its directory"):
         Encoder.from_pretrained(tmp_path / "model")
 
 
@@ -159,5 +159,5 @@ def test_rejects_an_oversized_header(tmp_path):
         f'"{n}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}' for n in range(300_000)
     )
     path.write_bytes(struct.pack("<Q", len(names) + 2) + f"{{{names}}}".encode())
-    with pytest.raises(InputError, match="is damaged: its header is too large"):
+    with pytest.raises(InputError, match="is damaged: its header has .* more than the limit"):
         SafetensorsFile(path)

@@ -117,7 +117,9 @@ def test_a_file_without_the_encoder_lists_what_it_has(classifier):
     with h5py.File(classifier / "tf_model.h5", "w") as file:
         file["dense/dense/kernel:0"] = np.zeros((3, 4), "float32")
         file["lstm/lstm/lstm_cell/kernel:0"] = np.zeros((3, 4), "float32")
-    message = "contains no bert encoder, but 'dense/dense/kernel:0', 'lstm/lstm/lstm_cell/kernel:0'"
+    message = (
+        "contains no bert encoder. Found: 'dense/dense/kernel:0', 'lstm/lstm/lstm_cell/kernel:0'"
+    )
     with pytest.raises(InputError, match=message):
         open_model(classifier)
 

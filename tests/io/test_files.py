@@ -189,7 +189,7 @@ def test_planted_links_are_not_followed(tmp_path):
     assert names(home) == ["keys"]
     assert (home / "keys").read_text() == "mine"
     (folder / ".lock").symlink_to(home / "new")
-    with pytest.raises(InputError, match="lock is a link, to .*; remove it"):
+    with pytest.raises(InputError, match="lock is a link to .*. Remove the link"):
         claim(folder / ".lock")
     assert names(home) == ["keys"]
 
@@ -293,10 +293,10 @@ def test_restores_all_entries_if_one_cannot_be_moved(tmp_path, monkeypatch):
 
 def test_path_of_the_wrong_kind(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="is a directory; give the name of a file"):
+    with pytest.raises(InputError, match="is a directory. Pass the name of a file"):
         with replace_file(tmp_path):
             raise AssertionError("the block must not run")
-    with pytest.raises(InputError, match="file is a file; give the name of a directory"):
+    with pytest.raises(InputError, match="file is a file. Pass the name of a directory"):
         with replace_directory(tmp_path / "file"):
             raise AssertionError("the block must not run")
     with pytest.raises(InputError, match="cannot write .*below"):

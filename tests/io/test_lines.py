@@ -49,7 +49,7 @@ def test_damaged_files_are_named_whatever_compressed_them(tmp_path, compression)
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("a.csv", b"\x28\xb5\x2f\xfd....", "a.csv is compressed with zstd: .* `zstd -d`"),
+        ("a.csv", b"\x28\xb5\x2f\xfd....", "a.csv is compressed with zstd. .* `zstd -d`"),
         ("a.csv", b"PK\x03\x04....", "a.csv is a zip archive"),
         ("a.txt", b"version https://git-lfs.github.com/spec/v1\noid", "a.txt is a Git LFS pointer"),
         ("a.csv", b"\n <!DOCTYPE html><html>", "a.csv is an HTML page"),
@@ -73,7 +73,7 @@ def test_a_long_line_is_cut_and_rejected_but_not_those_around_it(tmp_path, end):
     found = [line for _, line in raw_lines(path)]
     assert len(found) == 4 and max(map(len, found)) <= 2 * LONGEST_LINE + 8
     assert [text_of(found[place]) for place in (0, 1, 3)] == ["short", "x" * LONGEST_LINE, "last"]
-    with pytest.raises(InputError, match="line 3: more than 4,194,304 bytes"):
+    with pytest.raises(InputError, match="line 3: a line with more than 4,194,304 bytes"):
         list(read_lines(path))
 
 
@@ -81,7 +81,7 @@ def test_an_endless_line_takes_little_memory(tmp_path):
     path = write(tmp_path, "a.txt.gz", gzip.compress(b"x" * (15 << 20)))
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match="line 1: more than"):
+        with pytest.raises(InputError, match="line 1: a line with more than"):
             list(read_lines(path))
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
@@ -90,7 +90,7 @@ def test_an_endless_line_takes_little_memory(tmp_path):
 
 def test_a_file_that_contains_out_of_proportion_is_rejected(tmp_path):
     path = write(tmp_path, "a.txt.gz", gzip.compress(b"a,b\n" * (10 << 20)))
-    with pytest.raises(InputError, match="a.txt.gz contains more than 100 times its size"):
+    with pytest.raises(InputError, match="a.txt.gz decompresses to more than 100 times its size"):
         list(read_lines(path))
     content = random.Random(0).randbytes(1 << 20).hex().encode() + b"\n"
     path = write(tmp_path, "b.txt.gz", gzip.compress(content * 20, 1))
@@ -119,7 +119,7 @@ def test_an_encoding_holds_for_files_without_a_mark(tmp_path):
             assert list(read_lines(path)) == [(1, text[:-1])]
     with pytest.raises(InputError, match="line 1: not UTF-8"):
         list(read_lines(tmp_path / "cp1252"))  # no longer
-    with pytest.raises(InputError, match="no encoding 'cp12'. Windows and Excel write cp1252"):
+    with pytest.raises(InputError, match="unknown encoding 'cp12'. Files from Windows or Excel"):
         with encoded_as("cp12"):
             raise AssertionError
     with encoded_as("latin-1"):  # the euro sign is a control character there

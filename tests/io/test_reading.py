@@ -38,18 +38,21 @@ def test_links_within_and_out(tmp_path):
     assert read_text(file_within(directory, "within")) == "r"
     for target in ("../secret", tmp_path / "secret", "/dev/zero"):
         (directory / "out").symlink_to(target)
-        with pytest.raises(InputError, match="out links out of its directory"):
+        with pytest.raises(InputError, match="out links to a file outside its directory"):
             file_within(directory, "out")
         (directory / "out").unlink()
     (directory / "folder").symlink_to(tmp_path)
-    with pytest.raises(InputError, match="links out"):
+    with pytest.raises(InputError, match="links to a file outside"):
         file_within(directory, "folder/secret")
 
 
 def test_links_in_a_circle(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(InputError, match=r"a cannot be (followed|read)|links out|cannot read"):
+    with pytest.raises(
+        InputError,
+        match=r"a is a link that cannot be resolved|a cannot be read|links to a file outside|cannot read",
+    ):
         read_text(file_within(tmp_path, "a"))
 
 
@@ -70,7 +73,7 @@ def test_the_cache_of_the_hub(tmp_path):
     assert read_json(file_within(snapshot, "config.json")) == {}
     (tmp_path / "models--a--b" / "refs").write_text("{}")
     (snapshot / "refs").symlink_to("../../refs")
-    with pytest.raises(InputError, match="links out"):
+    with pytest.raises(InputError, match="links to a file outside"):
         file_within(snapshot, "refs")
 
 
@@ -88,7 +91,7 @@ def test_rejects_other_than_regular_files(tmp_path):
         ('{"a": 1,\n "a": 2}', "has the key 'a' twice"),
         ('{"b": {"a": 1, "a": 1}}', "has the key 'a' twice"),
         ('{"a": 1,\n "b": }', "line 2, is not valid JSON"),
-        ("[1]", "must hold one JSON object, not list"),
+        ("[1]", "must contain one JSON object, not list"),
         ("[" * 100_000, "is nested too deeply"),
         ("", "line 1, is not valid JSON"),
         ('{"a":\n\0', "line 2: not UTF-8 text"),
@@ -124,7 +127,7 @@ def test_json_may_begin_with_a_byte_order_mark(tmp_path):
     [
         ("a: {b: 1, b: 2}", "has the key 'b' twice"),
         ("a: b\n  c: [", "a.yaml, line 2: not valid YAML"),
-        ("- 1", "must hold a YAML mapping of keys to values, not list"),
+        ("- 1", "must contain a YAML mapping of keys to values, not list"),
         ("a: 2024-99-99", "not valid YAML: .*month"),
         ("a: !!int ''", "not valid YAML"),
         ("a: !!python/object:os.x {}", "could not determine a constructor"),
@@ -133,7 +136,7 @@ def test_json_may_begin_with_a_byte_order_mark(tmp_path):
         ("a: " + ":".join("1" * 10_000), "a number with too many digits"),
         ("a: " + "{a: " * 2_000, "is nested too deeply"),
         ("a: " + "{a: " * 110 + "1" + "}" * 110, "nested too deeply"),
-        ("a: &a [*a]", "repeats parts of itself|nested too deeply"),
+        ("a: &a [*a]", "contains too many aliases|nested too deeply"),
         ("b: {<<: {a: 1}}", "merging by << is not supported"),
         ("a: " + "x" * (1 << 20), "larger than 256 KiB"),
     ],
@@ -149,7 +152,7 @@ def test_rejects_yaml_aliases_that_expand(tmp_path):
     """A kilobyte expands to a tree of 2**40 leaves when it is traversed."""
     lines = ["a0: &a0 [x]", *(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]" for n in range(40))]
     (tmp_path / "a.yaml").write_text("\n".join(lines))
-    with pytest.raises(InputError, match="repeats parts of itself too often"):
+    with pytest.raises(InputError, match="contains too many aliases"):
         read_yaml(tmp_path / "a.yaml")
     (tmp_path / "a.yaml").write_text("\n".join(lines[:3]))
     assert read_yaml(tmp_path / "a.yaml")["a2"] == [[["x"], ["x"]]] * 2
@@ -260,7 +263,7 @@ def test_rejects_web_pages_in_place_of_files(tmp_path):
         "vocab.txt": "\ufeff<HTML>",
     }.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-        with pytest.raises(InputError, match=rf"{name} is a web page \(HTML\).*/resolve/"):
+        with pytest.raises(InputError, match=rf"{name} is an HTML page.*/resolve/"):
             file_within(tmp_path, name)
 
 

@@ -37,7 +37,7 @@ HOURS = settings.PositiveFloat | None
         (OPTIMIZER, "one of adamw, lamb", ["lamb"], ["sgd", "AdamW", 1, None]),
         (HOURS, "a positive number or None", [None, 2], [0, "None"]),
         (tuple[float, ...], "a list of values, each a number", [(), (0.8, 1)], [3, (NAN,), ("a",)]),
-        (tuple[OPTIMIZER, ...], "a list of values, each one of adamw, lamb (at least one, and none twice)",
+        (tuple[OPTIMIZER, ...], "a list of values, each one of adamw, lamb (at least one, without duplicates)",
          [("lamb",), ("lamb", "adamw")], [(), [], ("lamb", "lamb"), ("sgd",)]),
         (dict | OPTIMIZER, "a dict or one of adamw, lamb", [{"a": 1}, "lamb"], [[], "sgd"]),
     ],

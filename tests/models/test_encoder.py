@@ -338,7 +338,7 @@ def test_dropout_applies_only_in_training(encoder, features):
 
 def test_rejects_saving_to_a_file(encoder, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file is a file; give the name of a directory"):
+    with pytest.raises(InputError, match="file is a file. Pass the name of a directory"):
         encoder.save_pretrained(tmp_path / "file")
 
 

@@ -58,7 +58,7 @@ def test_long_texts_name_only_some_tokens(tmp_path):
         (TOKENS, np.ones([4, 4]), None, r"\[4, 4\] for 5 tokens"),
         (TOKENS, np.ones([5, 6]), None, r"\[5, 6\]"),
         (TOKENS, np.ones([1, 2, 5, 5]), None, r"\[1, 2, 5, 5\]"),
-        ([], np.ones([5, 5]), None, "no attention to draw"),
+        ([], np.ones([5, 5]), None, "nothing to draw: no tokens"),
         (TOKENS, np.ones([2, 5, 5]), ["one"], "1 for 2 heads"),
     ],
 )

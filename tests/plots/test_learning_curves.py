@@ -55,8 +55,8 @@ def test_only_the_named_metrics_are_drawn(tmp_path):
     [
         ('{"step": 1, "loss": 2.0}\n{"step": 2, "lo', r"metrics\.jsonl:2: not valid JSON"),
         ("[1, 2]\n", r"metrics\.jsonl:1: a report must be an object"),
-        ("", "no report has a step"),
-        ('{"loss": 2.0}\n', "no report has a step"),
+        ("", "no line has a step"),
+        ('{"loss": 2.0}\n', "no line has a step"),
     ],
 )
 def test_broken_logs_are_named(tmp_path, text, message):

@@ -70,7 +70,9 @@ def test_defaults_may_be_written_out(objectives):
 
 @pytest.mark.parametrize("objectives", [[], ["masked_lm", "masked_lm"]])
 def test_objectives_are_some_and_each_once(objectives):
-    with pytest.raises(InputError, match=r"objectives must be .* \(at least one, and none twice\)"):
+    with pytest.raises(
+        InputError, match=r"objectives must be .* \(at least one, without duplicates\)"
+    ):
         PretrainSettings(objectives=objectives)
     with pytest.raises(InputError, match="objectives must not be empty or share outputs"):
         as_objectives(objectives)

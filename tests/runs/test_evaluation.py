@@ -216,7 +216,7 @@ def test_scores_of_further_sets_have_their_names(scored, tmp_path):
         (["--dev", "{0}/1.tsv", *TABLE, "--out", "{0}/run"], "contains a run. Choose another"),
         (
             ["--dev", "{0}/1.tsv", *TABLE, "--base", "bert-base-uncased"],
-            "base is only for fine-tuned weights",
+            "Omit base, which is only for fine-tuned weights",
         ),
         (["--dev", "{0}/1.tsv", *TABLE, "--model", "{0}"], "has no config.json"),
     ],

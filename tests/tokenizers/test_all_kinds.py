@@ -165,7 +165,7 @@ def test_accepts_a_vocabulary_as_a_dict_of_ids(ours):
     for given in (backwards, np.array(tokens)):
         again = type(ours)(**settings | {"vocabulary": given})
         assert again.vocabulary == tokens and again.fingerprint == ours.fingerprint
-    with pytest.raises(InputError, match="must be a list of tokens in the order of their ids"):
+    with pytest.raises(InputError, match="must be a list of tokens in id order"):
         type(ours)(**settings | {"vocabulary": set(tokens)})
 
 

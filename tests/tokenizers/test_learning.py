@@ -100,7 +100,7 @@ def test_another_process_learns_the_same_list():
 
 @pytest.mark.parametrize("texts", [[], [""], [" \n", "\u200b"], ["[MASK]"]])
 def test_rejects_an_empty_corpus(texts):
-    with pytest.raises(InputError, match="corpus is empty"):
+    with pytest.raises(InputError, match="the texts contain no words"):
         learn_wordpiece_vocabulary(texts)
 
 

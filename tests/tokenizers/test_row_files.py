@@ -115,7 +115,7 @@ def test_rejects_other_rows(tmp_path, pair, single):
 def test_rejects_a_damaged_post_processor(tmp_path):
     wordpiece(tmp_path)
     edit("tokenizer.json", lambda whole: whole.update(post_processor={"type": "Odd"}))(tmp_path)
-    with pytest.raises(InputError, match="post_processor is damaged or not known"):
+    with pytest.raises(InputError, match="post_processor is damaged or unknown"):
         Tokenizer.from_pretrained(tmp_path)
 
 
@@ -224,7 +224,7 @@ def test_warns_of_byte_level_settings_that_a_class_ignores(tmp_path, caplog, par
     edit("tokenizer_config.json", lambda config: config.update(kind))(tmp_path)
     Tokenizer.from_pretrained(tmp_path)
     said = {
-        "normalizer": "RobertaTokenizer of transformers does not",
+        "normalizer": "not by RobertaTokenizer of transformers",
         "add_prefix_space": "has no add_prefix_space: add_prefix_space=True of tokenizer.json",
     }
     assert said[part] in caplog.text and len(caplog.records) == 1
@@ -268,5 +268,5 @@ def test_a_template_of_one_text_alone_is_read_with_a_warning(tmp_path, caplog):
         ' "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}'
     )
     again = Tokenizer.from_pretrained(tmp_path)
-    assert "post_processor has no row of two texts" in caplog.text
+    assert "post_processor does not define rows of two texts" in caplog.text
     assert again(["a b"])["token_ids"].numpy().tolist() == [[2, 5, 6, 3]]

@@ -61,20 +61,23 @@ def of_cluster(cluster):
         ("null", "must be an object"),
         ('"worker"', "must be an object"),
         ("0", "must be an object"),
-        (of_cluster([]), "must have an object as its cluster"),
-        (of_cluster(None), "must have an object as its cluster"),
-        (of_cluster("host1:2222"), "must have an object as its cluster"),
-        (of_cluster({"worker": "host1:2222"}), "must have a list of addresses as the worker"),
-        (of_cluster({"worker": []}), "must have a list of addresses as the worker"),
-        (of_cluster({"worker": None}), "must have a list of addresses as the worker"),
+        (of_cluster([]), "must have an object as cluster"),
+        (of_cluster(None), "must have an object as cluster"),
+        (of_cluster("host1:2222"), "must have an object as cluster"),
+        (
+            of_cluster({"worker": "host1:2222"}),
+            "must have a list of addresses for the task type worker",
+        ),
+        (of_cluster({"worker": []}), "must have a list of addresses for the task type worker"),
+        (of_cluster({"worker": None}), "must have a list of addresses for the task type worker"),
         (of_cluster({"worker": {"0": "host1:2222"}}), "must have a list of addresses"),
-        (of_cluster(TWO | {"ps": ["host3:2222"]}), "but chief and worker"),
-        (of_cluster({"wrker": ["host1:2222"]}), "but chief and worker"),
+        (of_cluster(TWO | {"ps": ["host3:2222"]}), "only the task types chief and worker"),
+        (of_cluster({"wrker": ["host1:2222"]}), "only the task types chief and worker"),
         (of_cluster(TWO | {"chief": ["a:1", "b:1"]}), "one chief"),
         (of_cluster({"worker": ["host1:2222", "host1:2222"]}), "an address twice"),
         (of_cluster(TWO | {"chief": ["host2:2222"]}), "an address twice"),
         *(
-            (of_cluster({"worker": [address]}), "must have addresses such as")
+            (of_cluster({"worker": [address]}), "must contain addresses such as")
             for address in (
                 "host1",
                 "host1:",
@@ -93,17 +96,20 @@ def of_cluster(cluster):
                 "host1:2222\n",
             )
         ),
-        ({"cluster": TWO}, "must have an object as its task"),
-        ({"cluster": TWO, "task": None}, "must have an object as its task"),
-        ({"cluster": TWO, "task": "worker"}, "must have an object as its task"),
-        ({"cluster": TWO, "task": {"index": 0}}, "as the type of its task"),
-        ({"cluster": TWO, "task": {"type": "chief", "index": 0}}, "as the type of its task"),
-        ({"cluster": TWO, "task": {"type": ["worker"], "index": 0}}, "as the type of its task"),
+        ({"cluster": TWO}, "must have an object as task"),
+        ({"cluster": TWO, "task": None}, "must have an object as task"),
+        ({"cluster": TWO, "task": "worker"}, "must have an object as task"),
+        ({"cluster": TWO, "task": {"index": 0}}, "as task type"),
+        ({"cluster": TWO, "task": {"type": "chief", "index": 0}}, "as task type"),
+        ({"cluster": TWO, "task": {"type": ["worker"], "index": 0}}, "as task type"),
         *(
-            ({"cluster": TWO, "task": {"type": "worker", "index": index}}, "an index from 0 to 1")
+            (
+                {"cluster": TWO, "task": {"type": "worker", "index": index}},
+                "a task index from 0 to 1",
+            )
             for index in (2, -1, "2", "-1", "x", "", None, True, 0.5, [0], "٠")
         ),
-        ({"cluster": TWO, "task": {"type": "worker"}}, "an index from 0 to 1"),
+        ({"cluster": TWO, "task": {"type": "worker"}}, "a task index from 0 to 1"),
     ],
 )
 def test_rejects_invalid_tf_config(monkeypatch, config, message):

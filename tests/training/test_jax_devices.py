@@ -128,7 +128,7 @@ def test_gpus_are_hidden_from_tensorflow_on_jax(monkeypatch):
     keep_accelerators_for_jax()
     assert gpu.visible["GPU"] == []
     monkeypatch.setattr(tf, "config", _GPU(is_started=True))
-    with pytest.raises(InputError, match="has already started the GPU.*PREALLOCATE=false"):
+    with pytest.raises(InputError, match="already uses the GPU.*PREALLOCATE=false"):
         keep_accelerators_for_jax()
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     keep_accelerators_for_jax()  # they share it

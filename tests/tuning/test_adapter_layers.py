@@ -217,7 +217,7 @@ def test_virtual_tokens_start_as_given_tokens(config):
 def test_rejects_virtual_tokens_in_packed_rows():
     encoder = encoder_of(TINY, "prompt")
     ids = np.ones((1, 4), "int32")
-    with pytest.raises(InputError, match="virtual tokens takes no example_ids"):
+    with pytest.raises(InputError, match="virtual tokens does not support example_ids"):
         encoder({"token_ids": ids, "example_ids": ids})
 
 

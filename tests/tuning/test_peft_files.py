@@ -155,15 +155,18 @@ def test_rejects_an_adapter_that_is_its_own_base(tmp_path):
     settings = {"peft_type": "LORA", "base_model_name_or_path": str(tmp_path), "r": 2}
     (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
     (tmp_path / "adapter_model.bin").touch()
-    with pytest.raises(InputError, match="contains only fine-tuned weights, not a whole model"):
+    with pytest.raises(InputError, match="contains only fine-tuned weights. Pass a whole model"):
         TextClassifier.from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"use_dora": True}, "use_dora must be absent, null or false"),
-        ({"init_lora_weights": "pissa"}, "init_lora_weights must be an initialization that keeps"),
+        ({"use_dora": True}, "use_dora must be null, false or missing"),
+        (
+            {"init_lora_weights": "pissa"},
+            "init_lora_weights must be an initialization that does not change",
+        ),
         ({"init_lora_weights": "olora"}, "path_initial_model_for_weight_conversion"),
     ],
 )

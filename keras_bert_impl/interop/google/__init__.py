@@ -21,9 +21,9 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within
 
-# What "gelu" means in these files. BERT was published with erf, which transformers uses; Google's
-# BERT code has used the tanh approximation since commit bee6030, after the first models. ELECTRA
-# uses erf, ALBERT tanh (`modeling.py` of each), and the Model Garden tanh
+# The activation that "gelu" names in these files. For BERT it is exact GELU (erf), as in the first
+# models and in transformers, although Google's BERT code has used the tanh approximation since
+# commit bee6030. ELECTRA uses erf, ALBERT tanh (`modeling.py` of each), and the Model Garden tanh
 # (`official/modeling/activations`).
 _GELU = {"bert": "gelu", "albert": "gelu_new", "electra": "gelu"}
 
@@ -42,7 +42,7 @@ def open_google_checkpoint(
     """Opens a BERT, ALBERT or ELECTRA model in one of Google's published formats.
 
     Returns:
-        (content of a Hugging Face `config.json`, tensors with Hugging Face names).
+        (content of a Hugging Face `config.json`, tensors under Hugging Face names).
     """
     prefix, directory = _found(path)
     checkpoint = Checkpoint(prefix)
@@ -66,11 +66,11 @@ def open_google_checkpoint(
 
 
 def _found(path):
-    """Returns the prefix of a checkpoint and the directory of the model's other files."""
+    """Returns the prefix of a checkpoint, and the directory that contains the other files."""
     prefix = find_checkpoint(path)
     if prefix is None:
         raise InputError(f"{path} is neither a TensorFlow checkpoint nor a directory with one.")
-    above = prefix.parent.parent  # parent of the folder `variables` of a SavedModel
+    above = prefix.parent.parent  # In a SavedModel, this is the parent of the folder `variables`.
     return prefix, above if (above / "saved_model.pb").is_file() else prefix.parent
 
 
@@ -80,7 +80,7 @@ _KEYS = """
     intermediate_size max_position_embeddings num_attention_heads num_hidden_layers type_vocab_size
     vocab_size
 """.split()
-# Keys of models with labels. Google's code keeps unknown keys, and this package reads them back.
+# Keys of models with labels. Google's code ignores them, and this package reads them.
 _LABEL_KEYS = """
     architectures classifier_dropout id2label keras_bert_impl label2id num_labels problem_type
 """.split()
@@ -98,9 +98,8 @@ def write_google_checkpoint(
         vocabulary: A `vocab.txt` to copy.
 
     Raises:
-        InputError: The model is not a BERT or ALBERT model, is causal, has a tensor that such
-            checkpoints do not contain, or is an ALBERT model with the exact GELU, which Google's
-            configuration cannot express.
+        InputError: the model is not a BERT or ALBERT model, is causal, has a tensor without a name
+            in Google's checkpoints, or is an ALBERT model with exact GELU.
 
     Example:
         from keras_bert_impl.interop import open_model, write_google_checkpoint
@@ -133,14 +132,14 @@ def write_google_checkpoint(
     tf.raw_ops.SaveV2(
         prefix=str(directory / _PREFIX),
         tensor_names=names,
-        shape_and_slices=[""] * len(names),  # complete tensors
+        shape_and_slices=[""] * len(names),  # An empty slice means the whole tensor.
         tensors=[named[name] for name in names],
     )
 
 
 def _google_name(name, model_type):
     """Returns (variable name, whether to transpose), or None if there is no such variable."""
-    for spelling in (name, f"{model_type}.{name}"):  # tensor names of a base model have no prefix
+    for spelling in (name, f"{model_type}.{name}"):  # Tensor names of a base model have no prefix.
         for known in _KINDS[model_type]:
             google = known.to_google(spelling)
             if google:
@@ -161,8 +160,8 @@ def _settings(config, model_type):
         return settings
     if config.get("hidden_act", "gelu_new") == "gelu":
         raise InputError(
-            'albert_config.json cannot express the exact GELU: its "gelu" is the tanh approximation '
-            '("gelu_new").'
+            'albert_config.json cannot express exact GELU, because its "gelu" is the tanh '
+            'approximation ("gelu_new").'
         )
     if settings.get("hidden_act") == "gelu_new":
         settings["hidden_act"] = "gelu"

@@ -1,8 +1,8 @@
 """Finds TensorFlow checkpoints and reads their variables one at a time.
 
-TensorFlow ends the process if an index states an impossible shape, so the index is checked here
-before TensorFlow opens it. An index is a sorted table in blocks, with one `BundleEntryProto` per
-tensor (TensorFlow, `tensorflow/core/lib/io/format.h` and
+TensorFlow ends the process if an index contains an invalid shape. This module therefore checks the
+index before TensorFlow opens it. An index is a sorted table in blocks, with one `BundleEntryProto`
+per tensor (TensorFlow, `tensorflow/core/lib/io/format.h` and
 `tensorflow/core/protobuf/tensor_bundle.proto`).
 """
 
@@ -20,9 +20,9 @@ from keras_bert_impl.io.reading import file_within, read_text
 
 _FOOTER = 48
 _MAGIC = 0xDB4775248B80FB57
-_MAX_BYTES = 64 << 20  # the index of a BERT model has a few KiB
+_MAX_BYTES = 64 << 20  # The index of a BERT model is a few KiB large.
 _MAX_NAME = 1_000
-_MAX_ROWS = 100_000  # three bytes can encode a row with a long name that repeats the previous name
+_MAX_ROWS = 100_000  # Three bytes can encode a row whose long name repeats the previous name.
 _MAX_RANK = 8
 _SHORT = {"DT_FLOAT": "F32", "DT_HALF": "F16", "DT_BFLOAT16": "BF16", "DT_DOUBLE": "F64"}
 _ITEMSIZE = {"DT_FLOAT": 4, "DT_HALF": 2, "DT_BFLOAT16": 2, "DT_DOUBLE": 8}
@@ -30,19 +30,19 @@ _ITEMSIZE |= {"DT_INT32": 4, "DT_INT64": 8, "DT_BOOL": 1}
 
 
 class _Damaged(Exception):
-    """The bytes are not a valid table."""
+    """Error for bytes that are not a valid table."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """Dtype, such as `"F32"` or `"int64"`, and shape of a variable, as stated in an index."""
+    """Dtype (such as `"F32"` or `"int64"`) and shape of a variable in an index."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
 def read_index(prefix: Path) -> dict[str, Variable]:
-    """Reads the index of a checkpoint and checks that the data files contain all variables."""
+    """Reads the index of a checkpoint, and checks that the data files contain all variables."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
@@ -50,7 +50,7 @@ def read_index(prefix: Path) -> dict[str, Variable]:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(
-                f"{path} is larger than {_MAX_BYTES >> 20} MiB, too large for an index."
+                f"{path} is larger than {_MAX_BYTES >> 20} MiB, the limit for an index."
             )
         rows = _table(path.read_bytes())
         header = BundleHeaderProto.FromString(rows.pop(b"", b""))
@@ -113,7 +113,7 @@ def _variable(path, name, entry, sizes):
     if entry.offset < 0 or entry.size < 0 or entry.offset + entry.size > sizes[entry.shard_id]:
         raise InputError(
             f"{where} ends at byte {entry.offset + entry.size}, but its file has only "
-            f"{sizes[entry.shard_id]} bytes; it is incomplete."
+            f"{sizes[entry.shard_id]} bytes. Copy or download the file again."
         )
     return Variable(_SHORT.get(dtype, dtype.removeprefix("DT_").lower()), shape)
 
@@ -121,27 +121,27 @@ def _variable(path, name, entry, sizes):
 def _table(data):
     """Returns a dict of all keys and values in a sorted table."""
     if len(data) < _FOOTER or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
-        raise _Damaged("it does not end as an index does")
+        raise _Damaged("not the footer of an index")
     footer = _Bytes(data[-_FOOTER:])
-    footer.handle()  # the metaindex, which is not needed
+    footer.handle()  # skips the metaindex
     rows: dict[bytes, bytes] = {}
     end = 0
     for _, handle in _rows(data, *footer.handle()):
         offset, size = _Bytes(handle).handle()
         if offset < end:
-            raise _Damaged("its blocks overlap")
+            raise _Damaged("overlapping blocks")
         end = offset + size
         for name, row in _rows(data, offset, size):
             rows[name] = row
             if len(rows) > _MAX_ROWS:
-                raise _Damaged(f"it has more than {_MAX_ROWS} tensors")
+                raise _Damaged(f"more than {_MAX_ROWS} tensors")
     return rows
 
 
 def _rows(data, offset, size):
     """Yields the key-value pairs of a block."""
     if offset + size + 1 > len(data) or size < 4:
-        raise _Damaged("a block lies outside of the file")
+        raise _Damaged("a block extends beyond the file")
     if data[offset + size]:
         raise _Damaged("a block is compressed")
     (num_restarts,) = struct.unpack_from("<I", data, offset + size - 4)
@@ -158,7 +158,7 @@ def _rows(data, offset, size):
 
 
 class _Bytes:
-    """Bytes that are consumed from the start."""
+    """Reads a byte string from start to end."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self.position = data, 0
@@ -173,7 +173,7 @@ class _Bytes:
         return self._data[self.position - count : self.position]
 
     def number(self) -> int:
-        """Reads an unsigned variable-length integer: groups of seven bits, lowest group first."""
+        """Reads an unsigned variable-length integer (LEB128)."""
         number = 0
         for shift in range(0, 64, 7):
             (byte,) = self.take(1)
@@ -187,7 +187,7 @@ class _Bytes:
         return self.number(), self.number()
 
 
-# TensorFlow names of the supported dtypes; some other dtypes make it end the process.
+# TensorFlow names of the supported dtypes. TensorFlow ends the process for some other dtypes.
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _TYPES |= {name: name for name in ("int32", "int64", "bool", "string")}
 
@@ -195,7 +195,7 @@ _FILE = re.compile(r"(.+)\.(index|meta|data-\d{5}-of-\d{5})")
 
 
 def find_checkpoint(path: str | os.PathLike) -> Path | None:
-    """Finds the checkpoint that a path refers to."""
+    """Finds the checkpoint at a path: a prefix, or a directory with one checkpoint."""
     path = local_path(path)
     file = _FILE.fullmatch(path.name)
     if file and path.is_file() and _index(path.with_name(file[1])).is_file():
@@ -235,7 +235,7 @@ def _latest(directory):
 
 
 class Checkpoint:
-    """The variables of a checkpoint, under their original names."""
+    """The variables of a checkpoint under their original names."""
 
     def __init__(self, prefix: Path) -> None:
         self.path = file_within(prefix.parent, f"{prefix.name}.index")
@@ -254,8 +254,8 @@ class Checkpoint:
                 f"{self.path}: tensor {name:.200} has dtype {dtype}, which is not supported."
             )
         try:
-            # A CheckpointReader copies the data and fragments memory by a quarter of the model
-            # size.
+            # A `CheckpointReader` would copy the data, and its allocations waste memory of a
+            # quarter of the model size.
             (tensor,) = tf.raw_ops.RestoreV2(
                 prefix=self._prefix,
                 tensor_names=[name],

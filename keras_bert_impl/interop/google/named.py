@@ -1,4 +1,4 @@
-"""TensorFlow 1 variables of BERT, ALBERT and ELECTRA, identified by name.
+"""Identifies the TensorFlow 1 variables of BERT, ALBERT and ELECTRA by name.
 
 TF Hub modules use the same names as checkpoints. In a model trained on top of a module, these names
 start with the module's name: `module/bert/...`, next to the model's own `output_weights`.
@@ -21,8 +21,8 @@ class Name:
 
     Args:
         google: Name of the variable; `#` stands for a number.
-        huggingface: Name in a model directory, with equally many `#`.
-        transpose: Whether a model directory stores the transpose.
+        huggingface: Name in a model directory, with the same number of `#`.
+        transpose: Whether a model directory stores the transposed matrix.
     """
 
     google: str
@@ -146,7 +146,7 @@ ELECTRA = [
 
 
 def unknown_variable(path: object, name: str) -> InputError:
-    """Creates the error for an unknown variable in the layers of an encoder."""
+    """Returns the error for an unknown variable in the layers of an encoder."""
     return InputError(
         f"{path}: {name:.200} is not a variable of BERT, ALBERT or ELECTRA; other encoders are not "
         "supported."
@@ -154,9 +154,9 @@ def unknown_variable(path: object, name: str) -> InputError:
 
 
 def unknown_model(path: object, names: Collection[str]) -> InputError:
-    """Creates the error for a checkpoint without a known encoder."""
+    """Returns the error for a checkpoint without a known encoder."""
     some = ", ".join(f"{name:.80}" for name in list(names)[:3]) or "nothing"
-    return InputError(f"{path} does not contain a BERT, ALBERT or ELECTRA model, but {some}.")
+    return InputError(f"{path} does not contain a BERT, ALBERT or ELECTRA model. Found: {some}.")
 
 
 def electra_generator(names: Collection[str]) -> list[Name]:
@@ -173,11 +173,11 @@ def electra_generator(names: Collection[str]) -> list[Name]:
 
 @dataclasses.dataclass(frozen=True)
 class Location:
-    """Location of a tensor in a checkpoint, and how to convert it.
+    """Location of a tensor in a checkpoint, with its conversion.
 
     Args:
         variable: Name of the variable.
-        shape: New shape; None to keep the variable's shape.
+        shape: New shape, or None for no reshaping.
         transpose: Whether to transpose after reshaping.
     """
 
@@ -187,7 +187,7 @@ class Location:
 
 
 class GoogleTensors:
-    """The tensors of a checkpoint, as a `TensorFile`."""
+    """The tensors of a checkpoint as a `TensorFile`."""
 
     def __init__(self, checkpoint: Checkpoint, locations: dict[str, Location]) -> None:
         self.path = checkpoint.path
@@ -200,7 +200,8 @@ class GoogleTensors:
         stored, shape = variable.shape, location.shape or variable.shape
         if math.prod(shape) != math.prod(stored) or (location.transpose and len(shape) != 2):
             raise InputError(
-                f"{self.path}: tensor {location.variable} cannot have shape {stored}; it is a matrix."
+                f"{self.path}: tensor {location.variable} must be a matrix. Received: shape "
+                f"{stored}"
             )
         return variable.dtype, shape[::-1] if location.transpose else shape
 
@@ -209,7 +210,7 @@ class GoogleTensors:
         return self._turned(name, self._checkpoint.read(self._locations[name].variable))
 
     def read_slot(self, name: str, slot: str) -> np.ndarray | None:
-        """Returns the optimizer's slot variable of a tensor, or None if the checkpoint lacks it."""
+        """Returns the optimizer's slot variable for a tensor, or None if it is missing."""
         variable = f"{self._locations[name].variable}/{slot}"
         variables = self._checkpoint.variables
         if variable not in variables:
@@ -224,7 +225,7 @@ class GoogleTensors:
 
     @property
     def global_step(self) -> int | None:
-        """Number of training steps, or None if the checkpoint does not state it."""
+        """Number of training steps, or None if it is missing."""
         if self._checkpoint.variables.get("global_step") != Variable("int64", ()):
             return None
         return int(self._checkpoint.read("global_step"))
@@ -235,7 +236,7 @@ class GoogleTensors:
         return array.T if location.transpose else array
 
 
-# Variables of a training run that do not belong to the model.
+# Variables of a training run that are not part of the model.
 _OF_THE_RUN = re.compile(r"(.*/)?(adam_[mv]|Adam(_1)?|beta[12]_power|global_step)")
 _IN_THE_ENCODER = re.compile("(bert|electra|generator)/encoder/")
 _ELECTRA_SCOPES = {
@@ -260,7 +261,7 @@ def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[
             continue
         known = ((name, name.to_huggingface(short)) for name in names)
         name, renamed = next(((n, r) for n, r in known if r), (None, variable))
-        slot = short.rpartition("/")[0] in variables  # belongs to an optimizer
+        slot = short.rpartition("/")[0] in variables  # The variable is a slot of an optimizer.
         if name is None and _IN_THE_ENCODER.match(short) and not slot:
             raise unknown_variable(checkpoint.path, variable)
         locations[renamed] = Location(variable, transpose=name is not None and name.transpose)
@@ -274,12 +275,13 @@ def _by_short_name(checkpoint):
     for short, name in sorted(variables.items()):
         if short != name and short in checkpoint.variables:
             raise InputError(
-                f"{checkpoint.path} has both {short} and {name}, but only one encoder can be read."
+                f"{checkpoint.path} has both {short} and {name}; a checkpoint with two encoders "
+                "is not supported."
             )
         if re.search(r"/part_\d+$", name):
             raise InputError(
-                f"{checkpoint.path}: tensor {name} is a part of a partitioned variable; save it as "
-                "a single variable, in the scope in which it was partitioned."
+                f"{checkpoint.path}: tensor {name} is a part of a partitioned variable; save it "
+                "as a single variable in the same scope."
             )
     return variables
 

@@ -1,12 +1,12 @@
-"""Object-based checkpoints of the TensorFlow 2 Model Garden, and SavedModels of TF Hub.
+"""Reads object-based checkpoints of the TensorFlow 2 Model Garden, and SavedModels of TF Hub.
 
 Variables are identified by their name in the original program (`full_name` in the object graph).
-Object paths are not suitable because they depend on how the encoder was built:
-`encoder/layer_with_weights-4/...`, `encoder/_transformer_layers/0/...` and, in a SavedModel,
-`variables/5` may be the same matrix. Sources: tf-models-official 2.20,
-`official/nlp/modeling/networks` and `official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`; for
-the first SavedModels, `official/nlp/bert_modeling.py` of 2.1.0.dev1 (`BertModel`, 2019) and
-`official/nlp/modeling` of 2.2.0 (`TransformerEncoder`, 2020).
+Object paths depend on the code that built the encoder: `encoder/layer_with_weights-4/...`,
+`encoder/_transformer_layers/0/...` and, in a SavedModel, `variables/5` may be the same matrix.
+Sources: tf-models-official 2.20, `official/nlp/modeling/networks` and
+`official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`; for the first SavedModels,
+`official/nlp/bert_modeling.py` of 2.1.0.dev1 (`BertModel`, 2019) and `official/nlp/modeling` of
+2.2.0 (`TransformerEncoder`, 2020).
 """
 
 import dataclasses
@@ -32,19 +32,19 @@ _EMBEDDINGS = {
     "word_embeddings/embeddings": "word_embeddings",
     "position_embedding/embeddings": "position_embeddings",
     "type_embeddings/embeddings": "token_type_embeddings",
-    # Names in `BertModel`, whose word embeddings have the same name.
+    # Names in `BertModel`. The name of the word embeddings does not differ.
     "embedding_postprocessor/position_embeddings": "position_embeddings",
     "embedding_postprocessor/type_embeddings": "token_type_embeddings",
 }
 _IN_A_LAYER = re.compile(r"(^|/)(transformer|encoder/layer_\d+)/")
-# Keras numbers layers with equal names: the second model in a program has `word_embeddings_1`.
+# Keras adds a number to repeated names. The second model in a program has `word_embeddings_1`.
 _COUNT = re.compile(r"(?<!/layer)_\d+(?=/)")
 _LAYER = {  # part of a layer -> part of a block in this package
     "self_attention/query": "attention/query",
     "self_attention/key": "attention/key",
     "self_attention/value": "attention/value",
     "self_attention/attention_output": "attention/output",
-    "self_attention_output": "attention/output",  # until 2020
+    "self_attention_output": "attention/output",  # name before 2020
     "self_attention_layer_norm": "attention_layer_norm",
     "intermediate": "intermediate",
     "output": "output",
@@ -101,7 +101,7 @@ _NAMES = {
         *dense("next_sentence/logits", "sop_classifier.classifier"),
     ],
 }
-# In the Model Garden, the head has its own dense layer instead of BERT's pooler. The encoder's
+# In the Model Garden, the head has a dense layer that replaces BERT's pooler. The encoder's
 # `pooler_transform` is then untrained.
 _HEAD_POOLER = "next_sentence/pooler_dense"
 
@@ -111,7 +111,7 @@ def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], 
 
     Returns:
         (`model_type` as in a Hugging Face configuration, tensor names -> `Location`, number of
-        attention heads or None). Variables with an unknown name keep it.
+        attention heads or None). Variables with unknown names keep their names.
     """
     variables = variable_names(checkpoint)
     model_type = _model_type(checkpoint, variables.values())
@@ -128,7 +128,7 @@ def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], 
             raise unknown_variable(checkpoint.path, full_name)
         if renamed in locations:
             raise InputError(
-                f"{checkpoint.path}: {key} and {locations[renamed].variable} are both called "
+                f"{checkpoint.path}: {key} and {locations[renamed].variable} are both named "
                 f"{full_name:.200}; a checkpoint with two encoders is not supported."
             )
         locations[renamed] = _location(key, checkpoint.variables[key].shape, name)
@@ -167,7 +167,7 @@ def _model_type(checkpoint, full_names):
     if "transformer/self_attention/query/kernel" in names:
         return "albert"
     if re.search("(transformer|encoder)/layer_0/self_attention/query/kernel", names):
-        # A BERT model with narrow embeddings is equivalent to an ELECTRA model.
+        # A BERT model with an embedding projection is equivalent to an ELECTRA model.
         return "electra" if "embedding_projection/kernel" in names else "bert"
     raise unknown_model(checkpoint.path, names.split("\n"))
 
@@ -185,10 +185,10 @@ def _renamed(full_name, names):
 
 
 def _location(key, shape, name):
-    """Locates a tensor; merges the number of attention heads and their width into one dimension."""
+    """Returns the location of a tensor, with the attention heads merged into one dimension."""
     if name is None or not re.search("self_attention(_output)?/", name.google):
         return Location(key, transpose=name is not None and name.transpose)
-    if not name.transpose:  # a bias, [heads, width] or [hidden]
+    if not name.transpose:  # A bias is [heads, width] or [hidden].
         return Location(key, (math.prod(shape),))
     if len(shape) == 3 and name.google.endswith("attention_output/kernel"):
         return Location(key, (shape[0] * shape[1], shape[2]), transpose=True)

@@ -1,4 +1,4 @@
-"""Configurations of Google models, from JSON or YAML files, tensor shapes and programs."""
+"""Reads the configurations of Google models from JSON or YAML files, tensor shapes and programs."""
 
 import dataclasses
 import struct
@@ -15,13 +15,14 @@ _MAX_NODES = 12  # maximum number of nodes between the scale and the softmax of 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """Settings that cannot always be inferred from tensor shapes.
+    """Settings of an encoder, read from the operations of a SavedModel.
 
     Args:
         path: The file, for error messages.
-        hidden_act: Activation, as in a Hugging Face configuration.
+        hidden_act: Activation under its Hugging Face name.
         num_layers: Number of consecutive attention layers.
-        head_width: Width of an attention head, or None if the program does not scale by a constant.
+        head_width: Width of an attention head, or None if the scale of the attention is not a
+            constant.
     """
 
     path: Path
@@ -40,8 +41,8 @@ def read_program(path: Path) -> Program:
         saved.ParseFromString(read_bytes(path))
     except DecodeError as error:
         raise InputError(f"{path} cannot be read: {error}.") from error
-    # TensorFlow 1 files contain graphs; TensorFlow 2 files contain functions that call each other.
-    # The largest contains all layers.
+    # TensorFlow 1 files contain graphs, and TensorFlow 2 files contain functions. The largest of
+    # them contains all layers.
     graphs = [meta.graph_def.node for meta in saved.meta_graphs]
     for meta in saved.meta_graphs:
         graphs += [function.node_def for function in meta.graph_def.library.function]
@@ -59,7 +60,7 @@ def _activation(operations):
 
 
 def _head_widths(nodes):
-    """Returns the head width of each attention layer; all None if no layer has a scale."""
+    """Returns the head widths of the attention layers with a scale; if there are none, Nones."""
     softmaxes = [node for node in nodes if node.op == "Softmax"]
     by_name = {node.name: node for node in nodes} if softmaxes else {}
     widths = [_head_width(softmax, by_name) for softmax in softmaxes]
@@ -67,7 +68,7 @@ def _head_widths(nodes):
 
 
 def _head_width(softmax, by_name):
-    """Returns the head width of an attention's scale, or None for other uses of softmax."""
+    """Returns the head width given by the scale before a softmax, or None if there is no scale."""
     ahead = [softmax]
     for node in ahead:
         if len(ahead) > _MAX_NODES:
@@ -76,14 +77,14 @@ def _head_width(softmax, by_name):
         inputs = [found for found in inputs if found is not None]
         if node.op == "Mul":
             for scale in map(_scalar, inputs):
-                if 1e-3 < scale <= 1:  # excludes the mask, scaled by a large negative number
+                if 1e-3 < scale <= 1:  # The mask is multiplied by a large negative number.
                     return round(scale**-2)
         ahead += inputs
     return None
 
 
 def _producer(name):
-    """Returns the node of an input: `node`, `node:2`, `node:output:0` or `^node`."""
+    """Returns the node name of an input such as `node`, `node:2`, `node:output:0` or `^node`."""
     return name.lstrip("^").split(":")[0]
 
 
@@ -107,12 +108,12 @@ _YAML_KEYS = {  # Model Garden encoder key -> key of `bert_config.json`
     "attention_dropout_rate": "attention_probs_dropout_prob",
     "embedding_width": "embedding_size",
 }
-# Head that each kind of model was pre-trained with, in addition to the masked LM.
+# Pre-training head of each kind of model, in addition to the masked LM head.
 _SECOND_HEADS = {"bert": "next_sentence", "albert": "sentence_order", "electra": "replaced_token"}
 
 
 def read_settings(directory: Path) -> tuple[Path | None, dict[str, Any]]:
-    """Reads the configuration file of a directory.
+    """Reads the configuration file in a directory.
 
     Returns:
         (path of the file, settings under the keys of `bert_config.json`), or (None, {}).
@@ -129,7 +130,7 @@ def _read_yaml(path):
     encoder = read_yaml(path).mapping("task").mapping("model").mapping("encoder")
     settings = encoder.mapping(encoder.text("type"))
     if settings.flag("norm_first", False):
-        raise InputError(f"{path}: norm_first is true, but only false is supported.")
+        raise InputError(f"{path}: norm_first=true is not supported.")
     return {_YAML_KEYS.get(key, key): settings[key] for key in settings if key != "norm_first"}
 
 
@@ -154,13 +155,14 @@ def huggingface_settings(
             raise InputError(f"{file}: {key} is {shown(stated[key])}, but {value} in {where}.")
     settings = {"layer_norm_eps": 1e-12, **stated}
     settings |= {key: value for key, (value, _) in sizes.items()}
-    if model_type == "electra":  # published without a configuration; the head width is always 64
+    # The models have no configuration file. Their head width is always 64.
+    if model_type == "electra":
         settings.setdefault("num_attention_heads", max(1, settings["hidden_size"] // 64))
     for key in ("num_hidden_layers", "num_attention_heads"):
         if key not in settings:
             raise InputError(
-                f"{tensors.path}: the {key} of this {model_type} is unknown; put its "
-                f"{model_type}_config.json next to it."
+                f"{tensors.path}: the {key} of this {model_type} model is unknown. Add its "
+                f"{model_type}_config.json to the directory."
             )
     head = _head(model_type, tensors.header)
     if head == "classifier":
@@ -170,7 +172,7 @@ def huggingface_settings(
 
 
 def _program_sizes(program, hidden_size):
-    """Returns the settings that a program determines; see `_sizes`."""
+    """Returns the settings found in a program; see `_sizes`."""
     where = f"the program in {program.path}"
     sizes = {"num_hidden_layers": (program.num_layers, where)}
     if program.head_width is not None:
@@ -185,12 +187,13 @@ def _program_sizes(program, hidden_size):
 
 
 def _sizes(model_type, tensors, num_heads):
-    """Returns a dict from each setting that tensor shapes determine to (value, its origin)."""
+    """Returns the settings given by tensor shapes, a dict of name to (value, tensor)."""
     embeddings = f"{model_type}.embeddings"
     words = f"{embeddings}.word_embeddings.weight"
     segments = f"{embeddings}.token_type_embeddings.weight"
     block = LAYOUTS[model_type].block
-    blocks = f"{model_type}.{block['attention/query'].partition('{')[0]}"  # without the number
+    # Names of the blocks' tensors up to the layer number.
+    blocks = f"{model_type}.{block['attention/query'].partition('{')[0]}"
     query = f"{model_type}.{block['attention/query'].format(0)}.weight"
     inner = f"{model_type}.{block['intermediate'].format(0)}.weight"
     sizes = {
@@ -229,7 +232,7 @@ def _of(tensors, name):
 
 
 def _head(model_type, header):
-    """Infers the head from the tensors: a key of `LAYOUTS[...].classes`."""
+    """Infers the head from the tensors; returns a key of `LAYOUTS[...].classes`."""
     heads = LAYOUTS[model_type].heads()
     masked_lm = heads["masked_lm"][-1].tensor in header
     second = heads[_SECOND_HEADS[model_type]][0].tensor in header

@@ -1,1 +1,1 @@
-"""Conversion of KerasHub models and presets in both directions."""
+"""Converts models from and to KerasHub models and presets."""

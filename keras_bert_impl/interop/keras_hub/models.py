@@ -37,7 +37,7 @@ class KerasHubTensors:
         others = sorted(set(variables) ^ {p.path for p in locations.values() if p.path})
         if others:
             raise InputError(
-                f"{self.path}: variables differ from the model's class: {', '.join(others):.200}."
+                f"{self.path}: the model has unexpected variables: {', '.join(others):.200}."
             )
         self._locations, self._variables = locations, variables
         self.header = {}
@@ -61,7 +61,7 @@ class KerasHubTensors:
 
 
 def open_keras_hub(model: Any) -> tuple[dict[str, Any], KerasHubTensors]:
-    """Presents a KerasHub backbone or task as a Hugging Face model directory.
+    """Opens a KerasHub backbone or task like a Hugging Face model directory.
 
     Returns:
         (content of a `config.json`, tensors).
@@ -96,7 +96,7 @@ def _kind_of(backbone):
 def to_keras_hub(config: EncoderConfig, tensors: Tensors, dtype: Any = None) -> Any:
     """Creates a KerasHub backbone with the weights of an encoder.
 
-    The outputs are the same, except for tensors that the backbone has no variables for; see
+    The outputs are the same, unless the backbone lacks variables for some tensors; see
     `fit_encoder`.
 
     Args:
@@ -128,12 +128,12 @@ def assign(model: Any, locations: list[Location], tensors: Tensors) -> None:
 
 
 def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
-    """Returns the encoder's tensors as a KerasHub backbone would store them."""
+    """Returns the encoder's tensors with the values that a KerasHub backbone represents."""
     kind, _ = arguments_of(config)
     locations = encoder_locations(kind, config)
     left_out = sorted(set(tensors) - {location.name.tensor for location in locations})
     if left_out:
-        _log.warning("%s: has no variables for: %s", kind.backbone, ", ".join(left_out))
+        _log.warning("%s has no variables for: %s", kind.backbone, ", ".join(left_out))
     segment = _only_segment(locations, tensors)
     fitted = {}
     for location in locations:
@@ -148,7 +148,7 @@ def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
 
 
 def _only_segment(locations, tensors):
-    """Returns the single segment embedding that KerasHub lacks, or -0.0, which adds nothing."""
+    """Returns the only segment embedding, which KerasHub lacks, or -0.0 if there is none."""
     rows = [tensors[location.name.tensor] for location in locations if not location.path]
     segment = np.asarray(rows[0][0]) if rows else np.zeros(())
     return segment if segment.any() else np.float32(-0.0)
@@ -157,7 +157,7 @@ def _only_segment(locations, tensors):
 def write_keras_hub_preset(
     directory: str | Path, described: dict[str, Any], tensors: Tensors, tokenizer: Any = None
 ) -> Tensors:
-    """Writes a KerasHub preset, which `from_preset` of its models and tokenizers loads.
+    """Writes a KerasHub preset, which `from_preset` loads.
 
     The head is also written if a KerasHub task computes it in the same way; other heads are omitted
     with a warning. With a tokenizer, the preset also gets a preprocessor, so that
@@ -166,16 +166,14 @@ def write_keras_hub_preset(
 
     Args:
         described: Content of a `config.json`.
-        tensors: Tensors by Hugging Face name, with or without the prefix that the encoder's names
-            have in models with a head.
+        tensors: Tensors by Hugging Face name. Names of encoder tensors may omit the prefix.
         tokenizer: KerasHub tokenizer, as created by `tokenizers.keras_hub_saving.to_keras_hub`.
 
     Returns:
-        The written tensors, as they will be read back.
+        The written tensors by name, with their values in the preset.
 
     Raises:
-        InputError: No backbone supports the configuration (the message names the unsupported
-            fields), or the directory is not writable.
+        InputError: no backbone supports the configuration, or the directory is not writable.
 
     Example:
         import keras_hub
@@ -197,15 +195,13 @@ def write_keras_hub_preset(
         written = {tensor_prefix(config) + name: array for name, array in encoder.items()}
         written |= {name: others.pop(name) for name in names}
     if others:
-        _log.warning(
-            "%s: has no variables for: %s", type(model).__name__, ", ".join(sorted(others))
-        )
+        _log.warning("%s has no variables for: %s", type(model).__name__, ", ".join(sorted(others)))
     with replace_directory(directory) as temporary:
         try:
             model.save_to_preset(str(temporary))
             if tokenizer is not None:
                 tokenizer.save_to_preset(str(temporary))
-        except OSError as error:  # h5py does not always set the error code
+        except OSError as error:  # The exceptions of h5py do not always have an error code.
             raise InputError(f"cannot write {directory}: {error}.".replace("\n", " ")) from error
         if head:
             _write_notes(temporary / "task.json", described)
@@ -213,7 +209,7 @@ def write_keras_hub_preset(
 
 
 def _parts(config, tensors):
-    """Returns the tensors of the encoder, without a prefix, and of the heads."""
+    """Splits tensors into (encoder tensors without their prefix, head tensors)."""
     heads = {name.tensor for name in all_tensors(config)[1]} & set(tensors)
     prefix = tensor_prefix(config)
     encoder = {name.removeprefix(prefix): tensors[name] for name in tensors if name not in heads}
@@ -221,7 +217,7 @@ def _parts(config, tensors):
 
 
 def _head(kind, config, described, tensors):
-    """Returns the `Head`, or None if KerasHub computes it differently."""
+    """Returns the `Head`, or None if KerasHub has no equivalent head."""
     head = head_of(kind, config, described, tensors)
     if head and not head.name:
         _log.warning("only the encoder is written: %s", head.reason)
@@ -230,7 +226,7 @@ def _head(kind, config, described, tensors):
 
 
 def _task(backbone, head, tensors, tokenizer, max_length):
-    """Creates the KerasHub task with a head; with a tokenizer, it accepts raw strings."""
+    """Creates the KerasHub task for a head; with a tokenizer, the task accepts strings."""
     keras_hub = import_keras_hub()
     preprocessor = None
     if tokenizer is not None:

@@ -1,4 +1,4 @@
-"""Maps KerasHub backbones, arguments, variables and heads to this package's."""
+"""Maps the backbones, arguments, variables and heads of KerasHub to this package."""
 
 import dataclasses
 import math
@@ -30,9 +30,9 @@ _ARGUMENTS = {  # field of `EncoderConfig` -> backbone argument
 }
 _SEGMENTS = {"num_segments": "num_segments"}
 _EMBEDDINGS = {"embedding_dim": "embedding_dim"}
-_NO_MATTER = {"name", "trainable", "dtype"}  # arguments that do not change the computation
-# Fields that a backbone cannot state and that do not change its computation: the first applies to
-# new weights, the second to the tokenizer, and the third follows from the tensors.
+_NO_MATTER = {"name", "trainable", "dtype"}  # Arguments that do not change the computation.
+# Fields that no backbone has and that do not change its outputs. The first applies to new weights,
+# the second to the tokenizer, and the third follows from the tensors.
 _NOT_STATED = ("initializer_range", "pad_token_id", "use_pooler")
 
 
@@ -41,14 +41,14 @@ class Kind:
     """A KerasHub backbone class.
 
     Attributes:
-        prefix: Name of the class without `Backbone`; prefix of the names of its tasks.
+        prefix: Name of the class without `Backbone`, which is also the prefix of its tasks.
         arguments: Field of `EncoderConfig` -> argument of the class.
-        fixed: Fields with a fixed value in this class.
+        fixed: Fields for which the class supports only this value.
         tables: Layer that contains the embeddings, ending in `/`, or an empty string.
         projection: Layer that projects the embeddings, if any.
         has_pooler: Whether the class has a pooler.
         block: Layer name of a block, with a placeholder for its number.
-        tasks: Task heads that both libraries compute in the same way.
+        tasks: Task heads with the same outputs in both libraries.
     """
 
     prefix: str
@@ -62,12 +62,12 @@ class Kind:
 
     @property
     def backbone(self) -> str:
-        """Name of the class."""
+        """Name of the backbone class."""
         return f"{self.prefix}Backbone"
 
     @property
     def architecture(self) -> str:
-        """`architecture` of its `EncoderConfig`."""
+        """`architecture` of the `EncoderConfig`."""
         return self.fixed["architecture"]
 
     @property
@@ -77,7 +77,7 @@ class Kind:
 
 
 def _roberta(prefix, architecture):
-    # The position table starts at the first token, and there are no segments.
+    # Position embeddings start at row 0, and there are no segment embeddings.
     fixed = {"activation": "gelu", "layer_norm_epsilon": 1e-5, "num_segments": 1}
     return Kind(
         prefix,
@@ -120,7 +120,7 @@ KINDS = {kind.backbone: kind for kind in _KINDS}
 
 
 def config_of(kind: Kind, stated: dict[str, Any], source: str | Path) -> EncoderConfig:
-    """Creates the `EncoderConfig` of a backbone from the result of its `get_config`."""
+    """Creates an `EncoderConfig` from the `get_config` result of a backbone."""
     arguments = Document(stated, source, "config.")
     if arguments.integer("num_inner_repetitions", 1) != 1:
         raise InputError(f"{source}: num_inner_repetitions must be 1.")
@@ -138,7 +138,7 @@ def config_of(kind: Kind, stated: dict[str, Any], source: str | Path) -> Encoder
     }
     fields |= kind.fixed | {"attention_dropout": fields["dropout"], "use_pooler": kind.has_pooler}
     if kind.architecture == "electra" and fields["embedding_dim"] == fields["hidden_dim"]:
-        fields["embedding_dim"] = None  # the projection exists only if the dimensions differ
+        fields["embedding_dim"] = None  # There is no projection if the dimensions are equal.
     try:
         return EncoderConfig(**fields)
     except InputError as error:
@@ -146,11 +146,11 @@ def config_of(kind: Kind, stated: dict[str, Any], source: str | Path) -> Encoder
 
 
 def arguments_of(config: EncoderConfig) -> tuple[Kind, dict[str, Any]]:
-    """Finds the backbone class and arguments that are equivalent to an encoder."""
+    """Finds the equivalent backbone class and its arguments for an encoder."""
     kind = next((kind for kind in _KINDS if kind.architecture == config.architecture), None)
     if kind is None:
         raise InputError(
-            f"KerasHub has no {config.architecture}; it has "
+            f"KerasHub has no {config.architecture} backbone, only "
             f"{', '.join(kind.architecture for kind in _KINDS)}."
         )
     fields = config.to_dict()
@@ -159,7 +159,7 @@ def arguments_of(config: EncoderConfig) -> tuple[Kind, dict[str, Any]]:
     arguments = {theirs: fields[ours] for ours, theirs in kind.arguments.items()}
     there = config_of(kind, arguments, kind.backbone).to_dict()
     if kind.architecture in ("roberta", "xlm-roberta") and not config.num_segments:
-        there["num_segments"] = 0  # a row of zeros, added to all tokens, changes nothing
+        there["num_segments"] = 0  # A row of zeros does not change the outputs.
     fields = config.to_dict()
     lost = [name for name in fields if there[name] != fields[name] and name not in _NOT_STATED]
     if kind.has_segments and not config.num_segments:
@@ -203,10 +203,10 @@ class Location:
 
     Args:
         name: Maps a variable of this package to the Hugging Face tensor.
-        path: Path of the KerasHub variable (layer names and variable name); "" if KerasHub has no
-            such variable, so that the Hugging Face tensor is all zeros.
+        path: Path of the KerasHub variable (layer names and variable name). If KerasHub has no such
+            variable, it is "", and the Hugging Face tensor is all zeros.
         shape: Shape of the KerasHub variable.
-        offset: Number of rows that the Hugging Face tensor has before the rows of KerasHub's
+        offset: Number of rows in the Hugging Face tensor before the first row of the KerasHub
             variable.
     """
 
@@ -223,7 +223,7 @@ class Location:
 
     @property
     def _flat(self) -> tuple[int, ...]:
-        """Shape of the variable with all attention heads in one dimension."""
+        """Shape of the variable, with the attention heads merged into one dimension."""
         if len(self.shape) == 3:
             hidden = math.isqrt(math.prod(self.shape))
             return hidden, hidden
@@ -265,7 +265,7 @@ def head_locations(
 
 
 def _path(kind, variable):
-    """Returns the KerasHub path for a variable of this package."""
+    """Converts the path of a variable to KerasHub's path."""
     if variable.startswith("layer_"):
         layer, part = variable.split("/", 1)
         part, last = part.rsplit("/", 1)
@@ -284,7 +284,7 @@ def _path(kind, variable):
 
 
 def _shape(variable, config, num_classes=0):
-    """Returns the KerasHub shape for a variable of this package."""
+    """Converts the shape of a variable to KerasHub's shape."""
     hidden, heads = config.hidden_dim, config.num_heads
     width = config.embedding_dim or hidden
     layer, last = variable.rsplit("/", 1)
@@ -323,7 +323,7 @@ NOTES = ("id2label", "label2id", "problem_type")
 
 
 class Head:
-    """A task head that KerasHub computes too, or the reason why KerasHub has no such head."""
+    """A KerasHub task head, or the reason why KerasHub has no equivalent head."""
 
     def __init__(
         self, kind: Kind, config: EncoderConfig, task: str, arguments: dict[str, Any]
@@ -372,7 +372,7 @@ class Head:
 def head_of(
     kind: Kind, config: EncoderConfig, described: dict[str, Any], tensors: Tensors
 ) -> Head | None:
-    """Finds the KerasHub task for the head of a model directory."""
+    """Finds the KerasHub task for the head in a model directory."""
     for end, name in _TASKS.items():
         classes = huggingface_config(config, name)["architectures"]
         names = [tensor.tensor for tensor in head_tensors(config, name)]
@@ -381,7 +381,7 @@ def head_of(
         arguments: dict[str, Any] = {}
         if name == "classifier":
             dropout = described.get(classifier_dropout_key(config))
-            arguments["num_classes"] = len(tensors[names[-1]])  # the last tensor is a bias
+            arguments["num_classes"] = len(tensors[names[-1]])  # The last tensor is the bias.
             arguments["dropout"] = config.dropout if dropout is None else dropout
         return Head(kind, config, kind.prefix + end, arguments)
     return None

@@ -1,7 +1,7 @@
 """Reads KerasHub presets: directories with a configuration and weights in HDF5 files.
 
-They are read without KerasHub's `from_preset`, which instantiates whatever class the files name and
-holds an extra copy of all weights in memory.
+KerasHub's `from_preset` is not used, because it instantiates any class that the files name and
+needs memory for a second copy of the weights.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within, read_json
 
 _log = logging.getLogger(__name__)
-_PACKAGES = ("keras_hub", "keras_nlp")  # in old presets
+_PACKAGES = ("keras_hub", "keras_nlp")  # `keras_nlp` is the name in old presets.
 _WEIGHTS, _INDEX, _TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.weights.h5"
 _SHARD = re.compile(r"model_\d{5}\.weights\.h5")
 _INDICES = {"kernel": "0", "gamma": "0", "embeddings": "0", "output_bias": "0"}
@@ -58,7 +58,7 @@ _ATTRIBUTES = {
 
 
 def open_preset(directory: str | Path) -> "tuple[dict[str, Any], PresetTensors]":
-    """Opens a preset as if it were a Hugging Face model directory, with the head of its task.
+    """Opens a preset, with the head of its task, like a Hugging Face model directory.
 
     Returns:
         (content of a `config.json`, tensors).
@@ -90,14 +90,14 @@ def _serialized(path):
     package, _, name = value.text("registered_name").partition(">")
     if package not in _PACKAGES or value.get("config") is None:
         raise InputError(
-            f"{path}: registered_name {shown(value['registered_name'])} is not KerasHub's, or "
-            "config is missing."
+            f"{path}: registered_name {shown(value['registered_name'])} is not a class of "
+            "KerasHub, or config is missing."
         )
     return name, value.mapping("config")
 
 
 def _weights_files(directory):
-    """Returns the `Path`s of the single weights file or of all shards, as a list."""
+    """Returns a list with the path of the weights file, or the paths of all shards."""
     whole, index = file_within(directory, _WEIGHTS), file_within(directory, _INDEX)
     if whole.exists():
         return [whole]
@@ -122,7 +122,7 @@ def _weights_files(directory):
 
 
 def _check_number_of_layers(path, config, files):
-    """Checks the stated number of blocks, which may be damaged, before creating their names."""
+    """Checks the number of blocks in the configuration before their names are created."""
     found = 0
     for file in files:
         with opened(file) as content:
@@ -131,11 +131,11 @@ def _check_number_of_layers(path, config, files):
                 found += len(group) if hasattr(group, "keys") else 0
     blocks = config.num_layer_groups or config.num_layers
     if blocks > found:
-        raise InputError(f"{path} states {blocks} blocks, but the weights have {found} layers.")
+        raise InputError(f"{path} states {blocks} blocks, but the weights have {found} blocks.")
 
 
 def _head(directory, kind, config):
-    """Returns the `Head` to read, or None."""
+    """Returns the `Head` of the preset's task, or None."""
     path = file_within(directory, "task.json")
     if not path.exists():
         return None
@@ -151,7 +151,7 @@ def _head(directory, kind, config):
 
 
 class PresetTensors:
-    """The variables in HDF5 files under Hugging Face names, as a `TensorFile`."""
+    """The variables in HDF5 files as a `TensorFile`, under Hugging Face names."""
 
     def __init__(self, path: Path, parts: list[tuple[str, list[Location], list[Path]]]) -> None:
         self.path = path
@@ -186,7 +186,7 @@ def _dtype(location, array):
 
 
 def _find(names, files):
-    """Returns a list with the `StoredArray` for each name, from any of the files."""
+    """Returns the `StoredArray` of each name, from any of the files."""
     with contextlib.ExitStack() as stack:
         contents = [(stack.enter_context(opened(file)), file) for file in files]
         arrays = []
@@ -212,7 +212,7 @@ def _spellings(name):
 
 def _names(locations):
     """Returns the names of the variables in a weights file written by Keras."""
-    numbers: dict[str, dict[str, int]] = {}  # class -> layer -> index, in model order
+    numbers: dict[str, dict[str, int]] = {}  # class -> layer name -> index
     names = []
     for location in locations:
         layer, *inner, variable = location.path.split("/")

@@ -1,4 +1,4 @@
-"""File layouts of all architectures, by the `model_type` in `config.json`."""
+"""File layouts of all architectures, by `model_type` in `config.json`."""
 
 from typing import Any
 
@@ -117,8 +117,8 @@ class LongformerLayout(RobertaLayout):
 
     prefix = "longformer"
     keys = RobertaLayout.keys | {
-        "window": "attention_window",  # both sides together
-        "max_global_tokens": "max_global_tokens",  # of this package; `transformers` keeps it
+        "window": "attention_window",  # The value counts the tokens on both sides.
+        "max_global_tokens": "max_global_tokens",  # `transformers` preserves this unknown key.
     }
     read = RobertaLayout.read | {"window": _windows}
     silent = RobertaLayout.silent | {"window": [512], "max_global_tokens": 128}
@@ -138,8 +138,8 @@ class LongformerLayout(RobertaLayout):
         both = windows[0] if windows else 0
         if windows not in ([both], [both] * fields["num_layers"]) or both < 2 or both % 2:
             raise InputError(
-                "attention_window must be an even number, or a list with the same even number for "
-                f"each layer. Received: {shown(windows)}"
+                "attention_window must be an even number, or a list that repeats one even "
+                f"number. Received: {shown(windows)}"
             )
         return fields | {"window": both // 2}
 
@@ -240,8 +240,8 @@ _LAYOUTS: tuple[BertLayout, ...] = (
 )
 LAYOUTS = {layout.model_type: layout for layout in _LAYOUTS}
 
-# Pre-training heads for which the architecture's published files have no names. `transformers`
-# ignores tensors with these names.
+# Tensor names for pre-training heads that the published models of an architecture lack.
+# `transformers` ignores these tensors.
 OWN_HEADS = {
     "next_sentence": dense("next_sentence/dense", "next_sentence.dense"),
     "sentence_order": dense("sentence_order/dense", "sentence_order.dense"),

@@ -1,4 +1,4 @@
-"""Tensor names, and file layouts of BERT and of similar models: RoBERTa and ELECTRA."""
+"""Tensor names, and the file layouts of BERT, RoBERTa and ELECTRA."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -10,18 +10,16 @@ from keras_bert_impl.io.reading import Document
 
 @dataclasses.dataclass(frozen=True)
 class TensorName:
-    """Location of a variable in a checkpoint.
+    """Location of a variable in the files of a model.
 
     Args:
         variable: Path of the Keras variable.
         tensor: Name of the tensor. Names of encoder tensors omit the prefix, such as `bert.`, of
             models with a head.
-        transpose: Whether the checkpoint stores the transpose, as PyTorch does for the weights of
-            linear layers.
-        optional: Whether checkpoints may lack the tensor. The variable then keeps its initial
-            value.
-        part: Index of the variable in a tensor that combines several variables. Lists of names
-            contain all parts, in order.
+        transpose: Whether the file stores the transposed matrix, as PyTorch does for linear layers.
+        optional: Whether the tensor may be missing. The variable then keeps its initial value.
+        part: Index of the variable in a tensor that combines several variables. Lists contain all
+            parts in order.
         num_parts: Number of equal parts in the tensor, along the first axis.
     """
 
@@ -33,11 +31,11 @@ class TensorName:
     num_parts: int = 1
 
 
-Heads: TypeAlias = dict[str, list[TensorName]]  # by head
+Heads: TypeAlias = dict[str, list[TensorName]]  # head to its tensor names
 
 
 def task_classes(prefix: str, **more: str) -> dict[str | None, str]:
-    """Maps heads to `transformers` classes; `more` maps additional heads to name suffixes."""
+    """Maps heads to `transformers` classes; `more` maps other heads to class suffixes."""
     ends = {
         None: "Model",
         "masked_lm": "ForMaskedLM",
@@ -71,7 +69,7 @@ def layer_norm(ours: str, theirs: str, optional: bool = False) -> list[TensorNam
 
 
 def masked_lm(theirs: str, norm: str, bias: str) -> list[TensorName]:
-    """Returns the tensor names of a masked LM head: dense layer, normalization and output bias."""
+    """Returns the tensor names of a masked LM head (dense layer, normalization, output bias)."""
     return [
         *dense("masked_lm/dense", theirs),
         *layer_norm("masked_lm/layer_norm", norm),
@@ -85,13 +83,13 @@ def two_layers(head: str, transform: str, output: str) -> list[TensorName]:
 
 
 def optional(names: Iterable[TensorName]) -> list[TensorName]:
-    """Returns the same names, marked as optional."""
+    """Returns copies of the names, marked as optional."""
     return [dataclasses.replace(name, optional=True) for name in names]
 
 
-_MOST_LAYERS = 1_000  # if layers share weights, the tensors do not show the number of layers
+_MOST_LAYERS = 1_000  # If layers share weights, this number cannot be checked against the tensors.
 _OF_PAIRS = ("next_sentence", "sentence_order")  # heads for sentence pairs
-ACTIVATIONS = {  # in `transformers`; the first of several equivalent names is written
+ACTIVATIONS = {  # `transformers` name -> name here; for repeated values, the first name is written
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
@@ -123,7 +121,7 @@ def _base(config: Document, key: str) -> float:
     return config.number(key, above=0)
 
 
-# `EncoderConfig` field -> function that reads it from a `Document`; None for all other fields.
+# `EncoderConfig` field -> function that reads its value from a `Document`.
 READ: dict[str | None, Callable[[Document, str], Any]] = {
     None: _count,
     "num_layers": lambda config, key: config.integer(key, least=1, most=_MOST_LAYERS),
@@ -209,7 +207,7 @@ class BertLayout:
         return self.model_type.removesuffix("-decoder")
 
     def stated(self, config: Document) -> dict[str, Any]:
-        """Reads the fields that a configuration states, as values of their keys."""
+        """Reads the fields of a configuration; values are as in `config.json`."""
         return {
             name: self.read.get(name, self.read[None])(config, key)
             for name, key in self.keys.items()
@@ -217,11 +215,11 @@ class BertLayout:
         }
 
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Converts the values of stated fields in `config.json` to `EncoderConfig` values."""
+        """Converts values from `config.json` to values of `EncoderConfig`."""
         return settings
 
     def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Converts the values of `EncoderConfig` fields to `config.json` values."""
+        """Converts values of `EncoderConfig` to values for `config.json`."""
         return {name: fields[name] for name in self.keys}
 
     def encoder_tensors(self, config: EncoderConfig) -> list[TensorName]:
@@ -234,12 +232,12 @@ class BertLayout:
                 kind = layer_norm if ours.endswith("layer_norm") else dense
                 names += kind(f"layer_{index}/{ours}", theirs.format(index))
         if self.pooler and config.use_pooler:
-            # Checkpoints with only a masked LM have no pooler.
+            # Files with only a masked LM head contain no pooler.
             names += dense("pooler/dense", self.pooler, optional=True)
         return names
 
     def tied_tensors(self) -> dict[str, str]:
-        """Maps duplicate head tensors in some files to the tensors that they copy."""
+        """Maps duplicate head tensors in some files to the original tensors."""
         names = {name.variable: name.tensor for name in self.heads()["masked_lm"]}
         copies = {
             f"{self.decoder}.weight": self.token_embeddings,
@@ -266,7 +264,7 @@ class BertLayout:
                 "cls.predictions.bias",
             ),
             "next_sentence": dense("next_sentence/dense", "cls.seq_relationship"),
-            # Same tensor as next_sentence, like in ALBERT's published code.
+            # The tensor is the same as for next_sentence, as in ALBERT's published code.
             "sentence_order": dense("sentence_order/dense", "cls.seq_relationship"),
             "classifier": dense("classifier/dense", "classifier"),
             "token_classifier": dense("token_classifier/dense", "classifier"),
@@ -276,7 +274,7 @@ class BertLayout:
 
 
 class RobertaLayout(BertLayout):
-    """RoBERTa, XLM-RoBERTa and CamemBERT, which differ in their class names."""
+    """RoBERTa, XLM-RoBERTa and CamemBERT, which have different class names."""
 
     prefix = "roberta"
     decoder = "lm_head.decoder"
@@ -287,7 +285,7 @@ class RobertaLayout(BertLayout):
         self.classes = task_classes(class_prefix, left_to_right="ForCausalLM")
 
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
-        # Rows before the row of the first token: unused rows, then the row of the padding token.
+        # Number of rows before the first token's row; the last of them is for padding.
         offset = settings["pad_token_id"] + 1
         positions = settings.get("max_length", 512)
         return settings | {"position_offset": offset, "max_length": positions - offset}
@@ -347,5 +345,5 @@ class ElectraLayout(BertLayout):
 
 
 def without_pairs(heads: Heads) -> Heads:
-    """Returns the heads of `BertLayout` that similar architectures share."""
+    """Returns the heads of `BertLayout` without the heads for sentence pairs."""
     return {name: tensors for name, tensors in heads.items() if name not in _OF_PAIRS}

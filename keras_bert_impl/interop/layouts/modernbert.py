@@ -1,4 +1,4 @@
-"""File layouts of ModernBERT and of its causal decoder."""
+"""File layouts of ModernBERT and its causal decoder."""
 
 from typing import Any
 
@@ -37,10 +37,10 @@ class ModernBertLayout(BertLayout):
         "pooling": "classifier_pooling",
         "rotary_base": "global_rope_theta",
         "local_rotary_base": "local_rope_theta",
-        "rotary": "rope_parameters",  # both bases, in transformers 5 files
+        "rotary": "rope_parameters",  # contains both bases since transformers 5
         "global_every": "global_attn_every_n_layers",
         "layer_types": "layer_types",  # in transformers 5 files
-        "window": "local_attention",  # both sides together
+        "window": "local_attention",  # The value counts the tokens on both sides.
     }
     silent = {
         "max_length": 8192,
@@ -69,8 +69,9 @@ class ModernBertLayout(BertLayout):
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
         fields = dict(settings)
         rates = {fields[name] for name in ("dropout", "attention_dropout", "mlp_dropout")}
-        if len(rates) > 1:  # attention_dropout also applies to the attention's outputs
-            raise InputError("embedding_dropout, attention_dropout and mlp_dropout differ.")
+        # In transformers, attention_dropout also applies to the outputs of the attention.
+        if len(rates) > 1:
+            raise InputError("embedding_dropout, attention_dropout and mlp_dropout must be equal.")
         del fields["mlp_dropout"]
         fields |= _rotary_bases(fields.pop("rotary", {}))
         if "layer_types" in fields:
@@ -136,7 +137,8 @@ class ModernBertDecoderLayout(ModernBertLayout):
 
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
         fields = super().to_fields(settings)
-        if fields["window"] is not None:  # here half of `local_attention` includes the token itself
+        # In the decoder, half of `local_attention` includes the token itself.
+        if fields["window"] is not None:
             fields["window"] -= 1
         return fields
 
@@ -178,7 +180,7 @@ def _rotary_bases(parameters):
 
 
 def _global_every(types, num_layers):
-    """Returns the interval between global layers in `layer_types`."""
+    """Returns the interval between the global layers in `layer_types`."""
     every = next((i for i, kind in enumerate(types) if i and kind == _FULL), num_layers)
     repeated = [_SLIDING if index % every else _FULL for index in range(len(types))]
     if len(types) != num_layers or types != repeated:

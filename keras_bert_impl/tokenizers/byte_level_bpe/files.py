@@ -1,4 +1,4 @@
-"""Byte-level BPE tokenizer files of a model directory, in Hugging Face's layout."""
+"""Reads and writes byte-level BPE tokenizer files in Hugging Face's format."""
 
 import dataclasses
 import json
@@ -49,7 +49,7 @@ def byte_characters() -> list[str]:
 
 
 def usual_rows(special: tuple[str, ...]) -> tuple[int, int]:
-    """Returns the default (number of separators, segment id of the second text)."""
+    """Returns the defaults for (number of separators, segment id of the second text)."""
     return (2, 0) if special == ROBERTA else (1, 1)
 
 
@@ -72,7 +72,8 @@ def read(directory: str | Path) -> dict[str, Any]:
         raise no_tokenizer(directory)
     arguments = _read_config(directory / "tokenizer_config.json", arguments, special)
     strips, usual = added_files.special_as_matched(directory, found, special)
-    if not arguments.get("normalize"):  # then the `normalized` flag has no effect
+    # Without normalization, the `normalized` flag has no effect.
+    if not arguments.get("normalize"):
         usual += [dataclasses.replace(token, normalized=True) for token in usual]
     vocabulary = added_files.with_added_tokens(directory, arguments["vocabulary"], found, special)
     rows = read_rows(directory, vocabulary, special, usual_rows(special), separators=(1, 2))
@@ -93,7 +94,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     ids = last_ids(settings["vocabulary"])
     added = as_added_tokens(settings["added_tokens"])
     tokens = special_tokens(special, settings["mask_strips_left"])
-    # RobertaTokenizer of `transformers` does this regardless of tokenizer.json.
+    # RobertaTokenizer of `transformers` always does this, regardless of tokenizer.json.
     rows = settings["num_separators"], settings["segment_of_second"]
     is_roberta = special == ROBERTA and rows == (2, 0)
     is_roberta &= not settings["normalize"] and not settings["keeps_unknown_bytes"]
@@ -113,7 +114,8 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
         "special_tokens_map.json": to_json(named),
         "tokenizer.json": added_files.to_whole(whole, tokens, added, ids),
     }
-    if is_roberta and trim_offsets and not added:  # these files cannot express other settings
+    # vocab.json and merges.txt cannot express other settings.
+    if is_roberta and trim_offsets and not added:
         pairs = settings["merges"]
         files["vocab.json"] = json.dumps(ids, ensure_ascii=False) + "\n"
         files["merges.txt"] = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in pairs)
@@ -121,7 +123,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
 
 
 def _settings(special):
-    """Returns the special tokens as in `tokenizer_config.json`."""
+    """Returns the special tokens for `tokenizer_config.json`."""
     settings = dict(zip(added_files.SPECIAL_NAMES, special))
     if special == ROBERTA:
         settings |= {"bos_token": "<s>", "eos_token": "</s>"}
@@ -147,7 +149,7 @@ def _whole(ids, settings, added):
 
 
 def _post_processor(ids, settings, prefix):
-    """Creates the post-processor, which adds special tokens to rows and may trim offsets."""
+    """Creates the post-processor, which adds special tokens and trims offsets."""
     from tokenizers import processors
 
     special, trim_offsets = settings["special_tokens"], settings["trim_offsets"]
@@ -163,7 +165,7 @@ def _post_processor(ids, settings, prefix):
 
 
 def _trims(processor):
-    """Returns whether a post_processor of tokenizer.json excludes leading spaces from offsets."""
+    """Returns whether the post_processor of a tokenizer.json trims leading spaces from offsets."""
     if not isinstance(processor, dict):
         return False
     if processor.get("type") == "Sequence" and isinstance(processor.get("processors"), list):
@@ -173,7 +175,7 @@ def _trims(processor):
 
 
 def _read_config(path, arguments, special):
-    """Merges the settings of tokenizer_config.json into the arguments; checks all others."""
+    """Reads the settings of tokenizer_config.json into the arguments; checks all others."""
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "RobertaTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
@@ -184,11 +186,12 @@ def _read_config(path, arguments, special):
     if kind in GENERIC:
         return found | arguments
     if not is_generic(path.parent):
-        arguments.pop("keeps_unknown_bytes", None)  # these classes drop such bytes
+        arguments.pop("keeps_unknown_bytes", None)  # RoBERTa's classes drop unknown bytes.
         if arguments.get("normalize"):
             _log.warning(
-                "%s: texts are normalized to NFC, as in tokenizer.json, but %s of transformers does "
-                "not. To normalize there, too, set tokenizer_class to PreTrainedTokenizerFast.",
+                "%s: texts are normalized to NFC, as in tokenizer.json, but not by %s of "
+                "transformers. For the same normalization in transformers, set tokenizer_class "
+                "to PreTrainedTokenizerFast.",
                 path,
                 kind,
             )
@@ -198,7 +201,7 @@ def _read_config(path, arguments, special):
 
 
 def _read_parts(vocabulary, merges):
-    """Reads the arguments from vocab.json and merges.txt, RoBERTa's original files."""
+    """Reads the arguments from vocab.json and merges.txt."""
     tokens = tokens_by_id(vocabulary, read_json(vocabulary))
     pairs = []
     for number, line in enumerate(read_text(merges).split("\n"), 1):
@@ -208,7 +211,7 @@ def _read_parts(vocabulary, merges):
 
 
 def _read_whole(path):
-    """Reads the arguments from a tokenizer.json; checks that it is equivalent to ours."""
+    """Reads the arguments from a tokenizer.json; raises InputError for unsupported settings."""
     whole = read_json(path)
     model = model_of(whole)
     splitter, normalizer = (

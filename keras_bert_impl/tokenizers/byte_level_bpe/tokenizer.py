@@ -1,4 +1,4 @@
-"""Byte-level BPE tokenizer of RoBERTa and ModernBERT, as one graph of TensorFlow operations."""
+"""Byte-level BPE tokenizer of RoBERTa and ModernBERT in the TensorFlow graph."""
 
 import functools
 from collections.abc import Iterable, Sequence
@@ -31,18 +31,18 @@ from keras_bert_impl.tokenizers.inputs import SegmentId
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 
 _NO_RANK = np.iinfo(np.int32).max
-_PART, _SHARED = 65, 24  # symbols in a part of a long word, and in two neighboring parts
-# Distance between parts. It is a prime so that in a run of one letter, no two neighbors fit
-# together and all parts of the run are joined at once.
+_PART, _SHARED = 65, 24  # symbols in a part of a long word, and symbols shared by neighboring parts
+# Distance between the starts of parts. With a prime, all parts of a run of one letter are joined in
+# the same step.
 _STEP = _PART - _SHARED
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ByteLevelBPETokenizer(Tokenizer):
-    """The tokenizer of RoBERTa and ModernBERT in the graph, with `tokenizers`' ids and offsets.
+    """Byte-level BPE tokenizer with the same ids and offsets as `tokenizers`.
 
-    If the vocabulary has all bytes, no text is unknown. A special or added token written in the
-    text becomes that token.
+    Special and added tokens are also recognized in a text. If the vocabulary contains all bytes,
+    the unknown token never occurs.
 
     Args:
         vocabulary: The token of each id, with bytes written as characters (`Ġthe`); or the path of
@@ -51,8 +51,8 @@ class ByteLevelBPETokenizer(Tokenizer):
         mask_strips_left: Whether a `<mask>` in the text includes the white space before it, as in
             RoBERTa.
         special_tokens: Padding, unknown, start of a row, separator, mask. Two segments become
-            `<s> A </s></s> B </s>` with RoBERTa's and `[CLS] A [SEP] B [SEP]` with others, unless
-            `num_separators` differs.
+            `<s> A </s></s> B </s>` with RoBERTa's special tokens and `[CLS] A [SEP] B [SEP]` with
+            others, unless `num_separators` is set.
         added_tokens: str, `AddedToken` or dicts of its fields: additional tokens matched literally
             in the text. Those missing from the vocabulary get the next ids. A special token listed
             here changes how it is matched.
@@ -60,14 +60,14 @@ class ByteLevelBPETokenizer(Tokenizer):
             matched.
         trim_offsets: Whether offsets exclude the space before a token, as in RoBERTa but not in
             ModernBERT.
-        add_prefix_space: Whether the first word of a text, and the first after an added token, is
-            treated as if a space preceded it.
+        add_prefix_space: Whether to add a space before the first word of a text and the first word
+            after an added token.
         num_separators: Number of separators between two texts, 1 or 2. Default: 2 with RoBERTa's
             special tokens and 1 with others.
         segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 0 with
             RoBERTa's special tokens and 1 with others.
         keeps_unknown_bytes: Whether a byte that the vocabulary lacks becomes the unknown token.
-            Default: it is dropped, as by RoBERTa's tokenizer in `transformers`.
+            Default: the byte is dropped, as in RoBERTa's tokenizer in `transformers`.
 
     Raises:
         InputError: The vocabulary contains a token twice, or lacks a special token or the result of
@@ -130,13 +130,13 @@ class ByteLevelBPETokenizer(Tokenizer):
         )
 
     def _is_word_start(self, token):
-        # Space, newline and tab, as the vocabulary writes these bytes.
+        # Space, newline and tab in the characters of the vocabulary.
         return token.startswith(("Ġ", "Ċ", "ĉ")) or token in self._whole_tokens
 
     def _join(self, tokens):
         bytes_of = {character: byte for byte, character in enumerate(byte_characters())}
         tokens = [self._split.written.get(token, token) for token in tokens]
-        # A token with a character that does not represent a byte, such as a space, is kept as text.
+        # A token with characters that do not represent bytes is kept as text.
         data = b"".join(
             bytes(map(bytes_of.get, token)) if bytes_of.keys() >= set(token) else token.encode()
             for token in tokens
@@ -156,7 +156,7 @@ class ByteLevelBPETokenizer(Tokenizer):
 
     @functools.cached_property
     def _num_spaces(self):
-        """int32 arrays [vocabulary] of leading and trailing spaces, as written there."""
+        """Number of leading and trailing spaces of each token, int32 [vocabulary]."""
         space = byte_characters()[ord(" ")]
         leading = [len(token) - len(token.lstrip(space)) for token in self.vocabulary]
         trailing = [len(token) - len(token.rstrip(space)) for token in self.vocabulary]
@@ -166,7 +166,7 @@ class ByteLevelBPETokenizer(Tokenizer):
         if not self.trim_offsets:
             return starts, ends
         leading, trailing = (tf.gather(spaces, ids) for spaces in self._num_spaces)
-        if self.add_prefix_space:  # as in `tokenizers`: exclude the prefix space
+        if self.add_prefix_space:  # As in `tokenizers`, the added space is excluded.
             leading -= tf.cast(tf.equal(starts, 0) & (leading > 0), tf.int32)
         starts = tf.minimum(starts + leading, ends)
         return starts, tf.maximum(ends - trailing, starts)
@@ -184,10 +184,11 @@ class BytePairMerger:
         left, right, merged = np.array(merges, np.int64).reshape(-1, 3).T
         keys = (left << 32) | right
         order = np.argsort(keys)
-        # A sentinel that equals no pair, so that a search never ends after the last entry.
+        # A sentinel that equals no pair. A search then never returns the index after the last
+        # entry.
         self._keys = np.append(keys[order], np.iinfo(np.int64).max)
         self._ranks = np.append(order, _NO_RANK).astype(np.int32)
-        self._merged = np.append(merged, -1).astype(np.int32)  # by rank
+        self._merged = np.append(merged, -1).astype(np.int32)  # id of the merged token, by rank
 
     def __call__(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Splits words into tokens.
@@ -214,7 +215,7 @@ class BytePairMerger:
         return found, starts.with_values(place - tf.gather(first, word))
 
     def _merged_ids(self, ids, lengths):
-        """Merges int32 [tokens] of words with int32 [words] tokens each.
+        """Merges the tokens of words; `lengths` is the number of tokens of each word.
 
         Returns:
             (ids, starts): ragged [words, (tokens)]; `starts` in tokens of the input.
@@ -232,7 +233,7 @@ class BytePairMerger:
         return found, found.with_values(start - tf.gather(ends - lengths, word))
 
     def _in_parts(self, ids, starts, ends):
-        """Merges the symbols of words; returns (ids, start), both int32 [tokens].
+        """Merges the symbols of long words in parts; returns (ids, start), int32 [tokens].
 
         Args:
             ids: int32 [symbols].
@@ -276,7 +277,7 @@ class BytePairMerger:
         )
 
     def _of_parts(self, ids, begins, ends, parts):
-        """Merges some parts; returns (ids, part, start), int32 [tokens]."""
+        """Merges the tokens of some parts; returns (ids, part, start), int32 [tokens]."""
         begins, ends = tf.gather(begins, parts), tf.gather(ends, parts)
         number = numbers_of(ends - begins)
         start = tf.ragged.range(begins, ends).values
@@ -284,7 +285,7 @@ class BytePairMerger:
         return found, tf.gather(parts, number), start
 
     def _in_rounds(self, ids, word, start):
-        """Merges the tokens of words until none can be merged; returns the same three tensors."""
+        """Merges the tokens of words until no merge is possible; returns the new arguments."""
         rank = self._ranks_of(ids, after(ids, 0), after(word, -1) == word)
         vector = tf.TensorShape([None])
         return tf.while_loop(
@@ -295,7 +296,7 @@ class BytePairMerger:
         )[:3]
 
     def _round(self, ids, word, start, rank):
-        # The best rank of each word. Words are in order, so segments are sorted.
+        # The best rank of each word. The words are in order, as `segment_min` needs.
         best = tf.gather(tf.math.segment_min(rank, word), word)
         merges = without_overlaps((rank == best) & (rank != _NO_RANK))
         places = places_of(merges)
@@ -304,7 +305,7 @@ class BytePairMerger:
         ids, word, start, rank, merges = (
             tf.gather(values, kept) for values in (ids, word, start, rank, merges)
         )
-        # The pairs that begin with a new token or end with one.
+        # Only pairs that contain a new token get a new rank.
         places = places_of(merges | after(merges, False))
         following = tf.minimum(places + 1, tf.size(ids) - 1)
         is_pair = (following > places) & (tf.gather(word, places) == tf.gather(word, following))
@@ -312,7 +313,7 @@ class BytePairMerger:
         return ids, word, start, put(rank, places, ranks)
 
     def _ranks_of(self, left, right, is_pair):
-        """Returns the ranks of pairs of ids, or _NO_RANK."""
+        """Returns the rank of each pair of ids, or _NO_RANK."""
         keys = tf.cast(left, tf.int64) * (1 << 32) + tf.cast(right, tf.int64)
         number = tf.searchsorted(self._keys, keys)
         known = is_pair & tf.equal(tf.gather(self._keys, number), keys)
@@ -320,11 +321,11 @@ class BytePairMerger:
 
 
 def _meeting_places(size, begins, ends, part, start):
-    """Returns the start of the first token that each part shares with the previous part, or -1.
+    """Returns the start of the first token that a part shares with the previous part, or -1.
 
     Args:
-        begins, ends: int32 [parts], in order; a part overlaps at most its two neighbors.
-        part, start: int32 [tokens], of the tokens of all parts, in order.
+        begins, ends: int32 [parts], in order; a part overlaps only its two neighbors.
+        part, start: int32 [tokens], for the tokens of all parts in order.
     """
     end = token_ends(start, part, ends)
     odd, even = (
@@ -338,7 +339,7 @@ def _meeting_places(size, begins, ends, part, start):
 
 
 def _near(mask, reach):
-    """Returns where a mask is true at most `reach` positions away."""
+    """Returns the positions at most `reach` away from a True value."""
     count = tf.cumsum(tf.concat([[0], tf.cast(mask, tf.int32)], axis=0))
     place = tf.range(tf.size(mask))
     last = tf.gather(count, tf.minimum(place + reach + 1, tf.size(mask)))

@@ -1,9 +1,9 @@
-"""Words for byte-level BPE, in the graph: splits texts as GPT-2's regular expression does.
+"""Splits texts into words for byte-level BPE in the graph, as GPT-2's regular expression does.
 
     's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
 
-In words: a run of letters, digits or other characters, with one space before it; English
-contractions; and runs of white space, which leave their last character to the following word.
+A word is a run of letters, digits or other characters, with one space before it; an English
+contraction; or a run of white space. The last character of white space belongs to the next word.
 """
 
 import dataclasses
@@ -32,13 +32,13 @@ from keras_bert_impl.tokenizers.unicode import utf8
 from keras_bert_impl.tokenizers.unicode.composition import compose
 from keras_bert_impl.tokenizers.unicode.table import BOUNDARY, CODE_POINTS, SPACE, class_table
 
-_TOKEN = 0xFDD0  # represents a token during normalization, which does not change it
+_TOKEN = 0xFDD0  # code point of a token during normalization, which does not change the code point
 _CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 
 
 @dataclasses.dataclass
 class ByteLevelWords:
-    """Words of a batch of texts, including added tokens, as flat tensors.
+    """The words and added tokens of a batch of texts, as flat tensors.
 
     Attributes:
         strings: string [words], the UTF-8 of each word.
@@ -63,11 +63,12 @@ class ByteLevelWords:
     last: tf.Tensor
 
     def characters_of(self, starts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts byte offsets in words, ragged [words, (tokens)], to code points of all texts."""
+        """Converts byte offsets in words, ragged [words, (tokens)], to positions of code points."""
         # [code points], byte offset of each
         place = tf.cumsum(utf8.byte_lengths(self.code_points), exclusive=True)
         word = numbers_of(starts.row_lengths())
-        first = tf.gather(tf.gather(place, self.starts), word) + starts.values  # in bytes
+        # first byte of each token
+        first = tf.gather(tf.gather(place, self.starts), word) + starts.values
         last = token_ends(first, word, tf.gather(place, self.ends)) - 1
         begin = tf.searchsorted(place, first, side="right") - 1
         end = tf.searchsorted(place, last, side="right") - 1
@@ -103,7 +104,7 @@ class ByteLevelSplitter:
         self._find_later = AddedTokens(later) if later else None
 
     def __call__(self, texts: tf.Tensor) -> ByteLevelWords:
-        code_points, text_starts = utf8.decode(texts)  # with a newline after each text
+        code_points, text_starts = utf8.decode(texts)  # A newline follows each text.
         tokens = tf.fill(tf.shape(code_points), NO_TOKEN)
         found = self._find_first(_marked(code_points, text_starts, tokens))
         tokens = in_place(tokens, *found)
@@ -111,7 +112,7 @@ class ByteLevelSplitter:
         line = _Line(code_points, tokens, text_starts, first, first + 1)
         if self._trim_offsets:
             line = self._trimmed(line)
-        if self._normalize:  # ASCII does not change
+        if self._normalize:  # ASCII texts are already normalized.
             line = tf.cond(
                 tf.reduce_any(code_points > 127), lambda: _normalized(line), lambda: line
             )
@@ -129,7 +130,7 @@ class ByteLevelSplitter:
         classes = class_table().lookup(marked)
         is_token = tf.not_equal(line.tokens, NO_TOKEN)
         breaks = tf.where(is_token, line.tokens >= 0, _breaks(marked, classes))
-        starts = places_of(breaks)  # of words and text ends
+        starts = places_of(breaks)  # starts of words and of text ends
         ends = tf.concat([starts, [tf.size(marked)]], axis=0)[1:]
         tokens = tf.gather(line.tokens, starts)
         is_word = (tf.gather(classes, starts) != BOUNDARY) | (tokens >= 0)
@@ -148,7 +149,7 @@ class ByteLevelSplitter:
         )
 
     def _trimmed(self, line):
-        """Excludes the white space that added tokens include from their positions."""
+        """Excludes stripped white space from the positions of added tokens."""
 
         def trim():
             size = tf.size(line.tokens)
@@ -158,7 +159,8 @@ class ByteLevelSplitter:
             solid = places_of(tf.not_equal(class_table().lookup(line.code_points), SPACE))
             solid = tf.concat([[-1], solid, [size]], axis=0)
             first = tf.minimum(tf.gather(solid, tf.searchsorted(solid, starts)), ends)
-            if self._add_prefix_space:  # `tokenizers` treats one at the start as its own
+            # `tokenizers` removes a space at the start like its own prefix space.
+            if self._add_prefix_space:
                 is_start = put(tf.fill([size + 1], False), line.text_starts, True)
                 is_first = tf.gather(is_start, starts)
                 first -= tf.cast(is_first & (first > starts), tf.int32)
@@ -173,7 +175,7 @@ class ByteLevelSplitter:
 
 
 class _Line(NamedTuple):
-    """Texts before they become words; for the fields see `ByteLevelWords` and `in_place`."""
+    """Texts before the split into words; see `ByteLevelWords` and `in_place` for the fields."""
 
     code_points: tf.Tensor
     tokens: tf.Tensor
@@ -183,13 +185,13 @@ class _Line(NamedTuple):
 
 
 def _marked(code_points, text_starts, tokens):
-    """Puts CODE_POINTS at tokens and text ends, which words and matches never cross."""
+    """Puts CODE_POINTS at tokens and text ends. Words and matches never cross these positions."""
     marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
     return tf.where(tf.equal(tokens, NO_TOKEN), marked, CODE_POINTS)
 
 
 def _normalized(line):
-    """Normalizes a line to composed characters (NFC); each matched token becomes one code point."""
+    """Normalizes a line to composed characters (NFC); a token becomes one code point."""
     places = places_of(tf.not_equal(line.tokens, INSIDE))
     codes = tf.gather(tf.where(line.tokens >= 0, _TOKEN, line.code_points), places)
     code_points, origins = compose(codes)
@@ -203,7 +205,7 @@ def _normalized(line):
 
 
 def _with_prefix_spaces(line):
-    """Inserts a space before each part of a text that has none."""
+    """Inserts a space before each part of a text, unless the part starts with a space."""
     marked = _marked(line.code_points, line.text_starts, line.tokens)
     is_boundary = marked >= CODE_POINTS
     begins = ~is_boundary & before(is_boundary, True) & (marked != ord(" "))
@@ -218,7 +220,7 @@ def _with_prefix_spaces(line):
 
 
 def _matches(code_points, text):
-    """Returns where `text` occurs, bool [code points]."""
+    """Returns bool [code points], True where `text` occurs."""
     found = tf.equal(code_points, ord(text[0]))
     for distance, character in enumerate(text[1:], 1):
         found &= tf.equal(after(code_points, -1, distance), ord(character))
@@ -226,14 +228,14 @@ def _matches(code_points, text):
 
 
 def _breaks(code_points, classes):
-    """Returns where words begin, bool [code points]."""
+    """Returns bool [code points], True where a word begins."""
     previous, following = before(classes, BOUNDARY), after(classes, BOUNDARY)
     after_space = tf.equal(before(code_points, -1), ord(" "))
     is_space, was_space = tf.equal(classes, SPACE), tf.equal(previous, SPACE)
     is_boundary, was_boundary = tf.equal(classes, BOUNDARY), tf.equal(previous, BOUNDARY)
-    # A space joins the following word.
+    # A space belongs to the next word.
     changes = tf.not_equal(classes, previous) & ~(after_space & ~(is_space | is_boundary))
-    # The last of several white space characters is left to the following word.
+    # The last of several white space characters belongs to the next word.
     is_last = is_space & (following != SPACE) & (following != BOUNDARY)
     breaks = changes | (is_last & was_space) | is_boundary | was_boundary
     starts_contraction = breaks & tf.equal(code_points, ord("'"))

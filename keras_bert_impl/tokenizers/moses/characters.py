@@ -1,7 +1,7 @@
-"""Characters of a batch of texts with their origins, and their properties for Moses' rules.
+"""Characters of texts with their positions, and their properties in Moses' rules.
 
-The table of properties comes from `tools/make_moses_table.py`. An entry is a uint8 of flags, named
-below; equal blocks of BLOCK entries are stored once.
+The table of properties comes from `tools/make_moses_table.py`. An entry is a uint8 of flags. Equal
+blocks of BLOCK entries are stored once.
 """
 
 import functools
@@ -31,8 +31,8 @@ from keras_bert_impl.tokenizers.unicode.table import (
 
 SPACE = 1  # white space, same as Python's `str.isspace`
 REMOVED = 2  # category C: control, format, private and unassigned characters
-WORD = 4  # Moses' letters and digits; other characters are separated
-LETTER = 8  # Moses' letters
+WORD = 4  # letters and digits in Moses; other characters are separate words
+LETTER = 8
 NUMBER = 16  # Moses' numbers
 LOWER = 32  # Moses' lowercase letters
 DIGIT = 64  # category Nd, same as Python's `\d`
@@ -41,10 +41,10 @@ _FILE = Path(__file__).with_name("table.npz")
 
 
 class MosesTable(CodePointTable):
-    """Looks up the flags of code points in the graph.
+    """Looks up the flags of code points in a graph.
 
     Attributes:
-        composition: entries for composition, of the Unicode version of Python.
+        composition: entries for composition, in Python's version of Unicode.
     """
 
     def __init__(self) -> None:
@@ -58,19 +58,20 @@ class MosesTable(CodePointTable):
 
 
 def has(flags: tf.Tensor, wanted: int) -> tf.Tensor:
-    """Returns whether one of the wanted flags is set, bool."""
+    """Returns bool, whether at least one of the wanted flags is set."""
     return tf.not_equal(tf.bitwise.bitwise_and(flags, wanted), 0)
 
 
 SPECIAL_TOKENS = ("<s>", "</s>", "<pad>", "<unk>", *(f"<special{number}>" for number in range(10)))
 
-# Our own codes are Unicode noncharacters, U+FDD0 to U+FDEF, and private-use code points of planes
-# 15 and 16. In a text they become _JUNK, which Moses removes just as it removes them.
-FIRST_SPECIAL = 0xFDD0  # the special tokens, one character each
-FIRST_ADDED = 0xF0000  # further tokens
+# Internal codes are Unicode noncharacters, U+FDD0 to U+FDEF, and private-use code points of planes
+# 15 and 16. Moses removes these code points from a text, and so they are replaced with _JUNK, which
+# Moses also removes.
+FIRST_SPECIAL = 0xFDD0  # code of the first special token
+FIRST_ADDED = 0xF0000  # code of the first added token
 TEXT_END = FIRST_SPECIAL + len(SPECIAL_TOKENS)
 TEXT_START = TEXT_END + 1
-SECOND = 0xFDED  # after a quote that was two characters
+SECOND = 0xFDED  # second character of a pair that became a quote
 SPACED_QUOTE = 0xFDEE
 _JUNK = 0xFDEF
 DELETED = -1
@@ -78,11 +79,11 @@ SPECIAL = special_tokens(SPECIAL_TOKENS)
 
 
 class Characters(NamedTuple):
-    """Characters of a batch of texts, with TEXT_START before the first and TEXT_END after each.
+    """Characters of a batch of texts, with TEXT_START at the start and TEXT_END after each text.
 
     Attributes:
         codes: int32 [characters], code points.
-        starts, ends: int32 [characters], the span of each one among the characters of all texts.
+        starts, ends: int32 [characters], the span of each character in the original texts.
     """
 
     codes: tf.Tensor
@@ -90,7 +91,7 @@ class Characters(NamedTuple):
     ends: tf.Tensor
 
     def at(self, places: tf.Tensor) -> tf.Tensor:
-        """Returns the codes at positions, which may lie one or two beyond the ends."""
+        """Returns the codes at positions, which may be up to two beyond the ends."""
         return tf.gather(self.codes, tf.clip_by_value(places, 0, tf.size(self.codes) - 1))
 
     def places(self, *codes: int) -> tf.Tensor:
@@ -99,11 +100,11 @@ class Characters(NamedTuple):
         return places_of(found)
 
     def having(self, places: tf.Tensor, codes: tf.Tensor | int) -> "Characters":
-        """Returns the characters with other codes at the given positions."""
+        """Returns a copy with new codes at the given positions."""
         return self._replace(codes=put(self.codes, places, codes))
 
     def joined(self, places: tf.Tensor) -> "Characters":
-        """Deletes characters and adds their spans to the spans of the characters before them."""
+        """Marks characters as deleted, and adds their spans to the previous characters."""
         ends = put(self.ends, places - 1, tf.gather(self.ends, places))
         return self._replace(ends=ends).having(places, DELETED)
 
@@ -117,7 +118,7 @@ class Characters(NamedTuple):
 
 
 class TokenFinder(AddedTokens):
-    """Finds FlauBERT's special and added tokens as `transformers` does in Python."""
+    """Finds FlauBERT's special and added tokens, as `transformers` does in Python."""
 
     def __init__(self, tokens: list[AddedToken]) -> None:
         count = len(SPECIAL_TOKENS)
@@ -133,15 +134,15 @@ class TokenFinder(AddedTokens):
 def decode(
     texts: tf.Tensor, table: MosesTable, lowercase: bool, find: TokenFinder
 ) -> tuple[Characters, tf.Tensor]:
-    """Decodes texts to composed characters (NFC); tokens and double quotes are one character each.
+    """Decodes texts to composed characters (NFC); a token or double quote is one character.
 
     Returns:
-        (characters, text_starts): `Characters`; int32 [texts + 1], the start of each text among the
-        characters of all texts, each of which has an extra one at its end.
+        (characters, text_starts): `Characters`; int32 [texts + 1], the start of each text in the
+        characters of all texts, with one extra character after each text.
     """
     strings, places = _with_tokens_as_one(texts, find)
     strings = tf.strings.regex_replace(strings, "``|''", '"' + chr(SECOND))
-    before, starts_of_texts = utf8.decode(strings)  # with a newline after each text
+    before, starts_of_texts = utf8.decode(strings)  # A newline follows each text.
     codes, origins = compose(before, table.composition)
     starts_of_texts = tf.searchsorted(origins, starts_of_texts)
     if lowercase:
@@ -156,11 +157,11 @@ def decode(
 
 
 def _with_tokens_as_one(texts, find):
-    """Replaces each token by one character and returns the characters' positions.
+    """Replaces each token with one character; returns the positions of the characters.
 
     Returns:
-        (strings, places): string [texts]; int32 [characters + 1], positions in the input texts,
-        ending with the end of all texts.
+        (strings, places): string [texts]; int32 [characters + 1], positions in the input texts and
+        the end of all texts.
     """
     code_points, text_starts = utf8.decode(texts)
     own = (code_points >= FIRST_SPECIAL) & (code_points <= _JUNK)
@@ -187,7 +188,7 @@ def _align(before, after, table):
     """Returns the first and last original character of each normalized character."""
     group_before, group_after = _groups(before, table), _groups(after, table)
     num_groups = tf.reduce_max(tf.concat([[0], group_before], axis=0)) + 1
-    # The groups are equal as long as TensorFlow and our table know the same characters.
+    # The groups are equal if TensorFlow and this package's table have the same Unicode version.
     group_after = tf.minimum(group_after, num_groups - 1)
     size_before = tf.math.bincount(group_before, minlength=num_groups)
     size_after = tf.math.bincount(group_after, minlength=num_groups)
@@ -201,12 +202,12 @@ def _align(before, after, table):
 
 def _groups(codes, table):
     """Returns the index of each character's group, int32 [characters]."""
-    ends = (codes == ord("\n")) | is_boundary(codes)  # nothing joins these
+    ends = (codes == ord("\n")) | is_boundary(codes)  # No character joins these.
     joins = ~before(ends, True) & has(table.composition.lookup(codes), JOINS_BEFORE)
     return tf.cumsum(tf.cast(~joins, tf.int32))
 
 
 def is_boundary(codes: tf.Tensor) -> tf.Tensor:
-    """Returns whether a code is a special or added token or the start or end of a text, bool."""
+    """Returns whether a code is a token, or the start or end of a text, bool."""
     is_special = (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
     return is_special | (codes >= FIRST_ADDED)

@@ -1,4 +1,4 @@
-"""FlauBERT's tokenizer, Moses words with character-level byte-pair encoding; and its files."""
+"""FlauBERT's tokenizer: Moses words with byte-pair encoding of characters."""
 
 import dataclasses
 import functools
@@ -36,7 +36,7 @@ from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 _EXTRA = [token for token in SPECIAL_TOKENS if token.startswith("<special")]
 _NAMES = {
     "bos_token": "<s>",
-    "cls_token": "</s>",  # its name there, although rows begin with <s>
+    "cls_token": "</s>",  # FlauBERT's files have `</s>`, although rows begin with `<s>`.
     "mask_token": "<special1>",
     "pad_token": "<pad>",
     "sep_token": "</s>",
@@ -81,7 +81,7 @@ def _write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> N
 
 
 def _read_config(path):
-    """Returns whether the text is lowercased; checks the other settings."""
+    """Returns whether to lowercase texts; checks the other settings."""
     config = added_files.read_if_there(path)
     wanted = {"tokenizer_class": ("FlaubertTokenizer", None), "do_lowercase": (True, False)}
     added_files.check_config(path, config, wanted, _NAMES)
@@ -96,7 +96,7 @@ def _read_config(path):
 
 
 def _read_merges(path):
-    """Reads pairs of str. A line may have a third field, fastBPE's count of the pair."""
+    """Reads pairs of tokens. A line may also contain the count of the pair."""
     merges: dict[tuple[str, ...], int] = {}
     # `transformers` also ignores text after the last newline.
     for number, line in enumerate(read_text(path).split("\n")[:-1], 1):
@@ -116,26 +116,25 @@ _END = "</w>"  # suffix of the token that ends a word
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MosesBPETokenizer(Tokenizer):
-    """FlauBERT's tokenizer in the graph, with the same ids as `transformers`.
+    """FlauBERT's tokenizer, with the same ids as `transformers`.
 
-    Text is normalized and split into words as Moses does for French, and words into tokens by
-    byte-pair encoding of their characters. A token missing from the vocabulary is `<unk>`. A
-    special token written in the text becomes that token. Invalid UTF-8 becomes U+FFFD. Offsets
-    cover the characters that a token was made from, in text order except for a quote, which Moses
-    moves before the comma or dots that it follows.
-    Source: Le et al. 2020, "FlauBERT: Unsupervised Language Model Pre-training for French", section
-    3.1; docs/decisions/tokenizers.md has the details.
+    A text is normalized and split into words by Moses' rules for French. Words are split into
+    tokens by byte-pair encoding of characters. A token outside the vocabulary becomes `<unk>`.
+    Special tokens are also recognized in a text. Invalid UTF-8 becomes U+FFFD. Offsets are the
+    characters of a token in the input text. They are in ascending order, unless Moses moves a quote
+    before a comma or dots. Source: Le et al. 2020, "FlauBERT: Unsupervised Language Model
+    Pre-training for French", section 3.1; docs/decisions/tokenizers.md has the details.
 
     Args:
-        vocabulary: The token of each id; one at the end of a word ends with `</w>`. Contains `<s>`,
-            `</s>`, `<pad>`, `<unk>` and `<special0>` to `<special9>`; `<special1>` is the mask. Or
-            the path of a JSON file with the id of each token.
+        vocabulary: The token of each id, or the path of a JSON file with the id of each token. The
+            last token of a word ends with `</w>`. `<s>`, `</s>`, `<pad>`, `<unk>` and `<special0>`
+            to `<special9>` are required; `<special1>` is the mask.
         merges: (left, right) pairs of tokens, best first.
-        added_tokens: str, `AddedToken` or dicts of its fields: further tokens matched literally in
-            the text, never normalized. Those missing from the vocabulary get the next ids.
+        added_tokens: str, `AddedToken` or dicts of its fields: additional tokens matched literally
+            in the text, without normalization. Those missing from the vocabulary get the next ids.
 
     Raises:
-        InputError: If the vocabulary has a token twice or does not have a special token.
+        InputError: If the vocabulary contains a token twice or lacks a special token.
 
     Example:
         from keras_bert_impl.tokenizers.moses.tokenizer import SPECIAL_TOKENS
@@ -147,7 +146,7 @@ class MosesBPETokenizer(Tokenizer):
     kind = "moses bpe"
     _read, _write = staticmethod(_read), staticmethod(_write)
     segment_of_second = 0
-    can_be_cut = False  # whether a dot ends a sentence depends on the next word
+    can_be_cut = False  # The next word determines whether a dot is a separate word.
     later_settings = {"added_tokens": []}
     special_tokens = ("<pad>", "<unk>", "<s>", "</s>", "<special1>")
 
@@ -172,7 +171,7 @@ class MosesBPETokenizer(Tokenizer):
         self._merge = _CharacterPairMerger(self._ids_of, self.merges, self.unk_id, find.by_code)
 
     def word_starts(self, token_ids: tf.Tensor) -> tf.Tensor:
-        # Tokens show where a word ends, so the token after a word's last token starts a word.
+        # A token ending in `</w>` ends a word, and the next token starts a word.
         return tf.roll(tf.gather(self._ends_word, token_ids), 1, axis=1)
 
     @functools.cached_property
@@ -206,12 +205,12 @@ class _CharacterPairMerger(BytePairMerger):
         unk_id: int,
         tokens: dict[int, str],
     ) -> None:
-        # A merge's result may be missing from the vocabulary but needed by other merges.
+        # The result of a merge may be missing in the vocabulary but part of another merge.
         triples = [(left, right, left + right) for left, right in merges]
         symbols = list(dict.fromkeys([*ids, *itertools.chain(*triples)]))
         number = {symbol: position for position, symbol in enumerate(symbols)}
         super().__init__([], [[number[symbol] for symbol in triple] for triple in triples])
-        unknown = len(symbols)  # one more, for all other characters
+        unknown = len(symbols)  # symbol for all other characters
         self._ids = np.array([*(ids.get(symbol, unk_id) for symbol in symbols), unk_id], np.int32)
         last = {symbol[0]: number[symbol] for symbol in symbols if symbol[1:] == _END}
         last |= {chr(code): number[token] for code, token in tokens.items()}

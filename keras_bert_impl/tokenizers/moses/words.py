@@ -1,10 +1,10 @@
 """Moses' tokenizer for French in the graph: splits a normalized text into words.
 
-Moses inserts spaces, rule by rule. Here the characters stay in place, and a space is a gap: a flag
-of a character that is separated from the previous one. Most rules only look at the neighbors of
-commas, dots and apostrophes, which are few.
-Source: Koehn et al. 2007, "Moses: Open Source Toolkit for Statistical Machine Translation"; the
-rules and abbreviations come from its tokenizer for French in `sacremoses` 0.2.0.
+Moses' rules insert spaces one after the other. In this module the characters are not moved. A gap,
+a flag of a character, separates the character from the previous one. Most rules apply only next to
+commas, dots and apostrophes, which are few. Source: Koehn et al. 2007, "Moses: Open Source Toolkit
+for Statistical Machine Translation"; the rules and abbreviations are from the tokenizer for French
+in `sacremoses` 0.2.0.
 """
 
 import dataclasses
@@ -59,10 +59,10 @@ _SEVERAL = {"…": "...", "。": ". ", "．": ". ", "—": " - "}
 _LONGEST = max(map(len, _SEVERAL.values()))
 _FULL_STOPS = "。．"
 
-_NOTHING = 256  # extra flag for a text's start or end, or a special token
+_NOTHING = 256  # flag for the start or end of a text, and for a token
 _COMMA, _DOT, _APOSTROPHE = map(ord, ",.'")
 
-# Words that keep a dot after them. Other rules handle words with a dot or a sign inside.
+# Abbreviations, which keep a final dot. Other rules apply to words with a dot or sign inside.
 _ABBREVIATIONS = (
     "art ann apr av auj lib boul ca cf chap contr dir éd env al etc ex fasc fém fig fr hab ibid id "
     "inf masc MM ms pl pp SS sec sect sing sq sqq suiv sup suppl tél vb vol vs"
@@ -72,15 +72,15 @@ _KEEPS_DOT = "[A-Zb-z]|" + _ABBREVIATIONS.replace(" ", "|")
 
 @dataclasses.dataclass
 class MosesWords:
-    """Words of a batch of texts, including special tokens, as flat tensors.
+    """The words and special tokens of a batch of texts, as flat tensors.
 
     Attributes:
         codes: int32 [characters], code points of all words.
-        first, last: int32 [characters], the span of each one among the characters of all texts,
+        first, last: int32 [characters], the span of each code point in the characters of all texts,
             from `first` to before `last`.
         starts, ends: int32 [words], the span of each word in `codes`.
         texts: int64 [texts + 1], the index of each text's first word.
-        text_starts: int32 [texts + 1], the index of each text's first character in all texts.
+        text_starts: int32 [texts + 1], the index of each text's first character.
     """
 
     codes: tf.Tensor
@@ -92,7 +92,7 @@ class MosesWords:
     text_starts: tf.Tensor
 
     def strings(self) -> tf.Tensor:
-        """Returns the words as a string tensor [words]; a special token is one character."""
+        """Returns the words, string [words]; a special token is one character."""
         return utf8.encode(self.codes, self.starts, self.ends)
 
     def characters_of(self, starts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -104,7 +104,7 @@ class MosesWords:
 
 
 class MosesSplitter:
-    """Splits texts into words, with FlauBERT's special tokens and added tokens matched first."""
+    """Splits texts into words; first matches special and added tokens."""
 
     def __init__(self, lowercase: bool, find: TokenFinder | None = None) -> None:
         self._table = MosesTable()
@@ -149,7 +149,7 @@ class _Line:
 
     Args:
         codes: int32 [characters], without white space.
-        flags: int32 [characters], of the table, or _NOTHING at boundaries.
+        flags: int32 [characters], from the table, or _NOTHING at boundaries.
         gaps: bool [characters], whether white space preceded the character.
     """
 
@@ -159,12 +159,12 @@ class _Line:
         self._gaps = gaps & ~nothing & ~before(nothing, True)
 
     def breaks(self) -> tf.Tensor:
-        """Returns where words begin, bool [characters]."""
+        """Returns bool [characters], True where a word begins."""
         nothing = tf.equal(self._flags, _NOTHING)
         return self._gaps | nothing | before(nothing, True)
 
     def set_apart_signs(self) -> None:
-        """Separates all but letters, digits, dots, commas, apostrophes and hyphens."""
+        """Separates all signs except dots, commas, apostrophes and hyphens."""
         apart = ~has(self._flags, WORD | _NOTHING)
         for code in map(ord, ".',-"):
             apart &= self._codes != code
@@ -172,7 +172,7 @@ class _Line:
 
     def set_apart_runs_of_dots(self) -> None:
         dots = tf.equal(self._codes, _DOT)
-        goes_on = dots & before(dots, False) & ~self._gaps  # a run of dots
+        goes_on = dots & before(dots, False) & ~self._gaps  # The next character is also a dot.
         begins = dots & ~goes_on & after(goes_on, False)
         self._gaps |= begins | (before(goes_on, False) & ~goes_on)
         self._in_runs = begins | goes_on
@@ -190,7 +190,7 @@ class _Line:
         self._add_gaps(chosen(places, at_end))
 
     def cut_at_apostrophes(self) -> None:
-        """Splits after an apostrophe between letters and around others, but not at text ends."""
+        """Splits after an apostrophe between letters, and around any other apostrophe in a text."""
         places = self._places(_APOSTROPHE)
         left, right = self._left(places), self._right(places)
         neither = chosen(places, ~has(left | right, LETTER | _NOTHING))
@@ -205,7 +205,7 @@ class _Line:
         self._add_gaps(one, one + 1, both + 1)
 
     def set_apart_last_dots(self) -> None:
-        """Separates a word's final dot, unless it is an abbreviation's or lowercase follows."""
+        """Separates the final dot of a word, except in abbreviations and before lowercase."""
         breaks = self.breaks()
         ends_word = after(breaks, True) & ~breaks
         dots = places_of(tf.equal(self._codes, _DOT) & ends_word)
@@ -214,7 +214,7 @@ class _Line:
         starts = tf.gather(words, tf.searchsorted(words, dots, side="right") - 1)
         has_dot = self._count(tf.equal(self._codes, _DOT), starts, dots) > 0
         has_letter = self._count(has(self._flags, LETTER), starts, dots) > 0
-        text = tf.ragged.range(starts, dots)  # before each dot
+        text = tf.ragged.range(starts, dots)  # characters of the word before each dot
         text = text.with_values(tf.gather(self._codes, text.values))
         listed = tf.strings.regex_full_match(tf.strings.unicode_encode(text, "UTF-8"), _KEEPS_DOT)
         next_is_lower = has(tf.gather(self._flags, dots + 1), LOWER)
@@ -242,7 +242,7 @@ class _Line:
         self._gaps = put(self._gaps, tf.concat(places, axis=0), True)
 
     def _places_in_string(self):
-        """Returns each character's position in the text with a space in each gap, int32 [characters]."""
+        """Returns the position of each character if every gap were a space, int32 [characters]."""
         return tf.range(tf.size(self._codes)) + tf.cumsum(tf.cast(self._gaps, tf.int32))
 
     @staticmethod
@@ -252,10 +252,10 @@ class _Line:
 
 
 class PunctuationNormalizer:
-    """Normalizes the punctuation of texts, in the order of `transformers`.
+    """Normalizes the punctuation of texts in the same order as `transformers`.
 
-    Wide punctuation becomes ASCII; then Moses' normalizer for French follows, without the
-    rules that only move white space next to characters that are separate words anyway.
+    First, wide punctuation is converted to ASCII. Moses' normalizer for French follows, without the
+    rules that only change white space next to separate words.
     """
 
     def __init__(self, table: MosesTable, lowercase: bool, find: TokenFinder) -> None:
@@ -264,7 +264,7 @@ class PunctuationNormalizer:
         self._lowercase = lowercase
 
     def __call__(self, texts: tf.Tensor) -> tuple[Characters, tf.Tensor]:
-        """Normalizes string [texts] to the form that `characters.decode` returns."""
+        """Normalizes string [texts]; returns the same types as `characters.decode`."""
         characters, text_starts = decode(texts, self._table, self._lowercase, self._find)
         characters = self._ascii_punctuation(characters)
         characters = self._apostrophes_and_spaces(characters).compacted()
@@ -290,8 +290,9 @@ class PunctuationNormalizer:
         return _expanded(characters.having(characters.places(_GRAVE), _APOSTROPHE))
 
     def _apostrophes_and_spaces(self, characters):
-        """Turns apostrophe pairs into quotes and handles no-break spaces."""
-        # Moses puts spaces around a quote of two apostrophes, so no rule joins it to others.
+        """Converts pairs of apostrophes and guillemets to quotes; replaces no-break spaces."""
+        # Moses puts spaces around a quote of two apostrophes, so other rules do not apply to this
+        # quote.
         characters = _paired(characters, _APOSTROPHE, SPACED_QUOTE)
         late = characters.places(*map(ord, _LATE_APOSTROPHES))
         characters = characters.having(late, _APOSTROPHE)
@@ -309,7 +310,7 @@ class PunctuationNormalizer:
         return characters.having(characters.places(ord("«"), ord("»")), _QUOTE)
 
     def _quotes_after_dots(self, characters):
-        """Moves a quote before the dots it follows, unless the text ends or `<` follows."""
+        """Moves a quote before the preceding dots, except at the end of a text or before `<`."""
         quotes = characters.places(_QUOTE)
         following = characters.at(quotes + 1)
         wanted = (characters.at(quotes - 1) == ord(".")) & (following != ord("<"))
@@ -321,8 +322,8 @@ class PunctuationNormalizer:
         )
 
     def _order_with_moved(self, quotes, characters):
-        # A match extends to the next character that is not a space, excluding `<`. The next match
-        # does not move its quote before dots that this one has consumed.
+        # A match includes the next character that is not a space, unless it is `<`. Dots in a match
+        # are not part of the next match.
         flags = self._table.lookup(characters.codes)
         others = places_of(~has(flags, SPACE))
         after = tf.gather(others, tf.searchsorted(others, quotes + 1))
@@ -331,14 +332,15 @@ class PunctuationNormalizer:
         found = leftmost(quotes - 1, after)
         quotes, after = chosen(quotes, found), chosen(after, found)
         others = places_of(characters.codes != ord("."))
-        dots = tf.gather(others, tf.searchsorted(others, quotes - 1) - 1) + 1  # start of the run
+        # start of the run of dots
+        dots = tf.gather(others, tf.searchsorted(others, quotes - 1) - 1) + 1
         dots = tf.maximum(dots, before(after, 0))
         keys = put(2 * tf.range(tf.size(characters.codes)), quotes, 2 * dots - 1)
         return tf.argsort(keys)
 
 
 def _paired(characters, code, new):
-    """Replaces each pair of equal characters by one new one; the second is marked as deleted."""
+    """Replaces each pair of equal characters with a new one; marks the second as deleted."""
     places = characters.places(code)
     places = chosen(places, characters.at(places + 1) == code)
     places = chosen(places, leftmost(places, places + 2))
@@ -346,7 +348,7 @@ def _paired(characters, code, new):
 
 
 def _expanded(characters):
-    """Expands characters that represent several."""
+    """Expands characters that represent several characters."""
     places = characters.places(*map(ord, _SEVERAL))
 
     def expand():
@@ -364,7 +366,7 @@ def _expanded(characters):
 
 
 def _quotes_after_commas(characters):
-    """Moves a quote before the comma that it follows."""
+    """Moves a quote before the preceding comma."""
     commas = characters.places(ord(","))
     commas = chosen(commas, characters.at(commas + 1) == _QUOTE)
     order = put(tf.range(tf.size(characters.codes)), commas, commas + 1)

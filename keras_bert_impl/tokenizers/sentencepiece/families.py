@@ -1,4 +1,4 @@
-"""Model families with a supported SentencePiece tokenizer, and their tokenizer.json."""
+"""Model families with a SentencePiece tokenizer, and their tokenizer.json."""
 
 import base64
 import dataclasses
@@ -9,22 +9,22 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.files import check_settings, last_ids, model_of, row_template
 
-SPACE_MARK = "▁"  # starts every word
+SPACE_MARK = "▁"  # first character of every word
 
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """Properties of the tokenizers of a model family.
+    """Properties of the tokenizer of a model family.
 
     Attributes:
         tokenizer_class: The class of `transformers`.
         model_types: Values of `model_type` in config.json.
-        files: Possible names of the SentencePiece model.
+        files: Possible file names of the SentencePiece model.
         special_tokens: Padding, unknown, first, separator, mask.
-        num_separators, segment_of_second: Same as in `Tokenizer`.
-        folds: Whether the text is decomposed, stripped of marks and lowercased.
+        num_separators, segment_of_second: See `Tokenizer`.
+        folds: Whether to decompose the text, remove combining marks and lowercase.
         first_tokens: The tokens before the pieces of the SentencePiece model.
-        num_replaced: The number of first pieces that they replace.
+        num_replaced: Number of first pieces that `first_tokens` replace.
     """
 
     tokenizer_class: str
@@ -42,7 +42,7 @@ FAMILIES = {
     "ALBERT": Family(
         tokenizer_class="AlbertTokenizer",
         model_types=("albert",),
-        # Hugging Face's name, then Google's, also in TF Hub modules.
+        # The name from Hugging Face, then the name from Google and TF Hub.
         files=("spiece.model", "30k-clean.model", "assets/30k-clean.model"),
         special_tokens=("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
         num_separators=1,
@@ -105,7 +105,7 @@ def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
 
 
 def read_whole(path: Path, family: str | None) -> dict[str, Any]:
-    """Reads a tokenizer.json; checks that it is equivalent to ours."""
+    """Reads the arguments from a tokenizer.json; raises InputError for unsupported settings."""
     whole = read_json(path)
     model = model_of(whole)
     check_settings(path, model, {"type": ("Unigram",)}, "model.")
@@ -144,7 +144,7 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
         if part["type"] == "Metaspace":
             usual = "always" if part.get("add_prefix_space", True) else "never"
             scheme = part.get("prepend_scheme", usual)
-    # Unless words end at white space, runs of spaces must be collapsed first.
+    # Without WhitespaceSplit, runs of spaces must be collapsed first.
     if {"type": "WhitespaceSplit"} not in splitters and _SPACES not in replaced:
         raise InputError(
             f"{path}: pre_tokenizer Metaspace without WhitespaceSplit is not supported."
@@ -159,19 +159,19 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
 
 
 def _check_folding(path, normalizers, family):
-    """Raises InputError unless the steps of `_FOLDS` come first and in order."""
+    """Raises InputError unless the normalizer begins with the steps of `_FOLDS`."""
     for number, step in enumerate(_FOLDS):
         name = " ".join([step["type"], *step.get("pattern", {}).values()])
         if step not in normalizers:
-            raise InputError(f"{path}: the normalizer lacks {name}, which {family}'s has.")
+            raise InputError(f"{path}: the normalizer of {family} must contain {name}.")
         if normalizers.index(step) != number:
             raise InputError(
-                f"{path}: step {number + 1} of the normalizer must be {name}, as in {family}'s."
+                f"{path}: step {number + 1} of the normalizer of {family} must be {name}."
             )
 
 
 def _parts(path, whole, name, inside):
-    """Returns the steps of a normalizer or pre-tokenizer, one or a sequence, as a list."""
+    """Returns the steps of a normalizer or pre-tokenizer as a list."""
     part = whole.get(name)
     if isinstance(part, dict) and part.get("type") == "Sequence":
         part = part.get(inside)
@@ -184,7 +184,7 @@ def _parts(path, whole, name, inside):
 def _pieces(path, vocabulary):
     """Returns (pieces, scores) from a list of pairs."""
     if not isinstance(vocabulary, list) or not vocabulary:
-        raise InputError(f"{path} has no vocabulary: expected a list of pieces and scores.")
+        raise InputError(f"{path} has no vocabulary, which must be a list of pieces and scores.")
     for number, pair in enumerate(vocabulary):
         if not (
             isinstance(pair, list)
@@ -200,12 +200,12 @@ def _pieces(path, vocabulary):
 
 
 def _family_of(path, vocabulary):
-    """Returns the model family that uses this kind of vocabulary."""
+    """Returns the model family with this layout of the vocabulary."""
     for family, facts in FAMILIES.items():
         first = facts.first_tokens or facts.special_tokens
         if tuple(vocabulary[: len(first)]) == first:
             return family
     raise InputError(
-        f"{path}: the vocabulary does not have the layout of {' or '.join(FAMILIES)}; it begins "
-        f"with {' '.join(vocabulary[:5])!r:.80}."
+        f"{path}: the vocabulary does not have the layout of {' or '.join(FAMILIES)}. The first "
+        f"tokens are {' '.join(vocabulary[:5])!r:.80}."
     )

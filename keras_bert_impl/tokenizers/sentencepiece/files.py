@@ -1,4 +1,4 @@
-"""SentencePiece tokenizer files of a model directory, in Hugging Face's layout."""
+"""Reads and writes SentencePiece tokenizer files in Hugging Face's format."""
 
 import base64
 import logging
@@ -29,11 +29,11 @@ from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES, make_who
 _log = logging.getLogger(__name__)
 
 _NOT_USED = ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
-_SAME = {"bos_token": 2, "eos_token": 3}  # same as these special tokens
+_SAME = {"bos_token": 2, "eos_token": 3}  # setting -> index in the special tokens
 _NOT_USED_SCORE = -100.0
-_UNIGRAM, _BYTE = 1, 6  # values in sentencepiece_model.proto
+_UNIGRAM, _BYTE = 1, 6  # model and piece types in sentencepiece_model.proto
 _TYPES = {2: "BPE", 3: "word", 4: "character"}
-AVOIDED = 100.0  # subtracted from the score of a piece that ALBERT does not use
+AVOIDED = 100.0  # Penalty on the score of a piece that ALBERT does not use.
 
 
 def read(directory: str | Path) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def read(directory: str | Path) -> dict[str, Any]:
     lists = ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens")
     is_own = facts.tokenizer_class == "CamembertTokenizer" and not is_generic(directory)
     if is_own and whole.exists():
-        if all(settings.get(name) is None for name in lists):  # defaults of this class
+        if all(settings.get(name) is None for name in lists):  # The class uses its defaults.
             not_used = special_tokens(_NOT_USED)
             found += [(token, None) for token in not_used if token.content not in named]
     if settings.get("add_prefix_space") is False and arguments.get("prepend_scheme") != "first":
@@ -88,16 +88,17 @@ def read(directory: str | Path) -> dict[str, Any]:
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
-    """Writes the arguments of `SentencePieceTokenizer` to tokenizer.json and its side files."""
+    """Writes the arguments of `SentencePieceTokenizer` to files."""
     facts = FAMILIES[settings["family"]]
     named, segment = _named(facts), settings["segment_of_second"]
     added = as_added_tokens(settings["added_tokens"])
     tokens = special_tokens(facts.special_tokens, settings["mask_strips_left"])
     ids = last_ids(settings["vocabulary"])
-    # The family's class of `transformers` does this regardless of tokenizer.json.
+    # The class of `transformers` always does this, regardless of tokenizer.json.
     is_usual = settings["prepend_scheme"] != "first" and segment <= facts.segment_of_second
     first = facts.first_tokens or facts.special_tokens
-    names_family = tuple(settings["vocabulary"][: len(first)]) == first  # without its class
+    # Whether the vocabulary identifies the family without a class.
+    names_family = tuple(settings["vocabulary"][: len(first)]) == first
     kind = "PreTrainedTokenizerFast"
     if is_usual or not names_family:
         kind = facts.tokenizer_class
@@ -108,12 +109,12 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
         **added_files.added_settings(tokens, added, ids),
         **entries,
     }
-    if kind == "CamembertTokenizer":  # otherwise this class would add its own template
+    if kind == "CamembertTokenizer":  # Otherwise this class would add its own template.
         config.setdefault("extra_special_tokens", [])
         config["additional_special_tokens"] = config["extra_special_tokens"]
     if facts.folds:
         config |= {"do_lower_case": True, "keep_accents": False}
-    if facts.segment_of_second or not is_usual:  # `transformers` omits segments unless told
+    if facts.segment_of_second or not is_usual:  # By default, `transformers` omits segment ids.
         config |= input_names(segment)
     files = {
         "tokenizer_config.json": to_json(config),
@@ -124,12 +125,13 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
 
 
 def _check_scheme(path, settings, facts, scheme):
-    """Warns if the family's class of `transformers` puts a `▁` before other words."""
+    """Warns if the class of `transformers` adds `▁` to other words."""
     theirs = "never" if settings.get("add_prefix_space") is False else "always"
     if scheme != theirs:
         _log.warning(
-            "%s: prepend_scheme=%s of tokenizer.json is used. %s of transformers ignores it and uses "
-            "%s. To use it there, too, set tokenizer_class to PreTrainedTokenizerFast.",
+            "%s: prepend_scheme=%s of tokenizer.json is used. %s of transformers ignores this "
+            "setting and uses %s. For the same ids in transformers, set tokenizer_class to "
+            "PreTrainedTokenizerFast.",
             path,
             scheme,
             facts.tokenizer_class,
@@ -138,13 +140,13 @@ def _check_scheme(path, settings, facts, scheme):
 
 
 def _named(facts):
-    """Returns the special tokens as in tokenizer_config.json."""
+    """Returns the special tokens for tokenizer_config.json."""
     named = dict(zip(added_files.SPECIAL_NAMES, facts.special_tokens))
     return named | {name: facts.special_tokens[number] for name, number in _SAME.items()}
 
 
 def _family_named(directory, settings, model):
-    """Returns the family that the configurations name, or None if they name none."""
+    """Returns the model family named in the configuration files, or None."""
     name = str(settings.get("tokenizer_class") or "").removesuffix("Fast")
     if name and name not in GENERIC:
         for family, facts in FAMILIES.items():
@@ -159,13 +161,13 @@ def _family_named(directory, settings, model):
         if model["model_type"] in facts.model_types:
             return family
     raise InputError(
-        f"{directory / 'config.json'}: the tokenizer of model_type {shown(model['model_type'])} is not "
-        f"supported; the SentencePiece tokenizers of {', '.join(FAMILIES)} are."
+        f"{directory / 'config.json'}: the tokenizer of model_type {shown(model['model_type'])} "
+        f"is not supported. SentencePiece tokenizers are supported for {', '.join(FAMILIES)}."
     )
 
 
 def _read_preset(directory, whole):
-    """Reads the arguments from a KerasHub preset, whose classes have the same names."""
+    """Reads the arguments from a KerasHub preset."""
     name = read_json(whole)["registered_name"].partition(">")[2]
     family = _family_named(directory, {"tokenizer_class": name}, {})
     path = keras_hub_files.sentencepiece_model(directory)
@@ -173,8 +175,8 @@ def _read_preset(directory, whole):
 
 
 def _read_model(directory, family):
-    """Reads the arguments if there is only a SentencePiece model."""
-    # A file name shared by two families means the first one.
+    """Reads the arguments from a SentencePiece model without other files."""
+    # A file name of two families belongs to the first family.
     for candidate in [family] if family else FAMILIES:
         for name in FAMILIES[candidate].files:
             if (directory / name).exists():
@@ -183,7 +185,7 @@ def _read_model(directory, family):
 
 
 def _of_model(path, family):
-    """Returns the arguments defined by the SentencePiece model of a family."""
+    """Reads the arguments from the SentencePiece model of a family."""
     facts = FAMILIES[family]
     pieces, scores, character_map = read_model(path)
     if facts.first_tokens:
@@ -206,7 +208,7 @@ def _of_model(path, family):
 
 
 def is_avoided(piece: str) -> bool:
-    """Returns whether ALBERT splits the comma off a piece, that is, after a digit."""
+    """Returns whether a piece ends with a digit and a comma, which ALBERT splits."""
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
 
 
@@ -214,10 +216,10 @@ def read_model(path: Path) -> tuple[list[str], list[float], str]:
     """Reads a unigram model.
 
     Returns:
-        (pieces, scores, character_map). The character map is base64 of the compiled one, which may
+        (pieces, scores, character_map). The character map is the compiled map in base64, which may
         be empty.
     """
-    # Imported here because only these models need protobuf.
+    # Only SentencePiece models need protobuf.
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 
@@ -238,11 +240,11 @@ def read_model(path: Path) -> tuple[list[str], list[float], str]:
         raise InputError(f"{path}: byte_fallback is not supported.")
     if model.trainer_spec.treat_whitespace_as_suffix or not model.normalizer_spec.add_dummy_prefix:
         raise InputError(
-            f"{path}: only models that put the space mark before each word are supported "
-            "(add_dummy_prefix, not treat_whitespace_as_suffix)."
+            f"{path}: only models with the space mark before each word are supported "
+            "(add_dummy_prefix=true, treat_whitespace_as_suffix=false)."
         )
     if size and size != len(model.pieces):
-        raise InputError(f"{path} has {len(model.pieces)} pieces, but its vocab_size is {size}.")
+        raise InputError(f"{path} has {len(model.pieces)} pieces, but vocab_size={size}.")
     pieces = [piece.piece for piece in model.pieces]
     scores = [piece.score for piece in model.pieces]
     return pieces, scores, base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()

@@ -25,37 +25,36 @@ from keras_bert_impl.tokenizers.sentencepiece.words import MarkedWordSplitter, r
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode import utf8
 
-_BETWEEN = "\n"  # separates words that have no mark; never part of a word
+_BETWEEN = "\n"  # separator for words without a mark; never part of a word
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SentencePieceTokenizer(Tokenizer):
-    """A unigram tokenizer in the graph, with the same ids and offsets as `tokenizers`.
+    """SentencePiece unigram tokenizer with the same ids and offsets as `tokenizers`.
 
-    The text is normalized with the model's own character map; for ALBERT it is first decomposed,
-    stripped of marks and lowercased. A special token written in the text becomes that token.
-    Offsets exclude the space before a token; a lone `▁` has the offsets of the next character.
-    docs/decisions/tokenizers.md has the details.
+    The character map of the model normalizes the text. ALBERT first decomposes the text, removes
+    combining marks and lowercases. Special tokens are also recognized in a text. Offsets exclude
+    the space before a token. A separate `▁` has the offsets of the next character. See
+    docs/decisions/tokenizers.md for details.
 
     Args:
         family: `"ALBERT"`, `"XLM-RoBERTa"` or `"CamemBERT"`.
         vocabulary: The token of each id, with `▁` for the space before a word.
-        scores: Log probabilities of the tokens. Added tokens at the end of the vocabulary have
-            none.
-        character_map: base64 of the model's compiled map. Default: no normalization.
+        scores: Log probabilities of the tokens, except added tokens at the end of the vocabulary.
+        character_map: the compiled map of the model in base64. Default: no normalization.
         added_tokens: str, `AddedToken` or dicts of its fields: additional tokens matched literally
             in the text. Those missing from the vocabulary get the next ids. A special token listed
             here changes how it is matched.
-        mask_strips_left: Whether a mask in the text includes the white space before it, as in the
-            published models. Only its offsets depend on this.
-        prepend_scheme: The words that get a `▁` if they have none: `"always"`, `"first"` (the word
-            at the start of a text) or `"never"`.
+        mask_strips_left: Whether the offsets of a mask in the text include the white space before
+            it, as in the published models.
+        prepend_scheme: The words that get a `▁` if it is missing: `"always"` (all words), `"first"`
+            (the first word of a text) or `"never"`.
         segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 1 for
             ALBERT and 0 for the other families.
 
     Raises:
-        InputError: If a token that the family needs is missing, a token occurs twice, a score is
-            not a finite number, or the map is damaged.
+        InputError: If a token of the family is missing, a token occurs twice, a score is not
+            finite, or the map is damaged.
 
     Source: Kudo 2018 (arXiv:1804.10959); Lan et al. 2019 (arXiv:1909.11942), section 4.1; Conneau
     et al. 2019 (arXiv:1911.02116), section 3; Martin et al. 2019 (arXiv:1911.03894), section 4.
@@ -91,7 +90,7 @@ class SentencePieceTokenizer(Tokenizer):
         vocabulary = unique_in_order(vocabulary)
         for token in self.special_tokens:
             if token not in vocabulary:
-                raise InputError(f"the vocabulary lacks {token!r}, which {family}'s tokenizer has.")
+                raise InputError(f"the vocabulary lacks {token!r}, which {family} needs.")
         self._set_vocabulary(vocabulary, added_tokens)
         self.scores = _as_numbers(scores, self.vocabulary, self.added_tokens)
         self.character_map = character_map
@@ -116,7 +115,7 @@ class SentencePieceTokenizer(Tokenizer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "SentencePieceTokenizer":
         config = dict(config)
-        if "extra_tokens" in config:  # an earlier version's name
+        if "extra_tokens" in config:  # The old name was `extra_tokens`.
             config["added_tokens"] = special_tokens(config.pop("extra_tokens"))
         return cls(**config)
 
@@ -137,9 +136,9 @@ class SentencePieceTokenizer(Tokenizer):
         return subwords_of_unique(words, self._subwords_of, self._token_ids)
 
     def _subwords_of(self, words):
-        """Returns the ids, starts and ends of the tokens of string [words]."""
-        characters, bounds = utf8.decode(words)  # with a newline after each
-        # The newline of a word provides the position of the next word's mark.
+        """Returns the ids, starts and ends of the tokens in string [words]."""
+        characters, bounds = utf8.decode(words)  # A newline follows each word.
+        # Each newline is moved to the front of the next word, the position of its mark.
         characters = before(characters, ord("\n"))
         if self.prepend_scheme == "always":
             characters = tf.where(tf.equal(characters, ord("\n")), ord(SPACE_MARK), characters)
@@ -151,15 +150,17 @@ class SentencePieceTokenizer(Tokenizer):
         tokens = ids, ids.with_values(starts - first), ids.with_values(ends - first)
         if self.prepend_scheme == "always":
             return tokens
-        return tuple(values[:, 1:] for values in tokens)  # drop the separators between words
+        return tuple(values[:, 1:] for values in tokens)  # removes the separators between words
 
 
 def _as_numbers(scores, vocabulary, added_tokens):
     scores = [float(score) for score in scores]
     rest = {*vocabulary[len(scores) :]} - {"", *(token.content for token in added_tokens)}
     if rest or len(scores) > len(vocabulary):
-        raise InputError(f"{len(vocabulary)} tokens, but {len(scores)} scores.")
+        raise InputError(
+            f"each token needs a score. Received: {len(vocabulary)} tokens, {len(scores)} scores"
+        )
     for token, score in zip(vocabulary, scores):
         if not math.isfinite(score):
-            raise InputError(f"the score of {token!r:.40} is {score}; scores are finite numbers.")
+            raise InputError(f"the score of {token!r:.40} must be a finite number, not {score}.")
     return scores

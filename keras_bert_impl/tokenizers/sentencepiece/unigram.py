@@ -8,9 +8,9 @@ from keras_bert_impl.tokenizers.graphs import before, chosen, places_of, put
 from keras_bert_impl.tokenizers.sentencepiece.families import SPACE_MARK
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, CodePointTable, shared_blocks
 
-_UNKNOWN_PENALTY = 10.0  # below the lowest score
-_MAX_CHARACTERS = 128  # per piece; published models have up to 16
-# Longer segments are searched in parts of this size in parallel. Their sums differ from
+_UNKNOWN_PENALTY = 10.0  # distance of the unknown score below the lowest score
+_MAX_CHARACTERS = 128  # maximum characters of a piece; published models have up to 16
+# Longer segments are searched in parallel, in parts of this size. Their scores differ from
 # `tokenizers` by rounding errors.
 _PART = 2048
 
@@ -22,7 +22,7 @@ class UnigramModel:
     """
 
     def __init__(self, vocabulary: list[str], scores: list[float], unk_id: int) -> None:
-        # Words have a mark only at the start, so pieces with a mark elsewhere never match.
+        # Words contain a mark only at the start, so pieces with a mark inside never match.
         ids = [i for i, piece in enumerate(vocabulary) if piece and SPACE_MARK not in piece[1:]]
         self._unk_id = unk_id
         self._unk_score = np.float64(min(scores) - _UNKNOWN_PENALTY)
@@ -32,7 +32,7 @@ class UnigramModel:
             raise InputError(
                 f"the vocabulary has a piece of {longest} characters; at most {_MAX_CHARACTERS}."
             )
-        letters = np.zeros([len(ids), longest], np.int64)  # 0 after the end
+        letters = np.zeros([len(ids), longest], np.int64)  # 0 after the end of a piece
         for row, i in enumerate(ids):
             letters[row, : len(vocabulary[i])] = [ord(character) for character in vocabulary[i]]
         alphabet = np.unique(letters[letters > 0])
@@ -46,16 +46,16 @@ class UnigramModel:
         """Splits words into pieces.
 
         Args:
-            characters: int32 [n], code points of all words, each of which begins with SPACE_MARK
-                and has no other one.
+            characters: int32 [n], code points of all words. Each word begins with SPACE_MARK and
+                contains no other SPACE_MARK.
 
         Returns:
             (ids, starts): int32 [pieces], and the index of each piece's first character.
         """
-        begins = tf.equal(characters, ord(SPACE_MARK))  # of words
+        begins = tf.equal(characters, ord(SPACE_MARK))  # first characters of words
         first, size, ids = self._matches(characters, begins)
         segments = _Segments(tf.size(characters), first, size)
-        num_columns = len(self._levels)  # the last is for single-character pieces
+        num_columns = len(self._levels)  # The last column is for single-character pieces.
         row = tf.gather(segments.rows, first + size - 1)
         cells = tf.stack([row, num_columns - size], axis=1)
         nothing = np.float64(-np.inf)
@@ -64,7 +64,8 @@ class UnigramModel:
         table = _table(segments.rows, num_columns, -1, self._unk_id)
         table = tf.tensor_scatter_nd_update(table, cells, ids)
         column = segments.best_columns(scores)
-        size = num_columns - tf.gather(column, segments.rows)  # [n], of the piece that ends there
+        # [n], score of the piece that ends at each position
+        size = num_columns - tf.gather(column, segments.rows)
         starts, ends = segments.pieces(size)
         row = tf.gather(segments.rows, ends - 1)
         ids = tf.gather_nd(table, tf.stack([row, tf.gather(column, row)], axis=1))
@@ -74,9 +75,9 @@ class UnigramModel:
         return chosen(ids, kept), chosen(starts, kept)
 
     def _matches(self, characters, begins):
-        """Returns all pieces at all positions: (first character, number of characters, id)."""
+        """Returns all matches of pieces: (first character, number of characters, id)."""
         letters = self._letters.lookup(characters)
-        # No piece extends beyond these: the next word, and the end.
+        # No piece extends beyond the start of the next word or the end.
         inner = tf.concat([tf.where(begins, 0, letters), tf.zeros([_MAX_CHARACTERS], tf.int32)], 0)
         place, node = tf.range(tf.size(letters)), tf.zeros_like(letters)
         found = []
@@ -94,7 +95,7 @@ class UnigramModel:
 
 
 class _Segments:
-    """Word parts that no piece crosses, for segmenting all of them at once.
+    """Parts of words that no piece crosses, which are segmented in parallel.
 
     Args:
         first, size: int32 [matches], the positions of pieces.
@@ -104,7 +105,7 @@ class _Segments:
     """
 
     def __init__(self, num_characters: tf.Tensor, first: tf.Tensor, size: tf.Tensor) -> None:
-        # A piece of several characters holds together the characters it spans.
+        # A segment cannot end inside a piece.
         change = tf.concat([first + 1, first + size], axis=0)
         value = tf.concat([tf.ones_like(first), -tf.ones_like(first)], axis=0)
         holds = tf.cumsum(tf.math.unsorted_segment_sum(value, change, num_characters + 1))
@@ -119,7 +120,7 @@ class _Segments:
         lengths -= self._starts
         self._order = tf.argsort(lengths, direction="DESCENDING", stable=True)
         steps = tf.range(tf.reduce_max(tf.concat([lengths, [0]], axis=0)))
-        # Number of parts longer than the step: these come first.
+        # Parts longer than the step come first.
         self._alive = tf.searchsorted(-tf.gather(lengths, self._order), -steps)  # [steps]
         self._row_starts = tf.cumsum(self._alive, exclusive=True)
         rank = tf.gather(tf.math.invert_permutation(self._order), part)
@@ -129,7 +130,8 @@ class _Segments:
         """Returns the last column of the best path to each row.
 
         Args:
-            scores: float64 [characters, columns], of the pieces that end there, longest first.
+            scores: float64 [characters, columns], of the pieces that end at each character, longest
+                first.
 
         Returns:
             int32 [characters], in row order.
@@ -155,12 +157,12 @@ class _Segments:
         )[2].concat()
 
     def _sums_before(self, scores):
-        """Returns the best sums up to the characters before each part, float64 [parts, columns]."""
+        """Returns the best sums before each part, float64 [parts, columns]."""
         nothing = np.float64(-np.inf)
         sums = _table(self._starts, scores.shape[1], nothing, np.float64(0))
         is_first = tf.gather(self._begins, self._starts)
         later = places_of(~is_first)
-        previous = later - 1  # parts that are continued, which have the full size
+        previous = later - 1  # parts of full size, which another part continues
 
         def continued():
             through = self._sums_through(scores, tf.gather(self._starts, previous))
@@ -178,7 +180,7 @@ class _Segments:
         return tf.cond(tf.size(later) > 0, continued, lambda: sums)
 
     def _sums_through(self, scores, starts):
-        """Returns the best sums at the end of full parts for each state at their start.
+        """Returns the best sums at the end of full parts, for each state at the start.
 
         Args:
             starts: int32 [parts].
@@ -199,15 +201,16 @@ class _Segments:
         return tf.while_loop(lambda number, _: number < _PART, step, (0, sums), shapes)[1]
 
     def pieces(self, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns where the pieces of the best segmentation begin and before which they end.
+        """Returns the start and end of each piece in the best segmentation.
 
         Args:
-            size: int32 [characters], the size of the piece that ends there on the best path.
+            size: int32 [characters], the size of the piece that ends at each character on the best
+                path.
         """
         jumps = tf.concat([[0], tf.range(1, tf.size(size) + 1) - size], axis=0)
         bounds = tf.concat([self._begins, [True]], axis=0)
 
-        def follow():  # a step finds one more piece of each segment
+        def follow():  # Each step finds one more piece of each segment.
             def step(bounds, found):
                 found = tf.gather(jumps, found)
                 found = chosen(found, ~tf.gather(bounds, found))
@@ -217,7 +220,7 @@ class _Segments:
             shapes = tf.TensorShape([None]), tf.TensorShape([None])
             return tf.while_loop(lambda _, found: tf.size(found) > 0, step, state, shapes)[0]
 
-        def double():  # after n steps, 2^n pieces of each segment are found
+        def double():  # After n steps, 2^n pieces of each segment are found.
             def step(_, bounds, jumps):
                 more = put(bounds, chosen(jumps, bounds), True)
                 return tf.reduce_any(more != bounds), more, tf.gather(jumps, jumps)
@@ -230,7 +233,7 @@ class _Segments:
 
 
 def _table(rows, num_columns, value, last):
-    """Returns [rows, columns] filled with one value, and another value in the last column."""
+    """Returns a [rows, columns] table of one value, with another value in the last column."""
     size = tf.size(rows)
     return tf.concat([tf.fill([size, num_columns - 1], value), tf.fill([size, 1], last)], axis=1)
 

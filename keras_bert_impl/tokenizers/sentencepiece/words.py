@@ -1,7 +1,7 @@
-"""Splits texts into normalized words with space marks for a SentencePiece model, in the graph.
+"""Splits texts into normalized words with space marks, for a SentencePiece model.
 
-As in the `tokenizers` library, added tokens are matched first, exactly as written. The text between
-them is normalized and split at white space, and each word gets a leading `▁` unless it has one. A
+As in the `tokenizers` library, added tokens are matched first, before normalization. The text
+between them is normalized and split at white space, and each word without a leading `▁` gets one. A
 `▁` inside a word starts a new word.
 """
 
@@ -45,28 +45,29 @@ from keras_bert_impl.tokenizers.unicode.table import (
     shared_blocks,
 )
 
-_SEQUENCE = 1 << 22  # from here on, rows of sequences; smaller entries are added to the character
-_MAX_BYTES = 5  # of a character with its marks, beyond which each is looked up separately
-_MAX_NODES = 1 << 15  # of a trie to this depth; nmt_nfkc has 8,568
+# Entries from this value are rows of sequences. Smaller entries are added to the character.
+_SEQUENCE = 1 << 22
+_MAX_BYTES = 5  # Maximum bytes of a character and its marks that are looked up together.
+_MAX_NODES = 1 << 15  # Maximum nodes of the trie; nmt_nfkc has 8,568.
 
-_QUOTES = ("`", "'")  # ALBERT joins two of them into one "
+_QUOTES = ("`", "'")  # ALBERT converts two of these to a double quote.
 
 
 @dataclasses.dataclass
 class MarkedWords:
-    """Words of a batch of texts, including added tokens, as flat tensors.
+    """The words and added tokens of a batch of texts, as flat tensors.
 
     Attributes:
         strings: string [words], the UTF-8 of each word, without the leading ▁ if the tokenizer adds
             it to every word.
         added: int32 [words], the index of the word's added token, or negative.
         starts, ends: int32 [words], the span of each word in `places`, including its own mark.
-        own_mark: int32 [words], 1 if the leading mark is in the text but not in the string, -1 if
-            it is in the string but not in the text, else 0.
+        own_mark: int32 [words], 1 if only the text contains the leading mark, -1 if only the string
+            contains it, else 0.
         texts: int64 [texts + 1], the index of each text's first word.
         text_starts: int32 [texts + 1], the index of each text's first code point.
-        places, place_ends: int32 [characters], the code points at which each normalized character
-            begins and before which it ends.
+        places, place_ends: int32 [characters], the span of code points of each normalized
+            character.
     """
 
     strings: tf.Tensor
@@ -82,7 +83,7 @@ class MarkedWords:
     def characters_of(
         self, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts spans in words, ragged [words, (pieces)], to code points of all texts."""
+        """Converts spans in words, ragged [words, (pieces)], to positions of code points."""
         word = numbers_of(starts.row_lengths())
         begin = tf.gather(self.starts, word)
         # A mark that is not in the text gets the position of the next character.
@@ -119,7 +120,7 @@ class MarkedWordSplitter:
             )
 
     def _normalized_texts(self, texts):
-        """Returns the normalized texts before they are split into words, a list of str."""
+        """Returns the normalized texts, a list of str."""
         with tf.init_scope():
             code_points, text_starts = utf8.decode(tf.constant(texts))
             marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
@@ -130,7 +131,7 @@ class MarkedWordSplitter:
         return ["".join(map(chr, codes[start:end])) for start, end in zip(starts, ends)]
 
     def __call__(self, texts: tf.Tensor) -> MarkedWords:
-        code_points, text_starts = utf8.decode(texts)  # with a newline after each text
+        code_points, text_starts = utf8.decode(texts)  # A newline follows each text.
         marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
         places = tf.range(tf.size(marked))
         line = self._normalize(*_as_one(self._find(marked), marked, places, places + 1))
@@ -180,7 +181,7 @@ class MarkedWordSplitter:
 
 
 def _as_one(found, characters, places, place_ends):
-    """Replaces each match of `AddedTokens` by one code beyond Unicode."""
+    """Replaces each match of `AddedTokens` with a code beyond Unicode."""
     starts, ends, numbers = found
     tokens = in_place(tf.fill(tf.shape(characters), NO_TOKEN), starts, ends, numbers)
     characters = tf.where(tokens >= 0, CODE_POINTS + 1 + tokens, characters)
@@ -190,11 +191,11 @@ def _as_one(found, characters, places, place_ends):
 
 
 def _join_quotes(characters, places, place_ends):
-    """Joins two equal consecutive quotes into one "."""
+    """Replaces two equal consecutive quotes with a double quote."""
     is_quote = tf.reduce_any(tf.equal(characters, [[ord(quote)] for quote in _QUOTES]), axis=0)
     pairs = without_overlaps(is_quote & (characters == after(characters, 0)))
 
-    def join():  # the second quote is kept
+    def join():  # The second quote is kept.
         new = tf.where(before(pairs, False), ord('"'), characters)
         return [chosen(values, ~pairs) for values in (new, places, place_ends)]
 
@@ -202,7 +203,7 @@ def _join_quotes(characters, places, place_ends):
 
 
 def read_map(encoded: str) -> dict[str, str]:
-    """Reads the replacements of characters and short sequences from a model's compiled map."""
+    """Reads the replacements of characters and short sequences from a compiled map."""
     try:
         data = base64.b64decode(encoded, validate=True)
         return _keys_of(data) if data else {}
@@ -215,12 +216,12 @@ def _keys_of(data):
     """Traverses a double-array trie, all nodes of a depth at once."""
     size = int.from_bytes(data[:4], "little")
     if size % 4 or size > len(data) - 4:
-        raise ValueError(f"a trie of {size} bytes in {len(data)}")
+        raise ValueError(f"a trie of {size} bytes in {len(data)} bytes")
     units, texts = np.frombuffer(data[4 : 4 + size], "<u4").astype(np.int64), data[4 + size :]
     labels = units & 0x800000FF
     offsets = (units >> 10) << ((units & 0x200) >> 6)
     places, prefixes, found, visited = offsets[:1], [b""], {}, 0
-    for _ in range(_MAX_BYTES):  # nothing longer is ever looked up
+    for _ in range(_MAX_BYTES):  # Longer sequences are never looked up.
         children = places[:, np.newaxis] ^ np.arange(1, 256)  # [nodes, 255]
         exists = children < len(units)
         exists &= labels[np.where(exists, children, 0)] == np.arange(1, 256)
@@ -229,7 +230,7 @@ def _keys_of(data):
         prefixes = [prefixes[row] + bytes([byte + 1]) for row, byte in zip(rows, columns)]
         visited += len(children)
         if visited > _MAX_NODES:
-            raise ValueError(f"its trie has more than {_MAX_NODES} nodes")
+            raise ValueError(f"the trie has more than {_MAX_NODES} nodes")
         places = children ^ offsets[children]
         for number in np.nonzero(units[children] & 0x100)[0]:
             start = units[places[number]] & 0x7FFFFFFF
@@ -239,7 +240,7 @@ def _keys_of(data):
 
 
 class CharacterTable:
-    """Replacements of single characters, independent of context."""
+    """Replacements of single characters."""
 
     def __init__(self, changes: dict[str, str], others: Sequence[str] = ()) -> None:
         entries = np.zeros(CODE_POINTS, np.int32)
@@ -257,7 +258,7 @@ class CharacterTable:
         self._splits = np.cumsum([0, *map(len, rows), 0]).astype(np.int32)
 
     def replace(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Replaces int32 characters [n] by others; also returns the row for `put_in`, or -1."""
+        """Replaces int32 characters [n]; also returns the rows for `put_in`, or -1."""
         entries = self._table.lookup(characters)
         is_sequence = entries >= _SEQUENCE
         row = tf.where(is_sequence, entries - _SEQUENCE, -1)
@@ -270,17 +271,16 @@ class CharacterTable:
         covered: tf.Tensor | None = None,
         count: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Replaces characters by rows.
+        """Replaces characters with rows of several characters.
 
         Args:
             characters: int32 [n].
-            row: int32 [n], the replacement of each character; -1 keeps it.
-            covered: bool [n], characters to delete because the row of another character replaces
-                them, too.
+            row: int32 [n], the replacement of each character; -1 keeps the character. covered: bool
+                [n], True for characters that the row of another character also replaces.
             count: int32 [n], the number of characters that each row replaces. Default: 1 each.
 
         Returns:
-            (characters, source): int32 [m], and the index of each one's original character.
+            (characters, source): int32 [m], and the index of the original character of each.
         """
         covered = tf.zeros_like(row, tf.bool) if covered is None else covered
         count = tf.ones_like(row) if count is None else count
@@ -294,7 +294,7 @@ class CharacterTable:
             is_new = tf.gather(row, source) >= 0
             new = tf.gather(self._codes, tf.where(is_new, tf.gather(start, source) + within, 0))
             new = tf.where(is_new, new, tf.gather(characters, source))
-            # `tokenizers` spreads the new characters over those that they replace.
+            # `tokenizers` distributes the new characters over the positions of the old characters.
             return new, source + tf.minimum(within, tf.gather(count, source) - 1)
 
         unchanged = tf.reduce_all(row < 0) & ~tf.reduce_any(covered)
@@ -302,7 +302,7 @@ class CharacterTable:
 
 
 class CharacterMap:
-    """A model's normalization by the replacements from `read_map`."""
+    """Normalizes characters with the replacements from `read_map`."""
 
     def __init__(self, changes: dict[str, str]) -> None:
         single = {key: text for key, text in changes.items() if len(key) == 1}
@@ -313,7 +313,8 @@ class CharacterMap:
         }
         keys = np.array([ord(k[0]) * CODE_POINTS + ord(k[1]) for k in pairs], np.int64)
         order = np.argsort(keys)
-        # A sentinel that equals no pair, so that a search never ends after the last entry.
+        # A sentinel that equals no pair. A search then never returns the index after the last
+        # entry.
         self._pairs = np.append(keys[order], np.iinfo(np.int64).max)
         self._table = CharacterTable(single, list(pairs.values()))
         self._pair_rows = np.append(order + self._table.first_other, -1).astype(np.int32)
@@ -325,7 +326,7 @@ class CharacterMap:
             characters: int32 [n]; codes beyond Unicode separate texts.
 
         Returns:
-            (characters, source): int32 [m], and the index of each one's original character, as in
+            (characters, source): int32 [m], and the index of the original character of each, as in
             `tokenizers`.
         """
         single, row = self._table.replace(characters)
@@ -346,9 +347,9 @@ class CharacterMap:
         return single, _places_of_tokenizers(source, characters)
 
     def _look_up_marked(self, characters, row, changed, begins):
-        """Replaces a whole short grapheme by the result for its beginning."""
+        """Replaces a short grapheme with the result for its first characters."""
         size = utf8.byte_lengths(characters)
-        whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], index of the grapheme
+        whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], index of each character's grapheme
         count = tf.gather(tf.math.segment_sum(tf.ones_like(size), whole), whole)
         short = tf.gather(tf.math.segment_sum(size, whole), whole) <= _MAX_BYTES
         following = tf.cast(after(characters, 0), tf.int64)
@@ -364,11 +365,11 @@ class CharacterMap:
 
 
 def _places_of_tokenizers(source, characters):
-    """Corrects origins near deleted characters, which `tokenizers` counts differently."""
-    # The last of several replacements takes the position of a character deleted after it.
+    """Changes positions near deleted characters to the positions that `tokenizers` reports."""
+    # The last of several replacements has the position of a deleted character after it.
     is_repeated = source == before(source, -1)
     source += tf.cast(is_repeated & (after(source, 0) > source + 1), tf.int32)
-    # `tokenizers` reports positions too low by the number of characters deleted at the start.
+    # In `tokenizers`, positions are too low by the number of characters deleted at the start.
     is_edge = characters >= CODE_POINTS
     part = tf.cumsum(tf.cast(is_edge, tf.int32), exclusive=True)  # [n]
     start = tf.math.segment_min(tf.range(tf.size(part)), part)  # [parts]

@@ -1,8 +1,8 @@
-"""Unicode's normalization form C (composed characters) in the graph.
+"""Unicode normalization form C (composed characters) in the graph.
 
-Most texts are composed already. In others, only groups that may change are computed: a character,
-and those after it that may join it or change places.
-Source: Unicode Standard Annex 15; Unicode Standard, section 3.12 for Hangul.
+Most texts are already composed. In other texts, only the groups that may change are computed. A
+group is a character with the following characters that may combine with it or be reordered. Source:
+Unicode Standard Annex 15; Unicode Standard, section 3.12 for Hangul.
 """
 
 import numpy as np
@@ -20,8 +20,9 @@ from keras_bert_impl.tokenizers.unicode.table import (
 )
 
 _NEWLINE = ord("\n")
-_BEGINS = -1  # instead of the rank of the first character of a group, which joins nothing
-_FIRST, _VOWEL, _FINAL, _SYLLABLE = 0x1100, 0x1161, 0x11A7, 0xAC00  # of Hangul
+_BEGINS = -1  # rank of the first character of a group, which never combines with earlier characters
+# first code points of Hangul parts
+_FIRST, _VOWEL, _FINAL, _SYLLABLE = 0x1100, 0x1161, 0x11A7, 0xAC00
 _FIRSTS, _VOWELS, _FINALS = 19, 21, 28
 
 
@@ -33,8 +34,8 @@ def compose(codes: tf.Tensor, classes: CodePointTable | None = None) -> tuple[tf
         classes: table of composition classes. Default: `table.composition_table()`.
 
     Returns:
-        (composed, origins): int32 [composed characters], code points; the index in `codes` of the
-        character that each comes from, ascending.
+        (composed, origins): int32 [composed characters], code points, and the index in `codes` of
+        their original characters, ascending.
     """
     classes = classes or composition_table()
     entries = classes.lookup(codes)
@@ -69,7 +70,7 @@ def _compose(codes, group, classes):
     """Composes characters.
 
     Returns:
-        int32 vectors: codes; the group of each; the index of its origin in the group.
+        int32 vectors: codes, group numbers, and indices of the original characters in the group.
     """
     codes, group, more = _decompose(codes, group)
     is_first = before(group, -1) != group
@@ -88,27 +89,28 @@ def _compose(codes, group, classes):
     )
     codes, _, uses, numbers, _ = tf.unstack(state, num=5)
     group = tf.gather(group, numbers)
-    places = tf.cumsum(uses, exclusive=True)  # among the characters of all groups
+    places = tf.cumsum(uses, exclusive=True)  # positions in the characters of all groups
     begin = tf.gather(places, tf.searchsorted(group, group))
     return codes, group, places - begin - tf.cast(tf.equal(uses, 0), tf.int32)
 
 
 def _join(codes, ranks, uses, numbers, last):
-    """Joins the first possible character of each run to the one at its start.
+    """Combines the first possible character of each run with the start of the run.
 
     Args:
-        codes: int32 [characters]; the next three, too.
+        codes: int32 [characters], as are ranks, uses and numbers.
         ranks: 0 at the start of a run, _BEGINS at the start of a group.
-        uses: how many characters of the text it stands for; 0: it shares the one before.
+        uses: number of original characters that the character replaces, or 0 for a further part of
+            the previous character.
         numbers: ascending.
-        last: at starts, the number of the last character that was joined.
+        last: for the start of a run, the number of the last combined character.
 
     Returns:
-        (the same for the characters that are left, whether some were joined).
+        (the same tensors for the remaining characters, whether any were combined).
     """
     is_start = ranks <= 0
     starts = tf.concat([[0], places_of(is_start)], axis=0)
-    # The start of the run before each character.
+    # The last start of a run before each character.
     start = tf.gather(starts, tf.cumsum(tf.cast(is_start, tf.int32), exclusive=True))
     is_open = tf.equal(start, tf.range(tf.size(codes)) - 1) | (before(ranks, 0) < ranks)
     is_open &= (ranks != _BEGINS) & (numbers > tf.gather(last, start))
@@ -126,7 +128,7 @@ def _join(codes, ranks, uses, numbers, last):
 
 
 def _pair(first, second):
-    """Returns what two characters compose to, 0 if nothing; int32."""
+    """Returns the composition of two characters, or 0 if there is none; int32."""
     found = _stored_pair(first, second)
     one, two, three = first - _FIRST, second - _VOWEL, second - _FINAL
     is_syllable = (one >= 0) & (one < _FIRSTS) & (two >= 0) & (two < _VOWELS)
@@ -138,10 +140,10 @@ def _pair(first, second):
 
 
 def _decompose(codes, group):
-    """Decomposes characters except Hangul syllables, which would become the same again.
+    """Decomposes characters, except Hangul syllables, which composition would restore.
 
     Returns:
-        int32 vectors: codes; groups; 1 for all but the first of a character's parts.
+        int32 vectors: codes, group numbers, and 1 for each part of a character except the first.
     """
     known, rows = (read_composition()[name] for name in ("decomposed", "parts"))
     place = tf.minimum(tf.searchsorted(known, codes), len(known) - 1)

@@ -1,4 +1,4 @@
-"""Lookup tables in the graph for BERT's normalization of every code point.
+"""Lookup tables of code points for normalization in the graph.
 
 The table comes from `tools/make_unicode_table.py`. An entry is an int32:
 
@@ -7,14 +7,14 @@ The table comes from `tools/make_unicode_table.py`. An entry is an int32:
     bits 10-31  normalized code point; with SEQUENCE (one becomes several), the row of
                 `sequences` ([rows, SLOTS] of entries, padded with DROPPED ones)
 
-Punctuation and CJK have BREAK_BEFORE | BREAK_AFTER; a space has BREAK_BEFORE, BREAK_AFTER and
-DROPPED; an accent has DROPPED; characters that cleaning removes before marks are ordered have
-DROPPED and rank CLEANED. In the file, bits 10-31 are relative to the original code point, so that
-unchanged letters share one entry, and equal blocks of BLOCK entries are stored once.
+Punctuation and CJK have BREAK_BEFORE and BREAK_AFTER. Spaces have BREAK_BEFORE, BREAK_AFTER and
+DROPPED. Accents have DROPPED. Characters that cleaning removes have DROPPED and rank CLEANED. In
+the file, bits 10-31 are relative to the original code point, so that all unchanged letters have the
+same entry. Equal blocks of BLOCK entries are stored once.
 
-A second, simpler table holds the class of each code point for byte-level BPE. Two more serve
-SentencePiece: how characters join into graphemes, and ALBERT's folding of each character. Others
-serve Unicode's normalization form C.
+Another table contains the class of each code point for byte-level BPE. Two tables are for
+SentencePiece: how characters join into graphemes, and ALBERT's folding of each character. The
+remaining tables are for Unicode normalization form C.
 """
 
 import functools
@@ -24,15 +24,16 @@ import numpy as np
 import tensorflow as tf
 
 BREAK_BEFORE, BREAK_AFTER, DROPPED, SEQUENCE = 1, 2, 4, 8
-CLEANED = 63  # a rank that no mark has
+CLEANED = 63  # rank of removed characters, which no mark has
 SLOTS = 3  # maximum number of normalized characters per character (Hangul)
 BLOCK = 128
 LETTER, NUMBER, OTHER, SPACE, BOUNDARY = range(5)  # code point classes for byte-level BPE
 PLAIN, JOINS, PREPENDS, CONTROL = range(4)  # how a code point joins its neighbors
-# Entries for composition: the rank in canonical order, and flags of characters that may join the
-# one before or change places with it, and of those that are never in composed text.
+# Entries for composition: the rank in canonical order, a flag for characters that may combine with
+# the previous character or change places with it, and a flag for characters that never occur in
+# composed text.
 RANK, JOINS_BEFORE, CHANGES = 63, 64, 128
-PAIR_SHIFT = 21  # bits of a code point
+PAIR_SHIFT = 21  # number of bits of a code point
 CODE_POINTS = 0x110000
 NAMES = {  # (lowercase, strip accents) -> name of the table
     (False, False): "cased",
@@ -56,7 +57,7 @@ _RANK_SHIFT, _VALUE_SHIFT, _RANK_MASK = 4, 10, 63
 
 
 def make_entry(value: int, flags: int, rank: int = 0) -> int:
-    """Packs an entry; see the layout above."""
+    """Packs an entry of the table."""
     return (value << _VALUE_SHIFT) | (rank << _RANK_SHIFT) | flags
 
 
@@ -66,12 +67,12 @@ def value_of(entries: tf.Tensor) -> tf.Tensor:
 
 
 def rank_of(entries: tf.Tensor) -> tf.Tensor:
-    """Returns the canonical order of marks, 0 for other characters."""
+    """Returns the rank of marks in canonical order, or 0 for other characters."""
     return tf.bitwise.bitwise_and(tf.bitwise.right_shift(entries, _RANK_SHIFT), _RANK_MASK)
 
 
 def flags_of(entries: tf.Tensor, flags: int) -> tf.Tensor:
-    """Returns the given flags that are set."""
+    """Returns the given flags of entries."""
     return tf.bitwise.bitwise_and(entries, flags)
 
 
@@ -79,7 +80,7 @@ def shared_blocks(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Deduplicates blocks of BLOCK entries.
 
     Returns:
-        (index, blocks), int32. entries[c] is at blocks[index[c // BLOCK] + c % BLOCK].
+        (index, blocks), int32; entries[c] is blocks[index[c // BLOCK] + c % BLOCK].
     """
     numbers: dict[bytes, int] = {}
     rows = np.asarray(entries, np.int32).reshape(-1, BLOCK)
@@ -88,7 +89,7 @@ def shared_blocks(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_folding() -> dict[str, str]:
-    """Reads ALBERT's folding (NFKD, no marks, lowercase), by character."""
+    """Reads ALBERT's folding (NFKD, no marks, lowercase) of each character."""
     with np.load(_FILE, allow_pickle=False) as stored:
         codes, texts, splits = (stored[f"folding_{name}"] for name in ("codes", "texts", "splits"))
     return {
@@ -99,12 +100,12 @@ def read_folding() -> dict[str, str]:
 
 @functools.cache
 def read_composition() -> dict[str, np.ndarray]:
-    """Reads how characters decompose and which pairs compose, Hangul syllables excluded.
+    """Reads the decompositions of characters and the compositions of pairs, without Hangul.
 
     Returns:
-        dict of `decomposed`, int32 [characters], ascending; `parts`, int32 [characters, 4], what
-        each decomposes to, padded with -1; `pairs`, int64 [pairs], ascending, each one character
-        shifted by PAIR_SHIFT plus the other; `composites`, int32 [pairs].
+        dict of `decomposed`, int32 [characters], ascending; `parts`, int32 [characters, 4], their
+        decompositions, padded with -1; `pairs`, int64 [pairs], ascending, the first character
+        shifted by PAIR_SHIFT plus the second; `composites`, int32 [pairs].
     """
     names = ("decomposed", "parts", "pairs", "composites")
     with np.load(_FILE, allow_pickle=False) as stored:
@@ -112,7 +113,7 @@ def read_composition() -> dict[str, np.ndarray]:
 
 
 class CodePointTable:
-    """An entry for each code point, looked up in the graph."""
+    """A table with an entry for each code point, for lookups in a graph."""
 
     def __init__(self, index: np.ndarray, blocks: np.ndarray, beyond: int = 0) -> None:
         self._index = np.append(index, len(blocks)).astype(np.int32)
@@ -133,30 +134,30 @@ def _stored_blocks(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def class_table() -> CodePointTable:
-    """Returns the class of each code point for byte-level BPE; BOUNDARY beyond Unicode."""
+    """Returns the table of classes for byte-level BPE; codes beyond Unicode are BOUNDARY."""
     return CodePointTable(*_stored_blocks("byte_level"), BOUNDARY)
 
 
 @functools.cache
 def word_table() -> CodePointTable:
-    """Returns a table that is 1 for letters, digits, marks and connecting punctuation, else 0."""
+    """Returns a table with 1 for letters, digits, marks and connecting punctuation, else 0."""
     return CodePointTable(*_stored_blocks("word"))
 
 
 @functools.cache
 def composition_table() -> CodePointTable:
-    """Returns the entries for composition."""
+    """Returns the table for composition."""
     return CodePointTable(*_stored_blocks("composition"))
 
 
 @functools.cache
 def grapheme_table() -> CodePointTable:
-    """Returns how each code point joins its neighbors: PLAIN, JOINS, PREPENDS or CONTROL."""
+    """Returns the table of PLAIN, JOINS, PREPENDS and CONTROL."""
     return CodePointTable(*_stored_blocks("grapheme"), CONTROL)
 
 
 class UnicodeTable(CodePointTable):
-    """The table for one setting of BERT's normalizer."""
+    """The table for a setting of BERT's normalizer."""
 
     def __init__(
         self, lowercase: bool, strip_accents: bool | None = None, split_on_cjk: bool = True
@@ -177,7 +178,7 @@ class UnicodeTable(CodePointTable):
         return super().lookup(code_points) + tf.bitwise.left_shift(code_points, _VALUE_SHIFT)
 
     def characters(self, code_point: int) -> list[tuple[int, int, int]]:
-        """Normalizes one code point, without a graph, to (code point, flags, rank) tuples."""
+        """Normalizes one code point in Python to a list of (code point, flags, rank)."""
         entry = int(self._blocks[self._index[code_point // BLOCK] + code_point % BLOCK])
         entry += code_point << _VALUE_SHIFT
         row = self._sequences[entry >> _VALUE_SHIFT].tolist() if entry & SEQUENCE else [entry]
@@ -185,5 +186,5 @@ class UnicodeTable(CodePointTable):
         return [(e >> _VALUE_SHIFT, e & flags, e >> _RANK_SHIFT & _RANK_MASK) for e in row]
 
     def sequence(self, rows: tf.Tensor) -> tf.Tensor:
-        """Returns the entries in the given rows of `sequences`, [..., SLOTS]."""
+        """Returns the entries in rows of `sequences`, [..., SLOTS]."""
         return tf.gather(self._sequences, rows)

@@ -1,7 +1,8 @@
-"""Texts to code points and words to strings, fast for mostly ASCII text.
+"""Converts texts to code points and words to strings, optimized for ASCII.
 
-TensorFlow's own conversions take as long as all the steps between them, so ASCII is copied as bytes
-and only other characters are converted. If there are many of those, TensorFlow's are faster.
+TensorFlow's conversions take as long as the rest of tokenization. ASCII is therefore copied as
+bytes, and only other characters are converted. For texts with many other characters, TensorFlow's
+conversions are faster and are used.
 """
 
 import tensorflow as tf
@@ -17,7 +18,8 @@ def decode(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             Python's `decode("utf-8", "replace")`.
 
     Returns:
-        (code_points, text_starts): int32 [code points]; int32 [texts + 1], the start of each text.
+        (code_points, text_starts): int32 [code points], and int32 [texts + 1] with the start of
+        each text.
     """
     texts = tf.strings.join([texts, "\n"])
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)  # [bytes]
@@ -37,8 +39,8 @@ def decode(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _decode_bytes(data):
-    """Decodes bytes that end with an ASCII one; also returns whether they are valid UTF-8."""
-    # Bytes 10xxxxxx continue a character, every other one begins one.
+    """Decodes bytes that end with an ASCII character; also returns whether they are valid UTF-8."""
+    # A byte 10xxxxxx continues a character. Every other byte begins a character.
     places = places_of(tf.bitwise.bitwise_and(data, 0xC0) != 0x80)
     code_points = tf.cast(tf.gather(data, places), tf.int32)
     others = places_of(code_points > 127)
@@ -47,7 +49,7 @@ def _decode_bytes(data):
     size = 2 + tf.cast(lead >= 0xE0, tf.int32) + tf.cast(lead >= 0xF0, tf.int32)
     parts = tf.gather(data, tf.minimum(start[:, tf.newaxis] + [1, 2, 3], tf.size(data) - 1))
     parts = tf.bitwise.bitwise_and(tf.cast(parts, tf.int32), 0x3F)  # [others, 3]
-    # Assembled as if each had four bytes; the excess is then shifted out.
+    # Each character is decoded as if it had four bytes. A shift removes the excess bytes.
     value = tf.bitwise.bitwise_and(lead, tf.bitwise.right_shift(127, size)) * (1 << 18)
     value += tf.reduce_sum(parts * [1 << 12, 1 << 6, 1], axis=1)
     value = tf.bitwise.right_shift(value, 6 * (4 - size))
@@ -58,17 +60,17 @@ def _decode_bytes(data):
 
 
 def encode(characters: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Encodes words in a vector of characters as strings.
+    """Encodes words as strings.
 
     Args:
         characters: int32 [characters], code points.
-        starts, ends: int32 [words], where each word begins and ends, in ascending order.
+        starts, ends: int32 [words], the span of each word, ascending.
 
     Returns:
         string tensor [words].
     """
     data = tf.cast(tf.minimum(characters, 127), tf.uint8)
-    # A serialized tensor ends with its bytes.
+    # A serialized tensor ends with the bytes of its values.
     whole = tf.io.serialize_tensor(data)
     header = tf.strings.length(whole) - tf.size(data)
     strings = tf.strings.substr(whole[tf.newaxis], header + starts, ends - starts)

@@ -1,4 +1,4 @@
-"""WordPiece tokenizer files of a model directory, in Hugging Face's layout."""
+"""Reads and writes WordPiece tokenizer files in Hugging Face's format."""
 
 import logging
 from pathlib import Path
@@ -35,7 +35,7 @@ from keras_bert_impl.tokenizers.wordpiece.words import MAX_CHARACTERS, SPECIAL, 
 
 _log = logging.getLogger(__name__)
 
-# Classes of `transformers` equivalent to ours; other classes split words differently.
+# Classes of `transformers` with the same tokens. Other classes split words differently.
 _CLASSES = (
     "BertTokenizer",
     "ConvBertTokenizer",
@@ -51,13 +51,14 @@ _PARTS = {
     "normalizer": "BertNormalizer",
     "pre_tokenizer": "BertPreTokenizer",
 }
-_NORMALIZER = {  # our setting -> its name in tokenizer.json and in tokenizer_config.json
+_NORMALIZER = {  # setting -> its name in tokenizer.json and in tokenizer_config.json
     "lowercase": ("lowercase", "do_lower_case"),
     "strip_accents": ("strip_accents", "strip_accents"),
     "split_on_cjk": ("handle_chinese_chars", "tokenize_chinese_chars"),
 }
-_USUAL = {"lowercase": True, "strip_accents": None, "split_on_cjk": True}  # in `transformers`
-_CAPITALS = 0.05  # minimum share of tokens with letters that have capitals in a cased vocabulary
+# defaults in `transformers`
+_USUAL = {"lowercase": True, "strip_accents": None, "split_on_cjk": True}
+_CAPITALS = 0.05  # minimum share of tokens with capital letters in a cased vocabulary
 
 
 def read(directory: str | Path) -> dict[str, Any]:
@@ -76,8 +77,8 @@ def read(directory: str | Path) -> dict[str, Any]:
             lines = read_vocabulary(path)
             if vocabulary is not None and last_ids(vocabulary) != last_ids(lines):
                 raise InputError(
-                    f"{directory}: vocab.txt and tokenizer.json have different vocabularies; remove "
-                    "the one that does not belong to the model."
+                    f"{directory}: vocab.txt and tokenizer.json have different vocabularies. "
+                    "Remove the file that does not belong to the model."
                 )
             vocabulary = lines
             break
@@ -88,30 +89,30 @@ def read(directory: str | Path) -> dict[str, Any]:
     num_words = len(vocabulary)
     vocabulary = added_files.with_added_tokens(directory, vocabulary, found, SPECIAL_TOKENS)
     check_vocabulary(vocabulary, directory)
-    if settings.get("lowercase") is None:  # as in Google's checkpoints
+    if settings.get("lowercase") is None:  # Google's checkpoints have no such setting.
         settings["lowercase"] = _lowercase_of(directory, vocabulary)
     settings = {name: value for name, value in settings.items() if value is not None}
     _, settings["segment_of_second"] = read_rows(directory, vocabulary, SPECIAL_TOKENS, (1, 1))
     added = added_files.settings_of(found, SPECIAL)
-    while len(vocabulary) > num_words and vocabulary[-1]:  # these are only added
+    while len(vocabulary) > num_words and vocabulary[-1]:  # removes tokens that are only added
         vocabulary.pop()
     return {"vocabulary": vocabulary, "added_tokens": added, **settings}
 
 
 def _lowercase_of(directory, vocabulary):
-    """Returns whether to lowercase if no configuration specifies it."""
+    """Returns the value of `lowercase` if no file sets it."""
     model = added_files.read_if_there(directory / "config.json").get("_name_or_path")
     names = [model] if isinstance(model, str) else []
     names += [part for part in reversed(directory.resolve().parts) if part != "/"][:4]
     known = published_lowercase(vocabulary, names)
     if known is not None:
-        _log.info("%s: lowercase=%s, same as the published %s.", directory, *known)
+        _log.info("%s: lowercase=%s, as in the published %s.", directory, *known)
         return known[0]
     written = [t for t in vocabulary if t.lower() != t.upper() and not t.startswith(("[", "<"))]
     share = sum(token != token.lower() for token in written) / max(len(written), 1)
     _log.warning(
-        "%s: no file sets do_lower_case; inferred lowercase=%s from the vocabulary, in which %.1f %% "
-        "of the tokens have capital letters. Set do_lower_case in tokenizer_config.json.",
+        "%s: no file sets do_lower_case. Inferred lowercase=%s, because %.1f %% of the tokens in "
+        "the vocabulary have capital letters. Set do_lower_case in tokenizer_config.json.",
         directory,
         share < _CAPITALS,
         100 * share,
@@ -120,18 +121,18 @@ def _lowercase_of(directory, vocabulary):
 
 
 def read_vocabulary(path: str | Path) -> list[str]:
-    """Reads a vocabulary file: UTF-8, one token per line, the first has id 0."""
+    """Reads a vocabulary file in UTF-8, with one token per line from id 0."""
     text = read_text(local_path(path)).removeprefix("\ufeff")
     lines = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     if not lines:
-        raise InputError(f"{path} is empty; a vocabulary has a token on each line.")
+        raise InputError(f"{path} is empty. A vocabulary has one token per line.")
     return [line.rstrip(" \t") or line for line in lines.split("\n")]
 
 
 def check_vocabulary(vocabulary: list[str], where: Any = "the vocabulary") -> None:
-    """Raises InputError if a vocabulary is empty or does not have a special token."""
+    """Raises InputError if a vocabulary is empty or lacks a special token."""
     if not vocabulary:
-        raise InputError(f"{where} is empty; a vocabulary has a token on each line.")
+        raise InputError(f"{where} is empty. A vocabulary has one token per line.")
     for line, token in enumerate(vocabulary, 1):
         if not isinstance(token, str):
             raise InputError(f"{where}, line {line}: {token!r:.40} must be a string.")
@@ -141,7 +142,7 @@ def check_vocabulary(vocabulary: list[str], where: Any = "the vocabulary") -> No
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
-    """Writes the arguments of `WordPieceTokenizer` to files, the vocabulary to vocab.txt too."""
+    """Writes the arguments of `WordPieceTokenizer` to files, including vocab.txt."""
     special = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
     added = as_added_tokens(settings["added_tokens"])
     lines = settings["vocabulary"]
@@ -156,7 +157,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
         **added_files.added_settings(SPECIAL, added, ids),
         **entries,
     }
-    if not settings["segment_of_second"]:  # BertTokenizer has segments unless told
+    if not settings["segment_of_second"]:  # By default, BertTokenizer returns segment ids.
         config |= input_names(0)
     files = {
         "vocab.txt": "".join(f"{token}\n" for token in lines),
@@ -168,7 +169,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
 
 
 def _whole(lines, settings, added, ids):
-    """Returns the text of tokenizer.json, as the `tokenizers` library writes it."""
+    """Returns the text of tokenizer.json in the format of the `tokenizers` library."""
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -191,7 +192,7 @@ def _whole(lines, settings, added, ids):
 
 
 def _read_config(path, settings):
-    """Merges the settings of tokenizer_config.json and tokenizer.json; checks all others."""
+    """Reads the settings of tokenizer_config.json into the arguments; checks all others."""
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
@@ -223,7 +224,7 @@ def _read_config(path, settings):
 
 
 def _read_whole(path):
-    """Reads vocabulary and normalizer of a tokenizer.json; checks that it is equivalent to ours."""
+    """Reads the arguments from a tokenizer.json; raises InputError for unsupported settings."""
     whole = read_json(path)
     parts = {}
     for name, kind in _PARTS.items():
@@ -255,7 +256,7 @@ def _read_whole(path):
 
 
 def _without_lowercase(normalizer):
-    """Returns the BertNormalizer equal to the steps that sentence-transformers writes."""
+    """Returns the BertNormalizer that is equivalent to the steps of sentence-transformers."""
     steps = normalizer.get("normalizers")
     if normalizer.get("type") == "Sequence" and isinstance(steps, list) and len(steps) == 2:
         if steps[0] == {"type": "Lowercase"} and isinstance(steps[1], dict):

@@ -1,7 +1,7 @@
-"""WordPiece matching: words to tokens, by TensorFlow Text or by core operations.
+"""Splits words into WordPiece tokens, with TensorFlow Text or core operations.
 
-Both give the same tokens. TensorFlow Text's operation is used where it can be imported; a graph of
-core operations runs wherever TensorFlow does, without another library.
+Both return the same tokens. TensorFlow Text is used if it can be imported. A graph of core
+operations needs only TensorFlow.
 """
 
 import functools
@@ -22,24 +22,25 @@ from keras_bert_impl.tokenizers.wordpiece.words import (
 )
 
 _PREFIX = "##"
-# Odd multipliers of hashes, and what is added to the hash of a token that continues a word.
+# Two odd multipliers of hashes, and the value added to the hash of a token inside a word.
 _BASE, _OTHER, _CONTINUED = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _MODULUS, _BLOCK = 1 << 64, 1024
-_HASH_SHIFT = 36  # the upper bits of a product depend on all bits of its factors
-_ROUNDS = 500  # a table of 250,000 tokens needs less than 100
-_LENGTH_SHIFT = 24  # a match is its length and its token in one int32
+_HASH_SHIFT = 36  # The upper bits of a product depend on all bits of its factors.
+_ROUNDS = 500  # A table of 250,000 tokens needs fewer than 100 rounds.
+# A match is an int32 with the length in the upper bits and the token in the lower bits.
+_LENGTH_SHIFT = 24
 
 
 _UNKNOWN = word_of_token(SPECIAL_TOKENS.index("[UNK]"))
 
 
 def default(tokens: list[str], ids: np.ndarray) -> "TextMatcher | CoreMatcher":
-    """Returns the faster matcher that runs here."""
+    """Returns the faster of the available matchers."""
     return (CoreMatcher if tensorflow_text is None else TextMatcher)(tokens, ids)
 
 
 class TextMatcher:
-    """Splits words into tokens with an operation of TensorFlow Text.
+    """Splits words into tokens with TensorFlow Text.
 
     Args:
         tokens: the vocabulary.
@@ -96,12 +97,13 @@ class _Pieces(NamedTuple):
 
 
 class CoreMatcher:
-    """Does the same as `TextMatcher` in core operations, by hashes of substrings.
+    """Splits words into tokens with core operations, by hashes of substrings.
 
-    With p the sums of c[i] * B^(i + 1) over all characters c before, modulo 2^64, the hash of the
-    characters from s to e is (p[e] - p[s]) * B^-s. A table with two slots for each hash (cuckoo
-    hashing, Pagh and Rodler 2004) holds the tokens. Most words are one token. Only the others are
-    searched, each distinct one once: for the longest token at its start, then at the end of that.
+    Let p[k] be the sum of c[i] * B^(i + 1) over the first k characters c, modulo 2^64. The hash of
+    the characters from s to e is (p[e] - p[s]) * B^-s. A table with two slots for each hash (cuckoo
+    hashing, Pagh and Rodler 2004) contains the tokens. Most words are one token. Only the other
+    words are searched, each distinct word once: for the longest token at the start of the word,
+    then for the longest token at the end of the previous token.
     """
 
     def __init__(self, tokens: list[str], ids: np.ndarray) -> None:
@@ -115,17 +117,17 @@ class CoreMatcher:
 
     @functools.cached_property
     def ids_of(self) -> Callable[[tf.Tensor], tf.RaggedTensor]:
-        """Same as `TextMatcher.ids_of`."""
+        """Splits words into ids, like `TextMatcher.ids_of`."""
 
         def ids_of(words):
-            characters, starts = utf8.decode(words)  # with a newline after each word
+            characters, starts = utf8.decode(words)  # A newline follows each word.
             tokens = self._tokens(characters, starts[:-1], starts[1:] - 1)
             return self._ragged_ids(tokens)
 
         return tf.function(ids_of, [tf.TensorSpec([None], tf.string)], autograph=False)
 
     def __call__(self, words: Words) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Same as calling `TextMatcher`."""
+        """Splits words into tokens, like `TextMatcher`."""
         pieces = self._tokens(words.characters, words.starts, words.ends)
         begin = tf.gather(words.starts, numbers_of(pieces.splits[1:] - pieces.splits[:-1]))
         return self._ragged_ids(pieces), begin + pieces.starts, begin + pieces.ends
@@ -135,7 +137,7 @@ class CoreMatcher:
         return tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
 
     def _tokens(self, characters, starts, ends):
-        """Splits words, int32 [words] spans of characters [characters], into `_Pieces`."""
+        """Splits words, given as int32 [words] spans of characters, into `_Pieces`."""
         find, hashes = _Lookup(self._keys), _Hashes(characters, self._longest)
         keys = hashes.of(starts, ends)
         slots, is_token = find(keys)
@@ -144,7 +146,7 @@ class CoreMatcher:
         distinct, number = tf.unique(tf.gather(keys, others))
         examples = put(tf.zeros_like(distinct, tf.int32), number, others)
         parts = self._search(find, hashes, tf.gather(starts, examples), tf.gather(ends, examples))
-        # Tokens come from the words themselves, or from their examples.
+        # The tokens of a word are the word itself or the parts of an equal word.
         num_words = tf.size(starts)
         counts = tf.gather(parts.splits[1:] - parts.splits[:-1], number)
         counts = put(tf.ones_like(starts), others, counts)
@@ -157,7 +159,7 @@ class CoreMatcher:
         return _Pieces(*pieces, splits)
 
     def _search(self, find, hashes, first, last):
-        """Splits distinct words, int32 [words] spans, into `_Pieces`."""
+        """Splits distinct words, given as int32 [words] spans, into `_Pieces`."""
         size = tf.size(first)
         room = tf.reduce_max(tf.concat([[0], last - first], axis=0))
         lengths = 1 + tf.range(tf.minimum(room, self._longest))
@@ -189,7 +191,7 @@ class CoreMatcher:
         is_known = put(tf.fill([size], True), failed, False)
         counts = tf.where(is_known, tf.math.bincount(word, minlength=size, maxlength=size), 1)
         splits = tf.concat([[0], tf.cumsum(counts)], axis=0)
-        # A word with an unknown part is one token.
+        # A word with an unknown part becomes one unknown token.
         known = tf.gather(is_known, word)
         lengths = tf.bitwise.right_shift(matches, _LENGTH_SHIFT)
         starts -= tf.gather(first, word)
@@ -211,7 +213,7 @@ class _Lookup:
         self._table = tf.constant(table)
 
     def __call__(self, keys):
-        """Returns (slots, bool: which have this hash), [2, ...], for the two slots of each hash."""
+        """Returns (slots, whether a slot has the hash), [2, ...]; each hash has two slots."""
         slots = tf.bitwise.right_shift(tf.stack([keys, keys * _signed(_OTHER)]), _HASH_SHIFT)
         slots = tf.cast(tf.bitwise.bitwise_and(slots, self._table.shape[0] - 1), tf.int32)
         return slots, tf.equal(tf.gather(self._table, slots), keys)
@@ -223,7 +225,7 @@ class _Hashes:
     def __init__(self, characters, margin):
         size = tf.size(characters)
         products = tf.cast(characters, tf.int64) * _powers(_BASE, _BASE, size)[:size]
-        nothing = tf.zeros([margin], tf.int64)  # substrings may extend beyond the characters
+        nothing = tf.zeros([margin], tf.int64)  # Substrings may extend beyond the characters.
         self._sums = tf.concat([[0], tf.cumsum(products), nothing], axis=0)
         self._inverses = _powers(1, pow(_BASE, -1, _MODULUS), size)
 
@@ -233,7 +235,7 @@ class _Hashes:
 
 
 def _powers(first, base, count):
-    """Returns first * base^i modulo 2^64 for at least `count` values of i, from 0, int64."""
+    """Returns first * base^i modulo 2^64 for i = 0, 1, ..., at least `count` values, int64."""
     low = np.array([first, *[base] * (_BLOCK - 1)], np.uint64).cumprod()
     high = tf.fill([(count + _BLOCK - 1) // _BLOCK], _signed(pow(base, _BLOCK, _MODULUS)))
     high = tf.math.cumprod(high, exclusive=True)
@@ -241,7 +243,7 @@ def _powers(first, base, count):
 
 
 def _signed(number):
-    """Returns the int64 with the bits of an unsigned number."""
+    """Returns the int64 with the same bits as an unsigned number."""
     return np.uint64(number).astype(np.int64)
 
 
@@ -258,9 +260,9 @@ def _hashes(strings, continue_word):
 
 
 def _slots(keys, tokens):
-    """Returns a table of a power of two slots, int32, with each token in one of its two slots."""
+    """Returns a table with 2^n slots, int32; each token is in one of its two slots."""
     smallest = (2 * len(keys)).bit_length()
-    for bits in range(smallest, smallest + 4):  # the first one is nearly always large enough
+    for bits in range(smallest, smallest + 4):  # The first size is almost always large enough.
         slots = _placed(keys, tokens, 1 << bits)
         if slots is not None:
             return slots
@@ -268,7 +270,7 @@ def _slots(keys, tokens):
 
 
 def _placed(keys, tokens, size):
-    """Returns the table of this size, or None if it has no place for every token."""
+    """Returns the table of this size, or None if the tokens do not fit."""
     both = np.stack([keys, keys * np.uint64(_OTHER)]) >> np.uint64(_HASH_SHIFT)
     both = (both & np.uint64(size - 1)).astype(np.int64)
     choice = np.zeros(len(keys), np.int64)
@@ -276,7 +278,8 @@ def _placed(keys, tokens, size):
     for _ in range(_ROUNDS):
         slots = np.full(size, tokens[0], np.int32)
         slots[both[choice[tokens], tokens]] = tokens
-        slots[both[choice[moved], moved]] = moved  # these push others out
+        # A moved token replaces the token in its other slot.
+        slots[both[choice[moved], moved]] = moved
         moved = tokens[slots[both[choice[tokens], tokens]] != tokens]
         if not len(moved):
             return slots

@@ -1,4 +1,4 @@
-"""BERT's WordPiece tokenizer as one graph of TensorFlow operations."""
+"""BERT's WordPiece tokenizer in the TensorFlow graph."""
 
 import functools
 from collections.abc import Iterable, Sequence
@@ -34,18 +34,17 @@ _CLEANED |= {" do not": " don't", " 's": "'s", " 've": "'ve", " 're": "'re"}
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class WordPieceTokenizer(Tokenizer):
-    """BERT's tokenizer in the graph, with the same ids and offsets as `tokenizers`.
+    """BERT's WordPiece tokenizer, with the same ids and offsets as `tokenizers`.
 
-    Works eagerly, in `tf.data`, in `tf.function`, and in a SavedModel, which then needs only
-    TensorFlow and TensorFlow Text. Words are split by longest match first; a word that contains a
-    part without a matching token, or more than 100 characters, becomes [UNK]. A special token
-    written in the text, such as [MASK], becomes that token. Invalid UTF-8 is dropped.
-    Source: Devlin et al. 2018 (arXiv:1810.04805), section 3;
-    docs/decisions/tokenizers.md has the details.
+    The tokenizer works eagerly, in `tf.data`, in `tf.function` and in a SavedModel. A word is split
+    into the longest matching tokens from left to right. A word without such a split, or with more
+    than 100 characters, becomes [UNK]. Special tokens, such as [MASK], are also recognized in a
+    text. Invalid UTF-8 is dropped. Source: Devlin et al. 2018 (arXiv:1810.04805), section 3. See
+    docs/decisions/tokenizers.md for details.
 
     Args:
-        vocabulary: The token of each id, or the path of a file with one token per line. Contains
-            [PAD], [UNK], [CLS], [SEP] and [MASK]. If a token occurs twice, its last id is used.
+        vocabulary: The token of each id, or the path of a file with one token per line. [PAD],
+            [UNK], [CLS], [SEP] and [MASK] are required. For a duplicate token, the last id is used.
         strip_accents: Whether accents are removed. Default: same as `lowercase`.
         split_on_cjk: Whether each Chinese character is a word.
         added_tokens: str, `AddedToken` or dicts of its fields: tokens matched literally in the
@@ -54,7 +53,7 @@ class WordPieceTokenizer(Tokenizer):
         segment_of_second: The segment id of the second text of a pair, 0 or 1.
 
     Raises:
-        InputError: If the vocabulary is empty or does not have a special token.
+        InputError: If the vocabulary is empty or lacks a special token.
 
     Example:
         tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"])
@@ -87,7 +86,7 @@ class WordPieceTokenizer(Tokenizer):
         self.segment_of_second = check("segment_of_second", segment_of_second, SegmentId)
         self._set_vocabulary(vocabulary, added_tokens)
         self._num_words = len(vocabulary)
-        if self.added_tokens:  # added tokens may contain spaces and punctuation
+        if self.added_tokens:  # Added tokens may contain spaces and punctuation.
             self.word_breaks = ""
         tokens = found_tokens(SPECIAL, self.added_tokens)
         self._split = WordSplitter(self.lowercase, self.strip_accents, self.split_on_cjk, tokens)
@@ -98,14 +97,14 @@ class WordPieceTokenizer(Tokenizer):
         self._matcher = matching.default(*self._written)
 
     def get_config(self) -> dict[str, Any]:
-        # Words are not split into tokens that are only added, so these are not listed twice.
+        # Words are never split into tokens that are only added.
         return super().get_config() | {"vocabulary": self.vocabulary[: self._num_words]}
 
     def _is_word_start(self, token):
         return not token.startswith("##")
 
     def _join(self, tokens):
-        # Same as `decoders.WordPiece` of `tokenizers`, which cleans up each token separately.
+        # As in `decoders.WordPiece` of `tokenizers`, each token is cleaned up separately.
         tokens = [self._split.written.get(token, token) for token in tokens]
         return "".join(map(_clean, tokens[:1] + [_continued(token) for token in tokens[1:]]))
 
@@ -124,14 +123,14 @@ class WordPieceTokenizer(Tokenizer):
         return matching.CoreMatcher(*self._written)
 
     def tokenize_words(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Tokenizes many different words at once, with the ids of `tokenize` but not its graph.
+        """Converts many distinct words to the same ids as `tokenize`, without its graph.
 
         Args:
-            words: any texts without newlines.
+            words: texts without newlines.
 
         Returns:
-            (ids, counts): ids of all words, int32 [tokens]; number of tokens per word, int64
-            [words].
+            (ids, counts): int32 [tokens], the ids of all words; int64 [words], the number of tokens
+            per word.
         """
         parts = None if self.added_tokens else self._translation(words)
         if parts is None:
@@ -139,19 +138,18 @@ class WordPieceTokenizer(Tokenizer):
             return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
         tokens = self.word_ids(tf.constant(parts, tf.string))
         is_end = np.fromiter(map(TEXT_END.__eq__, parts), bool, len(parts))
-        ends = tokens.row_splits.numpy()[:-1][is_end]  # the [UNK] that each text end becomes
+        ends = tokens.row_splits.numpy()[:-1][is_end]  # Each text end becomes [UNK].
         lengths = np.diff(ends, prepend=-1) - 1
         return np.delete(tokens.flat_values.numpy(), ends), lengths
 
 
 def _reachable(vocabulary, num_words, tokens):
-    """Returns the vocabulary in the form that the graph needs, and the ids of its entries.
+    """Returns the vocabulary for the matcher, and the ids of its entries.
 
     Returns:
-        (written, ids): list of str, in which special tokens, empty tokens, all but the last of
-        duplicate tokens and those that are only added are replaced by words that no text contains;
-        int32 array. Tokens that are not special have two more entries, one of them used where they
-        are a single character.
+        (written, ids): list of str and int32 array. Words that no text contains replace special
+        tokens, empty tokens, tokens that are only added, and all duplicates except the last. An
+        added token has two more entries, because it is also looked up as a single character.
     """
     last = {token: position for position, token in enumerate(vocabulary) if token}
     written = [

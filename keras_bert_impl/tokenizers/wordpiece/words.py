@@ -1,4 +1,4 @@
-"""BERT's basic tokenization in the graph: texts to normalized words with their origins."""
+"""BERT's basic tokenization in the graph, which splits texts into normalized words."""
 
 import dataclasses
 import re
@@ -27,15 +27,16 @@ from keras_bert_impl.tokenizers.unicode.table import (
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SPECIAL = special_tokens(SPECIAL_TOKENS)
-MAX_CHARACTERS = 100  # a longer word is [UNK]
+MAX_CHARACTERS = 100  # A longer word is [UNK].
 # Characters that are always separate words. Brackets may be part of a special token.
 WORD_BREAKS = "".join(sorted(set(string.punctuation) - set("[]")))
 
-# Cleaning removes control and private-use characters, so no text can produce words with these.
-UNKNOWN_WORD, TEXT_END = "\1", "\2"  # first character of a too long word; text end in `Translation`
-_FIRST_TOKEN = 0xF0000  # first and last character of the word for the first added token
+# Cleaning removes control and private-use characters, so words of a text never contain these.
+# first character of a word that is too long, and the end of a text in `Translation`
+UNKNOWN_WORD, TEXT_END = "\1", "\2"
+_FIRST_TOKEN = 0xF0000  # character of the word for the first added token
 _FIRST_UNREACHABLE = 0x100000
-_FIRST_CJK = 0x3400  # among connecting punctuation, only that from U+FE00 on is greater
+_FIRST_CJK = 0x3400  # Connecting punctuation is below this code point or above U+FE00.
 _NOTHING = make_entry(0, DROPPED, CLEANED)
 
 _SPECIAL_TOKEN = re.compile("|".join(map(re.escape, SPECIAL_TOKENS)))
@@ -43,12 +44,12 @@ _SPECIAL_TOKEN = re.compile("|".join(map(re.escape, SPECIAL_TOKENS)))
 
 @dataclasses.dataclass
 class Words:
-    """Words of a batch of texts, as flat tensors.
+    """The words of a batch of texts, as flat tensors.
 
     Attributes:
         characters: int32 [characters], normalized code points of all texts.
         starts, ends: int32 [words], the span of each word in `characters`.
-        originals: int32 [characters], the index of each one's original code point in all texts.
+        originals: int32 [characters], the index of each character's original code point.
         texts: int64 [texts + 1], the index of each text's first word.
         text_starts: int32 [texts + 1], the index of each text's first code point.
     """
@@ -71,7 +72,7 @@ class Words:
         return chosen(self.strings(), is_ordinary)
 
     def characters_of(self, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts spans of `characters`, int32 [tokens], to spans of code points of all texts."""
+        """Converts spans of `characters`, int32 [tokens], to spans of original code points."""
         return tf.gather(self.originals, starts), tf.gather(self.originals, ends - 1) + 1
 
 
@@ -81,12 +82,12 @@ def word_of_token(number: int) -> str:
 
 
 def unreachable_word(number: int) -> str:
-    """Returns a word that no text contains, a different one for each number."""
+    """Returns a word that no text contains; each number has a different word."""
     return chr(_FIRST_UNREACHABLE + number % 0xFFFE) * (1 + number // 0xFFFE)
 
 
 class WordSplitter:
-    """Splits texts into words as BERT does: clean, normalize, split at spaces and punctuation."""
+    """Cleans and normalizes texts, and splits them at spaces and punctuation, as BERT does."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class WordSplitter:
         ]
 
     def __call__(self, texts: tf.Tensor) -> Words:
-        # The newline keeps words and added tokens from extending into the next text.
+        # With the newline, words and added tokens never extend into the next text.
         code_points, text_starts = utf8.decode(texts)
         ends = text_starts[1:] - 1
         found = self._find(put(code_points, ends, CODE_POINTS))
@@ -142,14 +143,14 @@ class WordSplitter:
         return _split(entries, originals, text_starts)
 
     def _normalize(self, entries):
-        """Returns (entries, originals) of the normalized text, with each one's original index."""
+        """Returns (entries, index of the original character of each entry) after normalization."""
         originals = tf.range(tf.size(entries))
         entries, originals = self._expand(entries, originals)
         entries, originals = _order_marks(entries, originals)
         return _drop(entries, originals)
 
     def _expand(self, entries, originals):
-        """Gives every character SLOTS positions if some character becomes several."""
+        """Expands every character to SLOTS entries if any character becomes several."""
         is_sequence = flags_of(entries, SEQUENCE) != 0
 
         def expand():
@@ -163,7 +164,7 @@ class WordSplitter:
 
 
 def _mark(entries, starts, ends, numbers):
-    """Turns each match of `AddedTokens` into its `word_of_token`."""
+    """Replaces each match of `AddedTokens` with its `word_of_token`."""
     entries = put(entries, tf.ragged.range(starts, ends).values, _NOTHING)
     codes = (_FIRST_TOKEN + numbers) * make_entry(1, 0)
     entries = put(entries, ends - 1, codes + BREAK_AFTER)
@@ -172,7 +173,7 @@ def _mark(entries, starts, ends, numbers):
 
 
 def _codes(entries):
-    """Returns (code points of the normalized text, bool: which have spaces around them there)."""
+    """Returns (code points of the normalized text, whether each has spaces around it)."""
     is_space = tf.equal(flags_of(entries, DROPPED), DROPPED)
     codes = tf.where(is_space, ord(" "), value_of(entries))
     breaks = tf.not_equal(flags_of(entries, BREAK_BEFORE), 0)
@@ -181,7 +182,7 @@ def _codes(entries):
 
 
 def _order_marks(entries, originals):
-    """Puts runs of combining marks into canonical order if some mark survives normalization."""
+    """Sorts combining marks into canonical order if normalization keeps any mark."""
     ranks = rank_of(entries)
     survives = (ranks > 0) & (flags_of(entries, DROPPED) == 0)
 
@@ -190,7 +191,7 @@ def _order_marks(entries, originals):
         kept_ranks, kept_originals = tf.gather(ranks, present), tf.gather(originals, present)
         runs = tf.cumsum(tf.cast(kept_ranks == 0, tf.int32))
         new_order = tf.argsort(runs * (CLEANED + 1) + kept_ranks, stable=True)
-        # `tokenizers` assigns the original positions one by one, in the new order.
+        # `tokenizers` assigns the original positions to the marks in the new order.
         is_first = before(kept_originals, -1) != kept_originals
         consumed = tf.cumsum(tf.cast(tf.gather(is_first, new_order), tf.int32)) - 1
         places = tf.gather(chosen(kept_originals, is_first), consumed)
@@ -200,7 +201,7 @@ def _order_marks(entries, originals):
 
 
 def _drop(entries, originals):
-    """Removes accents and the characters that cleaning removes, so that words are contiguous."""
+    """Removes accents and other dropped characters, so that words are contiguous."""
     dropped = flags_of(entries, DROPPED | BREAK_BEFORE) == DROPPED
 
     def drop():
@@ -210,7 +211,7 @@ def _drop(entries, originals):
 
 
 def _split(entries, originals, text_starts):
-    """Finds the words; one that is too long gets a first character that no token has."""
+    """Finds the words; a word that is too long gets a first character that no token has."""
     breaks_before = flags_of(entries, BREAK_BEFORE) != 0
     breaks_after = flags_of(entries, BREAK_AFTER) != 0
     breaks = tf.concat([breaks_before, [True]], axis=0) | tf.concat([[True], breaks_after], axis=0)
@@ -224,12 +225,12 @@ def _split(entries, originals, text_starts):
 
 
 class Translation(dict):
-    """`WordSplitter` as a translation table, for texts that need no look beyond one character."""
+    """`WordSplitter` as a translation table, for texts without context-dependent characters."""
 
     def __init__(self, table: UnicodeTable) -> None:
         super().__init__({ord("\n"): f" {TEXT_END} "})
         self._table = table
-        # Marks found so far that survive normalization; appending is safe in several threads.
+        # Known marks that normalization keeps. Appending to a list is thread-safe.
         self._marks: list[str] = []
 
     def __call__(self, texts: list[str]) -> list[str] | None:

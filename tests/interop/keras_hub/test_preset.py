@@ -270,8 +270,11 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
             edit_config(registered_name="keras_hub>GemmaBackbone"),
             "config.json: registered_name 'GemmaBackbone' is not supported; supported are BertBackbone, Rob",
         ),
-        "a lambda": (edit_config(**LAMBDA), "registered_name 'Lambda' is not KerasHub's"),
-        "another package": (edit_config(registered_name="evil>BertBackbone"), "is not KerasHub's"),
+        "a lambda": (edit_config(**LAMBDA), "registered_name 'Lambda' is not a class of KerasHub"),
+        "another package": (
+            edit_config(registered_name="evil>BertBackbone"),
+            "is not a class of KerasHub",
+        ),
         "a list for a name": (
             edit_config(registered_name=["a"]),
             "registered_name must be a string",
@@ -293,7 +296,7 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
         ),
         "many layers": (
             edit_config({"num_layers": 900}),
-            "states 900 blocks, but the weights have 12 layers",
+            "states 900 blocks, but the weights have 12 blocks",
         ),
         "huge": (
             edit_config({"vocabulary_size": 10**9}),
@@ -310,11 +313,11 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
         "variable missing": (edit_weights(lambda f: f.pop(QUERY)), f"5: {QUERY} is missing"),
         "layers missing": (
             edit_weights(lambda f: f.pop("layers")),
-            "but the weights have 0 layers",
+            "but the weights have 0 blocks",
         ),
         "layers are an array": (
             edit_weights(lambda f: (f.pop("layers"), f.create_dataset("layers", data=[1.0]))),
-            "but the weights have 0 layers",
+            "but the weights have 0 blocks",
         ),
         "a group for an array": (
             edit_weights(lambda f: (f.pop(QUERY), f.create_group(QUERY))),

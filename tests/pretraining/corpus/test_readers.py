@@ -157,9 +157,9 @@ def test_tfds(tmp_path):
         (f"tfds://made_up:train?field=number&data_dir={tmp_path}", "'number' must contain strings"),
         (
             f"tfds://made_up:nowhere?field=body&data_dir={tmp_path}",
-            "TensorFlow Datasets cannot load this",
+            "TensorFlow Datasets cannot load the dataset",
         ),
-        ("tfds://no_such_dataset_at_all:train", "TensorFlow Datasets cannot load this"),
+        ("tfds://no_such_dataset_at_all:train", "TensorFlow Datasets cannot load the dataset"),
         ("tfds://made_up", "write tfds://name"),
         ("tfds://made_up:train?fields=body", "write tfds://name"),
     ]:

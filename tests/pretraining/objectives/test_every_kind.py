@@ -84,5 +84,5 @@ def test_round_trip_and_transformers_loads_the_encoder(kind, names, tmp_path):
 
 @pytest.mark.parametrize("kind", ["albert", "distilbert", "flaubert"])
 def test_rejects_causal_encoders_without_a_file_format(kind):
-    with pytest.raises(InputError, match=f"no class for {kind} with the head 'left_to_right'"):
+    with pytest.raises(InputError, match=f"no class for {kind} with a 'left_to_right' head"):
         Pretrainer(Encoder(dataclasses.replace(KINDS[kind], causal=True)), ["left_to_right"])

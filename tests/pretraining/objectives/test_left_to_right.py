@@ -114,5 +114,7 @@ def test_rejects_invalid_arguments():
     "name", ["masked_lm", "next_sentence", "sentence_order", "span_boundary", "replaced_token"]
 )
 def test_objectives_of_both_sides_reject_a_causal_encoder(name):
-    with pytest.raises(InputError, match=f"{name} needs an encoder that attends to both sides"):
+    with pytest.raises(
+        InputError, match=f"{name} needs an encoder that attends to tokens on both sides"
+    ):
         Pretrainer(Encoder(CONFIG), [name])

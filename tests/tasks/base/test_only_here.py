@@ -32,7 +32,7 @@ def saved(model, directory, caplog):
 def test_what_transformers_does_not_have_is_named(setting, tmp_path, caplog):
     model = MODELS[setting](helpers.encoder(), helpers.tokenizer())
     for text in saved(model, tmp_path / "model", caplog):
-        assert f"Other libraries do not have {setting}: `transformers`" in text
+        assert f"Other libraries do not support {setting}: `transformers`" in text
 
 
 def test_windows_of_an_embedder_are_named(tmp_path, caplog):

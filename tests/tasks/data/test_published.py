@@ -255,7 +255,7 @@ def test_errors_give_the_number_of_the_example(directory):
     "split, text, label, message",
     [
         ("train", "review", None, "no feature 'review'. Found: "),
-        ("dev", "text", None, "split 'dev': TensorFlow Datasets cannot load this"),
+        ("dev", "text", None, "split 'dev': TensorFlow Datasets cannot load the dataset"),
         ("train", "score", None, "example 0: feature 'score' is not text"),
         ("train", "text", "other", "example 0: the label must be a class or a number"),
     ],
@@ -266,7 +266,9 @@ def test_rejects_unknown_splits_and_features(directory, split, text, label, mess
 
 
 def test_rejects_unknown_datasets(tmp_path):
-    with pytest.raises(InputError, match="has no dataset_info.json"):
+    with pytest.raises(InputError, match="dataset_info.json is missing"):
         read_tfds(tmp_path, "train", "text")
-    with pytest.raises(InputError, match="no_such_reviews: TensorFlow Datasets cannot load this"):
+    with pytest.raises(
+        InputError, match="no_such_reviews: TensorFlow Datasets cannot load the dataset"
+    ):
         read_tfds("no_such_reviews", "train", "text", data_dir=tmp_path)

@@ -71,7 +71,7 @@ def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):
         ("a.jsonl", '{"text": null, "label": "pos"}\n', r"line 1: 'text' is missing"),
         ("a.parquet", "x", r"a.parquet is not a valid Arrow or Parquet file"),
         ("a.xlsx", "x", r"must end in .csv"),
-        ("a.xlsx", b"PK\x03\x04", r"a.xlsx is a zip archive: .* save a sheet of Excel as .csv"),
+        ("a.xlsx", b"PK\x03\x04", r"a.xlsx is a zip archive: .* save an Excel sheet as .csv"),
         ("a.csv.zst", b"\x28\xb5\x2f\xfd", r"a.csv.zst is compressed with zstd"),
         ("a.csv", "text;label,x\nx;pos,y\n", r"no column named 'text'. Found: 'text;label', 'x'"),
         ("a.tsv", "text,label\nx,pos\n", r"no column named 'text'. Found: 'text,label'"),

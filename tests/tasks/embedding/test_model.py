@@ -441,7 +441,7 @@ def test_reads_files_of_sentence_transformers_6(written):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("modules.json", {"a": 1}, "must hold a list of modules"),
+        ("modules.json", {"a": 1}, "must contain a list of modules"),
         ("modules.json", [{"path": "", "type": f"{LIBRARY}.CNN"}], "CNN' is not supported"),
         ("modules.json", [{"type": f"{LIBRARY}.Transformer"}], "has no module Pooling"),
         (

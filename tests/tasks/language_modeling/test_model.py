@@ -302,7 +302,7 @@ def test_long_texts_are_cut_as_in_transformers(directory):
 
 
 def test_rejects_a_causal_encoder(tmp_path):
-    causal = "masked language modeling needs .* both sides, but this encoder is causal"
+    causal = "masked language modeling needs .* both sides. This encoder is causal"
     with pytest.raises(InputError, match=causal):
         MaskedLM(encoder(causal=True), tokenizer())
     Pretrainer(encoder(causal=True), ["left_to_right"]).save_pretrained(tmp_path, tokenizer())

@@ -242,7 +242,7 @@ def test_rejects_damaged_files(directory, tmp_path, damage, message):
         ),
         (
             lambda whole: whole["added_tokens"].append({"content": "<new>", "id": 99999}),
-            "the id 99999 of '<new>' is far beyond",
+            "the id 99999 of '<new>' is much larger",
         ),
         (
             lambda whole: whole["added_tokens"][0].update(rstrip=1),

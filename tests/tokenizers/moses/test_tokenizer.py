@@ -203,11 +203,11 @@ def test_detokenize(ours):
         (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids must be 0 to"),
         (
             edit("vocab.json", lambda ids: ids.update({"x": [1]})),
-            r"the id of 'x' must be a whole number, not \[1\]",
+            r"the id of 'x' must be an integer, not \[1\]",
         ),
         (
             edit("vocab.json", lambda ids: ids.update({"z": ids.pop("<unk>")})),
-            "'<unk>' has the id 3, but in",
+            "'<unk>' has the id 3, but the vocabulary",
         ),
         (
             lambda path: (path / "merges.txt").write_text("a b\nc\n"),
@@ -230,7 +230,7 @@ def test_detokenize(ours):
                 "tokenizer_config.json",
                 lambda config: config.update(added_tokens_decoder={"99": {"content": "<new>"}}),
             ),
-            "'<new>' has the id 99, but in",
+            "'<new>' has the id 99, but the vocabulary",
         ),
     ],
 )

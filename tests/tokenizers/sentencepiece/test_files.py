@@ -121,14 +121,14 @@ def trained_as(**options):
         ),
         (
             damage("spiece.model", lambda data: data + data),
-            "spiece.model has .* pieces, but its vocab_size is",
+            "spiece.model has .* pieces, but vocab_size=",
         ),
         (trained_as(model_type="bpe"), "spiece.model: .* of type BPE is not supported"),
         (trained_as(model_type="char"), "spiece.model: .* of type character is not supported"),
         (trained_as(byte_fallback=True), "spiece.model: byte_fallback is not supported"),
         (
             trained_as(add_dummy_prefix=False),
-            "spiece.model: only models that put the space mark before",
+            "spiece.model: only models with the space mark before",
         ),
         (trained_as(control_symbols=["[CLS]", "[SEP]"]), r"lacks '\[MASK\]'"),
         (lambda directory: (directory / "spiece.model").unlink(), "no tokenizer"),
@@ -145,7 +145,7 @@ def test_rejects_other_families(albert, name):
     write(albert / "tokenizer_config.json", {"tokenizer_class": f"{name}TokenizerFast"})
     with pytest.raises(
         InputError,
-        match=f"'{name}Tokenizer' is not supported. The files next to it are SentencePiece",
+        match=f"'{name}Tokenizer' is not supported. The directory contains SentencePiece",
     ):
         Tokenizer.from_pretrained(albert)
     write(albert / "tokenizer_config.json", {})
@@ -186,22 +186,28 @@ def test_rejects_more_tokens_than_embeddings(albert):
             lambda w: w["model"]["vocab"].append(["a"]),
             "must be a pair of piece and score, not \\['a'\\]",
         ),
-        (lambda w: w["model"]["vocab"].append(["<pad>", 0.0]), "'<pad>' has the id 0, but in"),
-        (lambda w: w["model"]["vocab"].pop(3), r"'\[SEP\]' has the id 3, but in"),
+        (
+            lambda w: w["model"]["vocab"].append(["<pad>", 0.0]),
+            "'<pad>' has the id 0, but the vocabulary",
+        ),
+        (lambda w: w["model"]["vocab"].pop(3), r"'\[SEP\]' has the id 3, but the vocabulary"),
         (
             lambda w: w.update(normalizer=None),
-            "the normalizer lacks Replace ``, which ALBERT's has",
+            "the normalizer of ALBERT must contain Replace ``",
         ),
         (
             lambda w: w["normalizer"]["normalizers"].pop(2),
-            "the normalizer lacks NFKD, which ALBERT's",
+            "the normalizer of ALBERT must contain NFKD",
         ),
-        (lambda w: w["normalizer"]["normalizers"].pop(1), "the normalizer lacks Replace '', which"),
+        (
+            lambda w: w["normalizer"]["normalizers"].pop(1),
+            "the normalizer of ALBERT must contain Replace ''",
+        ),
         (
             lambda w: w["normalizer"]["normalizers"].insert(
                 0, w["normalizer"]["normalizers"].pop(4)
             ),
-            "step 1 of the normalizer must be Replace ``, as in ALBERT's",
+            "step 1 of the normalizer of ALBERT must be Replace ``",
         ),
         (lambda w: w["normalizer"]["normalizers"].append({"type": "NFC"}), "type='NFC' is not"),
         (lambda w: w["normalizer"]["normalizers"].append(1), "normalizer is damaged"),

@@ -225,12 +225,12 @@ def test_features_of_single_texts_and_pairs():
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"text": ["a"]}, "Received: dict; give one of its columns"),
+        ({"text": ["a"]}, "Received: dict. Pass one of its columns"),
         (["a", 3], "text 1 must be a string, not int"),
         (["a", None], "text 1 must be a string, not NoneType"),
         ([("a", "b", "c")], "tuple of 3"),
-        ((["a"], ["b", "c"]), "1 first segments but 2 second ones"),
-        ((["a"], ["b"], ["c"]), "Received: 3 members"),
+        ((["a"], ["b", "c"]), "segments must have the same number. Received: 1 and 2"),
+        ((["a"], ["b"], ["c"]), "must have two segments. Received: 3"),
         (tf.constant([[1]]), "int32"),
         (tf.constant("scalar"), "shape"),
     ],
