@@ -102,7 +102,7 @@ def summarize(
     )
     has_one_each = getattr(train, "is_multi_label", None) is False
     warnings = _warnings(summary, model, has_one_each, metric, is_weighted)
-    if has_one_each and labels == "classes":
+    if labels in ("entities", "tags") or (has_one_each and labels == "classes"):
         warnings += checks.advice(train)
     return dataclasses.replace(summary, warnings=warnings)
 

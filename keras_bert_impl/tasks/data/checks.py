@@ -66,6 +66,12 @@ def advice(train: Any) -> list[str]:
     for group in similar_labels(counts):
         names = ", ".join(f"{shown(name)} {counts[name]:,}" for name in group)
         found.append(f"classes differ in case or spaces only: {names}. Use one spelling.")
+    facts = train.facts()
+    if facts.get("invalid_entities"):
+        found.append(
+            f"{facts['invalid_entities']:,} entities do not follow the scheme "
+            f"{facts['label_scheme']}, the first in {facts['first_invalid_entity']}. Check them."
+        )
     different = count_repeated(train)[1]
     if different:
         found.append(f"{different:,} duplicate texts have different labels. Check them.")

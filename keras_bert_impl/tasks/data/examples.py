@@ -96,6 +96,10 @@ class LabeledExamples:
             **{name: [values[n] for n in numbers] for name, values in self.columns.items()}
         )
 
+    def of_file(self, number: int) -> Self:
+        """Returns the examples such that they can be joined with other files; `number` is from 1."""
+        return self
+
     def file_of(self, position: int) -> str:
         """Returns the file of an example; without files, the name of the data."""
         return self.source if self.files is None else self.files[position]

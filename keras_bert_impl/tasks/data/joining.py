@@ -34,9 +34,10 @@ def join_examples(parts: Sequence[AnyExamples]) -> AnyExamples:
         files = "train.csv", "all.csv"
         train = join_examples([read_table(path, "text", label="label") for path in files])
     """
-    first, *others = parts
-    if not others:
-        return first
+    if len(parts) == 1:
+        return parts[0]
+    parts = [part.of_file(number) for number, part in enumerate(parts, 1)]
+    first = parts[0]
     for number, part in enumerate(parts):
         _check_fits(part, parts[:number])
     fields: dict[str, Any] = {

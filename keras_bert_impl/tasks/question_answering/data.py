@@ -3,8 +3,9 @@
 import dataclasses
 import hashlib
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
@@ -15,6 +16,7 @@ from keras_bert_impl.tasks.data.examples import LabeledExamples, join_names
 from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
 
 _LONGEST_TEXT = 4 << 20  # maximum characters
+_PLACE = re.compile(r"(line|row) \d+|data\[\d+\]")  # ids of flat rows without an id
 _NO_ANSWERS: dict[str, list] = {"text": [], "answer_start": []}  # keys of a flat row
 
 
@@ -64,6 +66,10 @@ class QuestionExamples(LabeledExamples):
     @property
     def undivided(self) -> list:
         return self.contexts
+
+    def of_file(self, number: int) -> Self:
+        ids = [f"file {number}, {one}" if _PLACE.fullmatch(one) else one for one in self.ids]
+        return self.replace(ids=ids)
 
     def label_text(self, label: list) -> str:
         return join_names(dict.fromkeys(text for text, _ in label))

@@ -10,6 +10,7 @@ from keras_bert_impl.cli.main import main
 from keras_bert_impl.tasks.data import checks
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.layout import count_reasons
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
 from tests.tasks.helpers import encoder, tokenizer
 from tests.tasks.squad_files import document, question, write
@@ -219,6 +220,10 @@ def test_advice_for_a_run():
     assert labels == "classes differ in case or spaces only: 'x' 1, 'X' 1. Use one spelling."
     assert repeated.startswith("1 duplicate texts") and html.startswith("1 texts have HTML")
     assert checks.advice(Examples(["a", "b"], ["x", "y"])) == []
+    words = TaggedExamples([["a", "b", "c"]], [["B-X", "O", "I-X"]], ["O", "B-X", "I-X"])
+    (invalid,) = checks.advice(words)
+    place = "the first in examples, sentence 0, word 2"
+    assert invalid == f"1 entities do not follow the scheme IOB2, {place}. Check them."
 
 
 def test_skipped_rows_are_counted_without_their_places():

@@ -4,6 +4,7 @@ import pyarrow.parquet
 import pytest
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.joining import join_examples
 from keras_bert_impl.tasks.data.layout import SKIP_HINT
 from keras_bert_impl.tasks.data.splits import hold_out
 from keras_bert_impl.tasks.question_answering.data import read_squad, write_squad
@@ -244,3 +245,14 @@ def test_articles_are_not_split(tmp_path):
         assert len(dev) == 4 and not set(train.groups) & set(dev.groups)
     with pytest.raises(InputError, match=r"question 'q0' .*: groups='author' requires the key"):
         read_squad(path, groups="author")
+
+
+def test_several_files_of_flat_rows_without_ids_are_joined(tmp_path):
+    parts = []
+    for name, number in (("a.jsonl", 0), ("b.jsonl", 1)):
+        rows = [flat(ANSWERS, question=f"q{number}"), flat(ANSWERS, id=f"own{number}")]
+        (tmp_path / name).write_text("\n".join(map(json.dumps, rows)))
+        parts.append(read_squad(tmp_path / name))
+    joined = join_examples(parts)
+    assert joined.ids == ["file 1, line 1", "own0", "file 2, line 1", "own1"]
+    assert joined.questions[2] == "q1"
