@@ -290,18 +290,12 @@ def _grid(name):
 def _adapt(text, directory, settings, of_adaptation, how):
     """Continues pre-training of the model on text; returns the new model's path."""
     from keras_bert_impl.pretraining.adaptation import adapt
+    from keras_bert_impl.reports.run_report import describe_run
 
     common = {name: settings[name] for name in ("dtype", "seed") if name in settings}
-    return str(
-        adapt(
-            settings["model"],
-            text,
-            directory,
-            **how,
-            **common,
-            **of_adaptation,
-        )
-    )
+    adapted = adapt(settings["model"], text, directory, **how, **common, **of_adaptation)
+    describe_run(adapted.parent)
+    return str(adapted)
 
 
 def _print_groups(summary):

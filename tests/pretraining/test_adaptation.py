@@ -246,6 +246,9 @@ def test_killed_adaptation_equals_the_uninterrupted_one(folder, command, tmp_pat
         assert all((first[name] == second[name]).all() for name in first)
     recipe = yaml.safe_load((killed / "recipe.yaml").read_text())
     assert recipe["model"] == str(killed / "adapt" / "run" / "model")
+    scores = [(tmp_path / run / "adapt/run/scores.json").read_text() for run in ("whole", "killed")]
+    assert scores[0] == scores[1] and "before/loss" in scores[0]
+    assert "before/loss" in (killed / "adapt/run/report.html").read_text()
     steps = [json.loads(line)["step"] for line in (killed / "adapt/run/metrics.jsonl").open()]
     assert steps == [100, 200, 300]
 
