@@ -67,6 +67,8 @@ def _passed_on(owner, function):
     if name == "compile":
         inherited = _arguments(TaskModel.compile) | _arguments(ReplicatedTrainer.compile)
         return inherited | _arguments(keras.Model.compile)
+    if name == "set_params":  # of scikit-learn
+        return _arguments(owner.__init__)
     if name == "evaluate":
         return _arguments(keras.Model.evaluate)
     if name == "export":

@@ -1,6 +1,6 @@
 """Runs a journey and prints the time to each result and the lines that had to be typed.
 
-    python tests/journeys/journey.py tests/journeys/engineer.sh [DIRECTORY OF keras-bert]
+    python -m tests.journeys.journey tests/journeys/engineer.sh [DIRECTORY OF keras-bert]
 
 A journey is a script whose parts end in `# => RESULT`. It runs in a new folder, in which `tickets.csv`,
 `notes.conll`, the files of `reviews.py` and `corpus/` are, and `MODEL` names a model directory.

@@ -1,7 +1,10 @@
 """Strangers reach their results: from the checkout and from the wheel."""
 
+import ast
+import csv
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,11 +13,7 @@ import pytest
 from tests.journeys import journey
 
 FOLDER = Path(__file__).parent
-_NAMES = (
-    *("engineer.sh", "month_later.sh", "imbalanced.sh", "team.sh", "researcher.py"),
-    "tagger.sh",
-)
-SCRIPTS = [FOLDER / name for name in _NAMES]
+SCRIPTS = [*sorted(FOLDER.glob("*.sh")), FOLDER / "researcher.py", FOLDER / "selection.py"]
 
 
 @pytest.mark.slow
@@ -59,6 +58,22 @@ def test_tagger(programs, tmp_path, model):
         json.loads((tmp_path / run / "data.json").read_text())["dev"] for run in ("run", "later")
     ]
     assert dev[0]["examples"] == dev[1]["examples"] == 10
+
+
+@pytest.mark.slow
+def test_selection(programs, tmp_path, model):
+    found = [programs / "python", "-c", "import optuna, pandas"]
+    if subprocess.run(found, capture_output=True).returncode:
+        pytest.skip("Optuna or pandas is not installed")
+    folds, best, study = journey.go("selection.py", programs, tmp_path, model)
+    spread = ast.literal_eval(folds)
+    with (tmp_path / "folds" / "predictions.tsv").open() as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    right = [row["label"] == row["true_label"] for row in rows]
+    assert len(right) == 144  # each ticket once
+    assert 0.5 < spread["min"] <= sum(right) / 144 <= spread["max"]
+    assert best == "{'bert__learning_rate': 0.001}"
+    assert study.startswith("3 ")
 
 
 def test_each_part_has_a_result_and_lines():
