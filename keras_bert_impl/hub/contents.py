@@ -14,7 +14,7 @@ _TOKENIZER = """
 """.split()
 # Sentence embedding settings. The folders listed in `modules.json` contain more.
 SENTENCE_SETTINGS = "config_sentence_transformers.json"
-# All names that the file of encoder settings has had. `sentence-transformers` reads the first
+# Possible names of the file with the encoder settings. `sentence-transformers` reads the first
 # existing file.
 SENTENCE_ENCODER = tuple(
     f"sentence_{kind}_config.json"

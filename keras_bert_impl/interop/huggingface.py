@@ -90,7 +90,7 @@ def read_encoder_config(
 
     Args:
         with_adapter: Whether to allow an adapter; the caller must then read its weights.
-        head: Head that the caller also reads; the settings of the head are checked, too.
+        head: Head of the model. Its settings are also checked.
 
     Raises:
         InputError: see `encoder_config`; or the model has an adapter that is not allowed; or

@@ -118,7 +118,8 @@ def read_settings(directory: Path) -> tuple[Path | None, dict[str, Any]]:
     Returns:
         (path of the file, settings under the keys of `bert_config.json`), or (None, {}).
     """
-    for name in (*_JSON_FILES, *(f"assets/{name}" for name in _JSON_FILES)):  # assets: TF Hub
+    # TF Hub modules have the file in `assets`.
+    for name in (*_JSON_FILES, *(f"assets/{name}" for name in _JSON_FILES)):
         path = file_within(directory, name)
         if path.exists():
             return path, _without_null(read_json(path))

@@ -96,7 +96,7 @@ class MosesWords:
         return utf8.encode(self.codes, self.starts, self.ends)
 
     def characters_of(self, starts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts offsets in words, ragged [words, (tokens)], to characters of all texts."""
+        """Converts offsets in words, ragged [words, (tokens)], to positions in all texts."""
         word = numbers_of(starts.row_lengths())
         begin = tf.gather(self.starts, word) + starts.values
         end = token_ends(begin, word, self.ends)

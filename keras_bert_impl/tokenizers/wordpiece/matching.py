@@ -278,7 +278,7 @@ def _placed(keys, tokens, size):
     for _ in range(_ROUNDS):
         slots = np.full(size, tokens[0], np.int32)
         slots[both[choice[tokens], tokens]] = tokens
-        # A moved token replaces the token in its other slot.
+        # A moved token takes the slot from another token.
         slots[both[choice[moved], moved]] = moved
         moved = tokens[slots[both[choice[tokens], tokens]] != tokens]
         if not len(moved):

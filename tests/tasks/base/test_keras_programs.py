@@ -103,7 +103,7 @@ def test_models_can_be_cloned(made):
     "made", [lambda: MaskedLM(encoder(), tokenizer()), lambda: embedder(num_layers=2)]
 )
 def test_models_with_shared_parts_say_how_to_copy_them(made):
-    with pytest.raises(InputError, match=r"write copy.deepcopy\(model\)"):
+    with pytest.raises(InputError, match=r"Write copy.deepcopy\(model\)"):
         keras.models.clone_model(made())
 
 
