@@ -1,6 +1,5 @@
 """The GLUE benchmark: a set of runs for each task, the score, and predictions of the test sets."""
 
-import gc
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -118,7 +117,6 @@ def finetune_glue(
         summary = {"average": _average(tasks), "tasks": tasks, "skipped": skipped}
         write_json(directory / _SCORES, summary)
         write_glue_page([directory], directory / "report.html")
-        gc.collect()
     return summary
 
 

@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from keras_bert_impl import finetune_glue, load_tuned
+from keras_bert_impl import finetune_glue, glue, load_tuned
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.glue import SETTINGS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_yaml
-from keras_bert_impl.tasks.data.published import read_glue
+from keras_bert_impl.tasks.data.published import TASKS, read_glue
 from tests.tasks.helpers import examples, save_base
 
 
@@ -100,6 +100,42 @@ def test_scores_of_runs_are_averaged_as_by_the_benchmark(finished):
     assert scores["average"]["mean"] == pytest.approx(np.mean(averages))
     assert scores["average"]["std"] == pytest.approx(np.std(averages, ddof=1))
     assert read(out / "glue/scores.json") == scores
+
+
+# Two systems of the public leaderboard with the scores of all tasks, in percent.
+LEADERBOARD = {
+    "BERT-large": (80.5, 60.5, 94.9, (85.4, 89.3), (87.6, 86.5), (89.3, 72.1), (86.7, 85.9), 92.7, 70.1, 65.1),
+    "MT-DNN": (81.7, 58.9, 94.6, (86.4, 90.1), (89.5, 88.8), (89.6, 72.7), (86.5, 85.8), 93.1, 79.1, 65.1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("system", LEADERBOARD)
+def test_published_scores_of_all_nine_tasks_have_the_published_average(
+    system, tmp_path, monkeypatch
+):
+    published, *scores = LEADERBOARD[system]
+    for task in TASKS.values():
+        named = task.text, task.pair, task.label, task.id
+        columns = task.columns or [one for one in named if one]
+        label = "1.0" if task.labels is None else next(iter(task.labels))
+        row = [label if one == task.label else f"a {one}" for one in columns]
+        for split in ("train", "dev", "dev_matched"):
+            header = columns if task.columns is None else row
+            table(tmp_path / task.folder / f"{split}.tsv", header, [row])
+
+    def trained(model, train, dev, directory, **settings):
+        name = directory.name
+        values = scores[list(SETTINGS).index(name)]
+        names = {"mnli": ("accuracy", "mismatched/accuracy")}.get(name, train.metrics)
+        run = dict(zip(names, values if isinstance(values, tuple) else (values,)))
+        groups = [{"runs": {"runs/seed=1": run}, "scores": dict.fromkeys(run)}]
+        return {"groups": groups, "best": "runs/seed=1"}
+
+    monkeypatch.setattr(glue, "finetune_set", trained)
+    monkeypatch.setattr(glue, "write_glue_page", lambda *arguments: None)
+    found = finetune_glue("base", tmp_path, tmp_path / "out")
+    assert found["skipped"] == [] and list(found["tasks"]) == list(SETTINGS)
+    assert found["average"]["mean"] == pytest.approx(published, abs=0.05)
 
 
 def test_tasks_have_their_own_settings_unless_given(finished):

@@ -204,7 +204,7 @@ def _check_glue(arguments):
         return
     if not arguments.data:
         raise InputError("--task glue requires --data DIR, the folder of CoLA, SST-2, ...")
-    names = ("train", "dev", "dev_split", "folds", "adapt")
+    names = ("train", "dev", "dev_split", "tfds", "folds", "adapt")
     _leave_out(arguments, names, "--task glue trains one model per task in --data")
 
 
