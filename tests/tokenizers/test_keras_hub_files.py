@@ -84,7 +84,7 @@ def test_sentencepiece_is_found(tmp_path):
     [
         ({}, {"registered_name": "keras_hub>GemmaTokenizer"}, "'keras_hub>GemmaTokenizer' is not"),
         ({}, {"registered_name": "Lambda"}, "registered_name 'Lambda' is not supported"),
-        ({}, {"registered_name": ["x"]}, "is not supported; BertTokenizer"),
+        ({}, {"registered_name": ["x"]}, "is not supported. Supported are BertTokenizer"),
         ({}, {"config": None}, "tokenizer.json has no config"),
         ({"split": False}, {}, "split=False is not supported, only True"),
         ({"suffix_indicator": "@@"}, {}, "suffix_indicator='@@' is not supported"),

@@ -149,9 +149,13 @@ WORDPIECE = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
         (
             xlm(*FIRST, "<mask>", "x"),
             "xlm-roberta",
-            "end with <mask>, but .* <unk> and ends with x",
+            "to <mask>. .* <unk> and ends with x",
         ),
-        (xlm(*FIRST[::-1], "<mask>"), "xlm-roberta", "but .* begins with <unk> </s> <pad> <s> and"),
+        (
+            xlm(*FIRST[::-1], "<mask>"),
+            "xlm-roberta",
+            "vocabulary begins with <unk> </s> <pad> <s> and",
+        ),
         (
             xlm(*FIRST, "", "<mask>"),
             "xlm-roberta",

@@ -293,7 +293,10 @@ def test_rejects_models_with_other_variables():
         ),
         "dropout": ({"attention_dropout": 0.0}, "attention_dropout=0.0"),
         "no segments": ({"num_segments": 0}, "num_segments=0"),
-        "camembert": ({"architecture": "camembert"}, "KerasHub has no camembert; it has bert, rob"),
+        "camembert": (
+            {"architecture": "camembert"},
+            "KerasHub has no camembert backbone, only bert, rob",
+        ),
         "flaubert": ({"architecture": "flaubert"}, "KerasHub has no flaubert"),
         "segments": (
             {"architecture": "roberta"},
