@@ -71,6 +71,10 @@ def test_the_command_writes_a_run_per_fold_and_all_predictions(tmp_path, capsys)
     parts = folds(Examples([f"{t} {n}" for n, t in enumerate(texts)], labels), 2)
     for (_, dev, held), accuracy in zip(parts, accuracies, strict=True):
         assert np.mean(right[held]) == pytest.approx(accuracy) and len(dev) == 15
+    assert main(["report", f"{tmp_path}/out"]) == 0
+    page = (tmp_path / "out/comparison.html").read_text(encoding="utf-8")
+    assert "Comparison of 2 runs" in page and f"{accuracies[1]:.4f}" in page
+    capsys.readouterr()
     assert main([*command, "--folds=2", "--dev-split=0.5"]) == 2
     assert "leave out --dev-split" in capsys.readouterr().err
     assert main([*command, "--folds=2", "--dates=text"]) == 2

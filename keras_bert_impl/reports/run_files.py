@@ -87,8 +87,11 @@ def read_run(path: str | Path) -> Run:
 
 
 def runs_of(path: str | Path) -> list[Path]:
-    """Returns the runs of a `finetune_set` directory, best first, or the path unchanged."""
+    """Returns the runs of a `finetune_set` (best first) or `cross_validate`, else the path."""
     path = local_path(path)
+    folds = [recipe.parent for recipe in path.glob("folds/*/recipe.yaml")]
+    if folds:
+        return sorted(folds, key=lambda run: (len(run.name), run.name))  # by number
     found = sorted(recipe.parent for recipe in path.glob("runs/*/recipe.yaml"))
     if found and (path / "scores.json").is_file():  # otherwise the set is not finished
         best = path / read_json(path / "scores.json").text("best")
