@@ -46,6 +46,21 @@ def test_reads_augmented_texts_instead_of_those_of_a_task(glue):
         read("--task", "mrpc", "--data", glue, "--dev", more)
 
 
+def test_reads_several_files_of_each_task(tmp_path):
+    (tmp_path / "a.conll").write_text("Ada B-PER\n\n")
+    (tmp_path / "b.conll").write_text("Oslo B-LOC\n\n")
+    files = tmp_path / "a.conll", tmp_path / "b.conll"
+    found = read("--task", "tagging", "--train", *files, "--dev", files[0])
+    assert found.texts == [["Ada"], ["Oslo"]] and found.label_names == ["B-LOC", "B-PER"]
+    assert found.described()["file"] == list(map(str, files))
+    for name, text in (("a.csv", "a,b"), ("b.csv", "c,d")):
+        (tmp_path / name).write_text(f"text,pair\n{text}\n")
+    files = tmp_path / "a.csv", tmp_path / "b.csv"
+    given = "--dev", files[0], "--text", "text", "--pair", "pair"
+    found = read("--task", "similarity", "--train", *files, *given)
+    assert type(found) is AnchorExamples and found.texts == [("a", "b"), ("c", "d")]
+
+
 def test_rejects_labels_that_are_not_listed(tmp_path):
     table, words = tmp_path / "a.csv", tmp_path / "a.txt"
     table.write_text("text,label\nx,pos\ny,pso\n")

@@ -111,3 +111,16 @@ def test_drift_reads_all_training_files(folder, capsys):
     served = ["--served", str(folder / "november.jsonl"), "--json"]
     assert main(["drift", f"--model={folder / 'run'}", *served]) == 0
     assert json.loads(capsys.readouterr().out)["label"]["verdict"] == "same"
+
+
+@pytest.mark.slow
+def test_folds_and_a_report(folder):
+    columns = "--text=review", "--label=mood", "--delimiter=;"
+    assert finetune(folder, "folds", "--folds=2", *columns) == 0
+    with open(folder / "folds" / "predictions.tsv") as file:
+        found = list(csv.DictReader(file, delimiter="\t"))
+    assert [row["text"] for row in found] == [text for text, _ in rows(0) + rows(1)]
+    assert [row["file"] for row in found[::20]] == [
+        str(folder / name) for name in ("october.csv", "november.jsonl")
+    ]
+    assert main(["report", str(folder / "run")]) == 0

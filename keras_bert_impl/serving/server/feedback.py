@@ -37,13 +37,21 @@ class Scores(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """A finished request. `labeled` contains the rows that have a label."""
+    """A finished request, without a reference to the model, which would keep old versions in memory.
 
-    model: "Model"
+    Attributes:
+        labels: labels of the model.
+        labeled: rows that have a label.
+        size: number of characters.
+    """
+
+    version: int
+    labels: list[str]
+    columns: "_Columns"
     texts: list[tuple[str, ...]]
     predictions: list[Labels]
     labeled: set[int]
-    size: int  # characters
+    size: int
 
 
 class Feedback:
@@ -99,7 +107,8 @@ class Feedback:
             predictions = [[_text(one) for one in row if one] for row in outputs["labels"]]
         size = sum(len(text) for row in texts for text in row)
         name = uuid.uuid4().hex
-        self._answers[name] = _Answer(model, texts, predictions, set(), size)
+        of_model = model.version, model.decisions["labels"], _Columns.of(model)
+        self._answers[name] = _Answer(*of_model, texts, predictions, set(), size)
         self._size += size
         while len(self._answers) > _MOST_REQUESTS or self._size > _MOST_TEXT:
             self._size -= self._answers.pop(next(iter(self._answers))).size
@@ -117,14 +126,14 @@ class Feedback:
                 "NOT_FOUND",
             )
         number = _row_number(request.get("row"), len(answer.texts))
-        prediction, version = answer.predictions[number], answer.model.version
-        label = _checked(request["label"], answer.model.decisions["labels"], prediction)
+        prediction, version = answer.predictions[number], answer.version
+        label = _checked(request["label"], answer.labels, prediction)
         if number in answer.labeled:
             raise ApiError(f"Row {number} of {name} already has a label.", "ALREADY_EXISTS")
         is_correct = _as_set(label) == _as_set(prediction)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         values = prediction, is_correct, version, now, name
-        cells = _Columns.of(answer.model).cells(answer.texts[number], label)
+        cells = answer.columns.cells(answer.texts[number], label)
         self._append(cells | dict(zip(_KEYS, values)))
         answer.labeled.add(number)
         self._window(version).append((label, prediction))
@@ -138,6 +147,8 @@ class Feedback:
             file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             try:
                 size = os.fstat(file).st_size
+                if size and os.pread(file, 1, size - 1) != b"\n":
+                    line = b"\n" + line  # after a line that another program left unfinished
                 if size + len(line) > _MOST_BYTES:
                     text = f"The feedback file has reached {_MOST_BYTES} bytes. Move it away."
                     raise ApiError(text, "RESOURCE_EXHAUSTED", 507)

@@ -2,14 +2,15 @@
 
 import json
 import os
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.saved_model import export_version
 from keras_bert_impl.serving.server import feedback
 from keras_bert_impl.tasks import read_table
-from tests.serving.families import SPEECH, tagger
 from tests.serving.server.servers import running
 from tests.tasks.helpers import classifier
 
@@ -68,32 +69,14 @@ def test_labels_are_rows_to_train_on(client, path):
     assert [row["correct"] for row in rows] == [row["prediction"] == row["mood"] for row in rows]
 
 
-def test_metrics_are_those_of_scikit_learn_on_the_last_labels(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(feedback, "_WINDOW", 4)
-    path = tmp_path / "feedback.jsonl"
-    labels = ["positive", "negative", "positive", "positive", "negative"]
-    with running(folder / "reviews", feedback=path) as client:
-        assert client.metric('keras_bert_feedback_rows{version="1"}') == 0
-        _, answer = client.predict({"inputs": TEXTS})
-        for row, one in enumerate(labels):
-            label(client, answer["request_id"], one, row=row)
-        predicted = [one.decode() for one in map(str.encode, answer["outputs"]["label"])]
-        measured = scores(client)
-    expected = (
-        4,
-        metrics.accuracy_score(labels[1:], predicted[1:]),
-        metrics.f1_score(labels[1:], predicted[1:], average="macro"),
-    )
-    assert measured == pytest.approx(expected)
-    with path.open("a") as file:
-        file.write('{"torn')
-    with running(folder / "reviews", feedback=path) as client:  # after a restart
-        assert scores(client) == pytest.approx(expected)
-
-
-def scores(client):
-    names = ("rows", "accuracy", "macro_f1")
-    return tuple(client.metric(f'keras_bert_feedback_{name}{{version="1"}}') for name in names)
+def test_metrics_show_the_scores(client):
+    names = [f'keras_bert_feedback_{name}{{version="1"}}' for name in ("rows", "accuracy")]
+    rows, accuracy = map(client.metric, names)
+    _, answer = client.predict({"instances": ["joy"]})
+    right = answer["predictions"][0]["label"]
+    assert label(client, answer["request_id"], right)[0] == 200
+    expected = rows + 1, (rows * accuracy + 1) / (rows + 1)
+    assert tuple(map(client.metric, names)) == pytest.approx(expected)
 
 
 def test_errors_say_what_is_wrong(client, path):
@@ -157,36 +140,81 @@ def test_memory_is_limited(client, monkeypatch):
     assert [label(client, name, "positive")[0] for name in names] == [404, 200]
 
 
-def test_pairs_and_several_labels(folder, tmp_path):
-    topics = ["film", "plot", "joy"]
-    model = classifier(labels=topics, problem_type="multi_label_classification")
-    run = folder / "several"
-    run.mkdir()
-    columns = {"text": "a", "pair": "b", "label": "film, plot,joy"}
-    for number, one in enumerate((columns | {"label": "topics"}, columns)):
-        (run / "data.json").write_text(json.dumps({"read_with": one}))
-        path, name = tmp_path / f"{number}.jsonl", f"topics-{number}"
-        export_version(model.signatures(), folder / name, run=run)
-        with running(folder / name, feedback=path) as client:
-            request = {"signature_name": "pairs", "instances": [{"first": "joy", "second": "dull"}]}
-            _, answer = client.predict(request)
-            assert label(client, answer["request_id"], "joy")[0] == 400
-            assert label(client, answer["request_id"], ["joy", "film"])[0] == 200
-            _, answer = client.predict(request)
-            assert label(client, answer["request_id"], [])[0] == 200
-        found = read_table(path, "a", "b", label="topics" if number == 0 else topics)
-        assert found.texts == [("joy", "dull")] * 2 and found.labels == [["film", "joy"], []]
+TOPICS = ["film", "plot", "joy"]
 
 
-def test_what_cannot_store_feedback(folder, reviews, tmp_path):
+def test_pairs_and_several_labels(tmp_path):
+    model = classifier(labels=TOPICS, problem_type="multi_label_classification")
+    export_version(model.signatures(), tmp_path / "topics")
+    path = tmp_path / "feedback.jsonl"
+    with running(tmp_path / "topics", feedback=path) as client:
+        request = {"signature_name": "pairs", "instances": [{"first": "joy", "second": "dull"}]}
+        for value, status in (("joy", 400), (["joy", "film"], 200), ([], 200)):
+            _, answer = client.predict(request)
+            assert label(client, answer["request_id"], value)[0] == status
+    found = read_table(path, "text", "pair", label="label")
+    assert found.texts == [("joy", "dull")] * 2 and found.labels == [["film", "joy"], []]
+
+
+def stand_in(outputs, labels=TOPICS, **columns):
+    """A model with one signature, as the server loads it, and the signature."""
+    signature = SimpleNamespace(inputs={"text": None}, outputs=set(outputs))
+    signatures = {"serving_default": signature}
+    decisions = {"labels": labels}
+    model = SimpleNamespace(version=3, signatures=signatures, columns=columns, decisions=decisions)
+    return model, signature
+
+
+def test_scores_are_those_of_scikit_learn_on_the_last_labels(tmp_path, monkeypatch):
+    monkeypatch.setattr(feedback, "_WINDOW", 6)
+    model, signature = stand_in(["label", "scores"], label="mood")
+    path, seen = tmp_path / "feedback.jsonl", []
+    store = feedback.Feedback(path, lambda *found: seen.append(found))
+    labels = ["film", "film", "joy", "plot", "film", "joy", "plot", "plot"]
+    predicted = ["joy", "film", "joy", "film", "film", "plot", "plot", "film"]
+    texts, answers = (
+        np.array([one.encode() for one in names], object) for names in (labels, predicted)
+    )
+    name = store.remember(model, signature, {"text": texts}, {"label": answers})
+    for row, one in enumerate(labels):
+        store.add(json.dumps({"request_id": name, "row": row, "label": one}).encode())
+    both = labels[-6:], predicted[-6:]
+    expected = metrics.accuracy_score(*both), metrics.f1_score(*both, average="macro")
+    assert [found[1].rows for found in seen] == [1, 2, 3, 4, 5, 6, 6, 6]
+    assert seen[-1][1] == pytest.approx((6, *expected))
+    with path.open("a") as file:
+        file.write('{"torn')
+    again = feedback.Feedback(path, lambda *found: seen.append(found))  # after a restart
+    again.start(model)
+    assert seen[-1] == seen[-2] and len(seen) == 9
+    name = again.remember(model, signature, {"text": texts[:1]}, {"label": answers[:1]})
+    again.add(json.dumps({"request_id": name, "label": "film"}).encode())
+    *_, torn, last = path.read_text().splitlines()
+    assert torn == '{"torn' and json.loads(last)["mood"] == "film"
+
+
+def test_a_column_per_label(tmp_path):
+    model, signature = stand_in(["labels", "scores"], text="a", label="film, plot,joy")
+    seen = []
+    store = feedback.Feedback(tmp_path / "a.jsonl", lambda *found: seen.append(found))
+    store.start(model)
+    outputs = {"labels": np.array([[b"film", b"", b""]], object)}
+    name = store.remember(model, signature, {"text": np.array([b"x"], object)}, outputs)
+    store.add(json.dumps({"request_id": name, "label": ["joy", "film"]}).encode())
+    found = read_table(tmp_path / "a.jsonl", "a", label=TOPICS)
+    assert (found.texts, found.labels) == (["x"], [["film", "joy"]])
+    assert seen == [(3, feedback.Scores(1, 0.0, 0.5))]  # F1 of film is 1, of joy 0
+    again = feedback.Feedback(tmp_path / "a.jsonl", lambda *found: seen.append(found))
+    again.start(model)
+    assert seen[1:] == seen[:1]
+
+
+def test_what_cannot_store_feedback(reviews, tmp_path):
     status, answer = label(reviews, "0", "positive")
     assert status == 501 and "Start it with --feedback FILE" in answer["error"]
-    export_version(tagger(labels=SPEECH).signatures(), folder / "tagger")
-    with pytest.raises(InputError, match="supports only text classifiers"):
-        with running(folder / "tagger", feedback=tmp_path / "a.jsonl"):
-            pass
-    (folder / "run" / "data.json").write_text('{"read_with": {"text": "time", "label": "a"}}')
-    export_version(classifier().signatures(), folder / "clash", run=folder / "run")
-    with pytest.raises(InputError, match="may not have columns 'time'"):
-        with running(folder / "clash", feedback=tmp_path / "a.jsonl"):
-            pass
+    store = feedback.Feedback(tmp_path / "a.jsonl", print)
+    for outputs in (["num_words", "labels", "label_ids", "scores"], ["scores"]):  # words, numbers
+        with pytest.raises(InputError, match="supports only text classifiers"):
+            store.start(stand_in(outputs)[0])
+    with pytest.raises(InputError, match="'time'"):
+        store.start(stand_in(["label", "scores"], text="time")[0])
