@@ -8,7 +8,7 @@ from typing import Any
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.reports import charts, page
+from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Digits, Section
 from keras_bert_impl.reports.sections.scores import score_name
 
@@ -69,9 +69,7 @@ def _scores(found):
         html += page.paragraph(
             f"Not in the average, because the data is missing: {', '.join(skipped)}."
         )
-    means = [one["score"]["mean"] for one in tasks.values()]
-    drawing = charts.bars("glue", "Score of each task", [*tasks], means, "")
-    return Section("Scores", html + page.charts([drawing]), [drawing])
+    return Section("Scores", html)
 
 
 def _metrics(tasks):
