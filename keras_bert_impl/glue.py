@@ -190,7 +190,7 @@ def _predict_tests(name, data, directory, say):
 
 
 def _published(answer, values):
-    """Returns a prediction as a value of the published files; numbers are from 0 to 5."""
+    """Converts a prediction to the format of GLUE's files; scores are clipped to 0 to 5."""
     if "label" in answer:
         return values[answer["label"]]
     return f"{min(max(answer['values'][0], 0.0), 5.0):.3f}"

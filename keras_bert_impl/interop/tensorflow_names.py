@@ -135,7 +135,7 @@ def _found(stored, known):
 
 
 def _parts(name):
-    """Splits a name into parts that are the same in all libraries."""
+    """Splits a variable name into parts that do not depend on the library."""
     name = name.removesuffix(":0").replace("/vars/", "/vars\\")
     *places, last = re.split(r"/|\.|_\._", name)
     last = last.replace("\\", "/")

@@ -1,8 +1,8 @@
 """Local files, and atomic output.
 
 Output is first written to a hidden, locked scratch folder `.NAME.RANDOM.aside` in the same folder.
-A file is then renamed to its final name. A new directory first gets links to the entries that are
-kept, and then exchanges names with the existing directory. The next writer in the folder removes
+A file is then renamed to its final name. A new directory gets links to the entries that are kept,
+and is then swapped with the existing directory. The next writer in the folder removes
 the scratch folders of processes that have ended.
 """
 

@@ -60,7 +60,7 @@ def files_in(folder: str) -> list[PurePosixPath] | None:
 
 @contextlib.contextmanager
 def replace_file(path: str | Path) -> Iterator[Path]:
-    """Replaces a local file or a file on a bucket; see `files.replace_file`."""
+    """Replaces a local file or a file in a bucket; see `files.replace_file`."""
     if not files.is_remote(path):
         with files.replace_file(path) as temporary:
             yield temporary

@@ -266,7 +266,7 @@ def repeated(function: Callable) -> Callable:
 
 
 class _GivenSeed(keras.random.SeedGenerator):
-    """Passes a seed tensor to `keras.random`, which accepts only integers and generators."""
+    """Wraps a seed tensor for `keras.random`, which accepts integers and seed generators."""
 
     def __init__(self, seed: Tensor) -> None:
         self.given = seed

@@ -126,8 +126,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     ) -> None:
         """Configures training as in Keras. The objectives define the losses.
 
-        `weighted_metrics` is a dict by output. The default is the loss and accuracy of each
-        objective.
+        `weighted_metrics` is a dict from output names to metrics. The default is the loss and
+        accuracy of each objective.
 
         Raises:
             InputError: A loss or loss weights were passed, or metrics are not a dict by output.

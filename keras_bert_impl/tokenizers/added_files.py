@@ -218,7 +218,7 @@ def with_added_tokens(
 
 
 def settings_of(found: FoundTokens, usual: list[AddedToken]) -> list[str | dict[str, Any]]:
-    """Returns the `added_tokens` setting of a tokenizer, without its default tokens, `usual`."""
+    """Returns the `added_tokens` setting of a tokenizer, without the default tokens `usual`."""
     return [token.setting for token, _ in found if token not in usual]
 
 

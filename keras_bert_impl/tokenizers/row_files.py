@@ -1,4 +1,4 @@
-"""Reads the kind and class of a tokenizer, and the format of its rows."""
+"""Reads the kind and class of a tokenizer, and the layout of its input sequences."""
 
 import json
 import logging

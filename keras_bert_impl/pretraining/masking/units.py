@@ -139,7 +139,7 @@ def below(bits: tf.Tensor, limit: int) -> tf.Tensor:
 
 
 def permutation(key: tf.Tensor, count: Any) -> tf.Tensor:
-    """Returns the integers below `count` in a random order given by a scalar `key`: int32 [count]."""
+    """Returns a random permutation of `range(count)` given by a scalar `key`: int32 [count]."""
     bits = random_bits(key, tf.range(tf.cast(count, tf.int64)))
     return tf.argsort(tf.cast(tf.bitwise.right_shift(bits, _u64(1)), tf.int64), stable=True)
 

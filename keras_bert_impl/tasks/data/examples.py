@@ -135,7 +135,7 @@ class LabeledExamples:
         return None, {}
 
     def facts(self) -> dict[str, Any]:
-        """Returns more statistics for `keras-bert check`, by name."""
+        """Returns a dict of more statistics for `keras-bert check`."""
         return {}
 
     def described(self) -> dict[str, list]:

@@ -337,7 +337,7 @@ class MaskedLM(TokenLabels, TaskModel):
 
 
 def _batches_of_masks(counts, lengths):
-    """Yields the text numbers of each batch; texts of similar length are batched together.
+    """Yields the text indices of each batch; texts of similar length are batched together.
 
     Args:
         counts: list of int [texts], number of masks.

@@ -32,8 +32,8 @@ def baselines(
         problem_type: `SINGLE`, `MULTI` or `REGRESSION`.
 
     Returns:
-        Baselines by name: `majority` (not for regression) and `tfidf`. The scores of `majority` and
-        of regression are 0.
+        Baselines by name: `majority` (not for regression) and `tfidf`. The probabilities
+        of `majority` and of regression are 0.
     """
     found = {}
     no_scores = np.zeros([len(of_dev), num_classes])

@@ -42,7 +42,7 @@ class ByteLevelWords:
 
     Attributes:
         strings: string [words], the UTF-8 of each word.
-        added: int32 [words], the index of the word's added token, or negative.
+        added: int32 [words], the index of the word's added token; negative if it is no added token.
         starts, ends: int32 [words], the span of each word in `code_points`.
         texts: int64 [texts + 1], the index of each text's first word.
         code_points: int32 [code points] of all texts, with a newline after each, normalized and

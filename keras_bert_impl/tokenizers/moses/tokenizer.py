@@ -1,4 +1,4 @@
-"""FlauBERT's tokenizer: Moses words with byte-pair encoding of characters."""
+"""FlauBERT's tokenizer: Moses tokenization, then character-level BPE."""
 
 import dataclasses
 import functools

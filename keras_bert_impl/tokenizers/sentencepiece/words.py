@@ -60,7 +60,7 @@ class MarkedWords:
     Attributes:
         strings: string [words], the UTF-8 of each word, without the leading ▁ if the tokenizer adds
             it to every word.
-        added: int32 [words], the index of the word's added token, or negative.
+        added: int32 [words], the index of the word's added token; negative if it is no added token.
         starts, ends: int32 [words], the span of each word in `places`, including its own mark.
         own_mark: int32 [words], 1 if only the text contains the leading mark, -1 if only the string
             contains it, else 0.

@@ -1,7 +1,7 @@
 """Unicode normalization form C (composed characters) in the graph.
 
 Most texts are already composed. In other texts, only the groups that may change are computed. A
-group is a character with the following characters that may combine with it or be reordered. Source:
+group is a character and all later characters that may combine with it or be reordered. Source:
 Unicode Standard Annex 15; Unicode Standard, section 3.12 for Hangul.
 """
 

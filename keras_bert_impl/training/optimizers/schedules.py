@@ -42,7 +42,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak_learning_rate * self.factor(ops.cast(step, "float32"))
 
     def factor(self, step: Any) -> Any:
-        """Returns the fraction of the peak at a step; both are float32 scalars."""
+        """Returns the learning rate at a step as a fraction of the peak; float32 scalars."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:

@@ -38,8 +38,7 @@ def padded_for_devices(data: Any) -> Any:
 
     Returns:
         Dataset of `{"batch": the batch with additional rows, "rows": int8 [parts, rows]}`. Only
-        the shape of `rows` matters: it is the number of rows for the compiled program. Returns
-        `data` unchanged if it is not a dataset, on one device, or with several processes, because
+        the shape of `rows` is used: it gives the compiled program its batch size. Returns `data` unchanged if it is not a dataset, on one device, or with several processes, because
         each process prepares its part.
     """
     parts = JaxDevices().num_replicas_in_sync

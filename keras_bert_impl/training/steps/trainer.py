@@ -83,7 +83,7 @@ class OwnModel:
 
 
 class ReplicatedTrainer(_Step):
-    """Mixin for `keras.Model` that trains to the same weights on any number of devices.
+    """Mixin for `keras.Model`: training gives the same weights on any number of devices.
 
     In the list of base classes, it must precede `keras.Model`.
 
