@@ -25,7 +25,7 @@ from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.lines import is_utf8, suffix_of
 from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
-from keras_bert_impl.tasks.names import readers
+from keras_bert_impl.tasks.names import max_length_of, readers
 
 _SIZE, _ADDED = 30522, 1000  # tokens
 
@@ -320,5 +320,5 @@ def _tokens(arguments, examples):
     except InputError as error:
         say(f"lengths are in words only: {error}")
         return None
-    max_length = arguments.max_length or (384 if arguments.task == "squad" else 128)
-    return token_numbers(lengths, max_length, arguments.task in ("squad", "tagging"))
+    max_length, are_split = max_length_of(arguments.task)
+    return token_numbers(lengths, arguments.max_length or max_length, are_split)

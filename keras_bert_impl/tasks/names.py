@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from keras_bert_impl.tasks.base.options import MAX_LENGTH, LongTextSettings
+
 
 @functools.cache
 def _folders() -> list[ModuleType]:
@@ -40,6 +42,13 @@ def registered_tasks() -> list[type]:
 def readers() -> dict[str | None, Callable[[Any, str], Any]]:
     """Returns the readers of the built-in tasks by task name; see `Task.read`."""
     return {folder.TASK_NAME: folder.read for folder in _folders()}
+
+
+def max_length_of(name: str | None) -> tuple[int, bool]:
+    """Returns the default `max_length` of a task, and whether it splits all longer texts."""
+    (folder,) = (one for one in _folders() if name == one.TASK_NAME)
+    are_split = not issubclass(folder.SETTINGS, LongTextSettings)
+    return getattr(folder, "MAX_LENGTH", MAX_LENGTH), are_split
 
 
 def reader_options() -> dict[str | None, set[str]]:

@@ -47,6 +47,7 @@ from keras_bert_impl.models.weights import (
 from keras_bert_impl.tasks.base.explaining import Explained
 from keras_bert_impl.tasks.base.kept_settings import checked_length, kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
+from keras_bert_impl.tasks.base.options import MAX_LENGTH
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
 from keras_bert_impl.tasks.inputs.words import common_words
 from keras_bert_impl.tokenizers import Tokenizer
@@ -102,7 +103,8 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         self.encoder = encoder
         has_one = encoder.config.num_segments == 1
         self.tokenizer = tokenizer.with_one_segment() if has_one else tokenizer
-        self.max_length = min(128, self.config.max_length) if max_length is None else max_length
+        default = min(MAX_LENGTH, self.config.max_length)
+        self.max_length = default if max_length is None else max_length
         self.long_texts = self.long_texts.changed(long_texts)
 
     @property

@@ -7,6 +7,7 @@ from keras_bert_impl.io.settings import PositiveInt
 from keras_bert_impl.tasks.base.options import WindowSettings
 
 TASK_NAME = "squad"
+MAX_LENGTH = 384
 READER_OPTIONS = {"groups"}
 READS = "reads questions with contexts and answers in the SQuAD format"
 

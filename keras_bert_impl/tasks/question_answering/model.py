@@ -23,6 +23,7 @@ from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import is_symbolic, task_inputs
 from keras_bert_impl.tasks.inputs.user_data import completed_features
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
+from keras_bert_impl.tasks.question_answering import MAX_LENGTH
 from keras_bert_impl.tasks.question_answering.data import check_answer
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer, n_best_answers
 from keras_bert_impl.tasks.question_answering.metrics import ExactMatch, SpanF1
@@ -119,7 +120,9 @@ class QuestionAnswerer(TaskModel):
         rows = with_global_mask(encoder, inputs, "first", tokenizer)
         logits = head(encoder(rows)["sequence_output"])  # [batch, length, 2]
         outputs = keras.layers.Permute((2, 1), dtype="float32", name="logits")(logits)
-        max_length = min(384, encoder.config.max_length) if max_length is None else max_length
+        max_length = (
+            min(MAX_LENGTH, encoder.config.max_length) if max_length is None else max_length
+        )
         super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
         self.doc_stride = doc_stride
         self.max_question_length = max_question_length

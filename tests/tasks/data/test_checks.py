@@ -10,6 +10,7 @@ from keras_bert_impl.cli.main import main
 from keras_bert_impl.tasks.data import checks
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.layout import count_reasons
+from keras_bert_impl.tasks.names import max_length_of
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
 from tests.tasks.helpers import encoder, tokenizer
@@ -169,6 +170,13 @@ def test_tokens_are_those_of_the_model(tmp_path, capsys):
     assert main(["check", *given]) == 0
     out, err = capsys.readouterr()
     assert "tokens:" not in out and "lengths are in words only" in err
+
+
+def test_default_lengths_are_those_of_the_models():
+    tagger = TokenClassifier(encoder(use_pooler=False), tokenizer(), labels=["O", "B-PER"])
+    assert max_length_of("tagging") == (128, True) and max_length_of("squad") == (384, True)
+    assert max_length_of(None) == max_length_of("choice") == (128, False)
+    assert tagger.max_length == min(128, tagger.config.max_length) and tagger.splits_texts
 
 
 def test_pairs_and_prompts(tmp_path, capsys):
