@@ -291,8 +291,9 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
                     model.evaluate(*dev, batch_size=settings.batch_size, steps=1, verbose=0)
                 model.batches_done = checkpoint.batches
                 fit(epochs=finished + 1, initial_epoch=finished)
-                model.batches_done, finished = 0, finished + 1
-            if finished < phase.end and not model.stop_training:
+                model.batches_done = 0
+                finished = phase.end if model.stop_training else finished + 1
+            if finished < phase.end:
                 fit(epochs=phase.end, initial_epoch=finished)
     if best is not None:
         checkpoint.restore_best()

@@ -78,6 +78,18 @@ def test_the_interval_may_change_and_is_ten_minutes(base, tmp_path, whole):
     assert reports == whole[1] and steps == {1: STEPS}
 
 
+def test_a_callback_may_stop_the_rest_of_an_epoch(base, tmp_path):
+    class StopsTraining(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.stop_training = True
+
+    with pytest.raises(KeyboardInterrupt):
+        run(base, tmp_path, 2)
+    out = {"checkpoint_minutes": AT_ONCE, "verbose": 0, **SETTINGS}
+    finetune(base, TRAIN, DEV, tmp_path, "one_device", callbacks=[StopsTraining()], **out)
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1
+
+
 def test_keep_best_within_the_first_epochs(base, tmp_path):
     best = {"keep_best": True, "epochs": 3}
     expected, reports, _ = run(base, tmp_path / "whole", **best)
