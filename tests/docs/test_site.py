@@ -94,7 +94,7 @@ def test_llms_lists_every_page_with_a_sentence():
     text = llms.text(CONFIG["nav"], generated)
     assert text.count("](") == len(list(pages(CONFIG["nav"])))
     assert text.count(": A sentence.\n") == len(generated)
-    assert "- [For agents](agents.html): Six jobs as command templates" in text
+    assert "- [For agents](agents.html): Command templates for six jobs" in text
 
 
 def test_the_search_works_from_disk_without_another_host():

@@ -22,7 +22,7 @@ _SEPARATOR = re.compile(r", (?![^(]*\))")  # a comma outside of parentheses
 _BEGIN = """# Migration
 
 Find the equivalents of classes, arguments, configuration keys and flags in transformers (TensorFlow), KerasHub, the Model
-Garden and google-research/bert. The tables leave out names that hardly change.
+Garden and google-research/bert. Names that are almost the same are left out.
 
 - `TextClassifier.fit(epochs=)` is the argument `epochs` of `TextClassifier.fit`. The other task models have the same
   methods.

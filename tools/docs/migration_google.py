@@ -68,10 +68,10 @@ _RUN_CLASSIFIER = [
     Row("--use_tpu, --tpu_name", (f"{_TUNE} --strategy",), "`tpu`"),
 ]
 _CREATE = [
-    Row("--input_file", (_PREPARE,), "first argument: files, directories and buckets"),
+    Row("--input_file", (_PREPARE,), "first argument: files, directories or buckets"),
     Row("--output_file", (f"{_PREPARE} --out",), "a directory"),
     Row("--vocab_file", (f"{_PREPARE} --tokenizer",), "a directory"),
-    Row("--do_lower_case", ("keras-bert vocab --cased",), "part of the tokenizer"),
+    Row("--do_lower_case", ("keras-bert vocab --cased",), "saved with the tokenizer"),
     Row("--max_seq_length", (f"{_PREPARE} --length",)),
     Row("--random_seed", (f"{_PREPARE} --seed",), "default 0, not 12345"),
     Row(

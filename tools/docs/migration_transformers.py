@@ -6,7 +6,7 @@ _MODEL = "TextClassifier.from_pretrained"
 _RUN = "keras-bert finetune"
 
 _CLASSES = [
-    Row("TFBertModel", ("Encoder",), "also for other `TF...Model` classes"),
+    Row("TFBertModel", ("Encoder",), "also replaces other `TF...Model` classes"),
     Row("TFBertForSequenceClassification", ("TextClassifier",)),
     Row("TFBertForTokenClassification", ("TokenClassifier",)),
     Row("TFBertForQuestionAnswering", ("QuestionAnswerer",)),
@@ -36,9 +36,13 @@ _ARGUMENTS = [
         "one argument replaces every dropout rate",
     ),
     Row("classifier_dropout", (f"{_MODEL}(head_dropout=)",)),
-    Row("revision", ("hub.local_directory(revision=)",), "or `hf://owner/name@revision` as a name"),
+    Row(
+        "revision",
+        ("hub.local_directory(revision=)",),
+        "or `hf://owner/name@revision` as model name",
+    ),
     Row("cache_dir", (), "set `HF_HOME`"),
-    Row("trust_remote_code", (), "code from a model repository never runs"),
+    Row("trust_remote_code", (), "code from a model repository is never executed"),
     Row("ignore_mismatched_sizes", (f"{_MODEL}(num_classes=)",), "adds a new head"),
     Row("output_hidden_states=True", ("Encoder.with_outputs",), '`with_outputs("hidden_states")`'),
     Row("output_attentions=True", ("Encoder.with_outputs",), '`with_outputs("attention_scores")`'),
@@ -54,7 +58,7 @@ _TOKENIZER = [
     Row("return_tensors", (), "the result is always a dict of TensorFlow tensors"),
     Row("add_special_tokens=False", ("Tokenizer.tokenize",), "a ragged tensor of ids"),
     Row("return_offsets_mapping=True", ("Tokenizer.tokenize_with_offsets",)),
-    Row("decode, batch_decode", ("Tokenizer.detokenize(ids=)",), "one row of ids"),
+    Row("decode, batch_decode", ("Tokenizer.detokenize(ids=)",), "the ids of one text"),
     Row(
         "convert_tokens_to_ids, convert_ids_to_tokens",
         ("Tokenizer.token_to_id", "Tokenizer.id_to_token"),
@@ -68,7 +72,7 @@ _TOKENIZER = [
     ),
 ]
 _TRAINING = [
-    Row("model.prepare_tf_dataset", ("TextClassifier.fit(x=)",), "not needed: `fit` takes texts"),
+    Row("model.prepare_tf_dataset", ("TextClassifier.fit(x=)",), "not needed: `fit` accepts texts"),
     Row("create_optimizer(init_lr)", ("TextClassifier.compile(learning_rate=)",)),
     Row(
         "create_optimizer(num_train_steps)",
@@ -111,7 +115,7 @@ _TRAINING = [
 LIBRARY = Library(
     "transformers (TensorFlow)",
     "These tables are for transformers 4, because transformers 5 has no TensorFlow classes. "
-    "Each library reads the model directories of the other, also with `tf_model.h5`.",
+    "Each library reads model directories of the other, including `tf_model.h5` files.",
     [
         Table("Classes and pipelines", "transformers", _CLASSES),
         Table("Arguments of `from_pretrained`", "`TFBertForSequenceClassification`", _ARGUMENTS),
