@@ -33,6 +33,7 @@ _HOMES = {
     "NextSentencePredictor": "tasks.text_classification.next_sentence",
     "LongTexts": "tasks.base.long_texts",
     "MaskedLM": "tasks.language_modeling.model",
+    "CausalLM": "tasks.language_modeling.causal",
     "read_choices": "tasks.multiple_choice.data",
     "read_columns": "tasks.tagging.columns",
     "read_conllu": "tasks.tagging.columns",

@@ -146,6 +146,9 @@ _CALLS = {
         'model.fill(["Paris is the [MASK] of France."])': "fill_mask unmask",
         "model.pseudo_perplexity(texts)": "perplexity",
     },
+    "CausalLM": {
+        'model.generate(["Paris is"], max_new_tokens=20)': "complete continue_text",
+    },
     "prepare": {
         "prepare(inputs, directory, tokenizer, length=128)": (
             "max_length max_seq_length max_seq_len"

@@ -125,6 +125,8 @@ def _write_models(root):
     for name in ("path/to/model", "model", "base", "small", "bert-base", "bert-base-uncased"):
         pretrained = k.Pretrainer(encoder(), ["masked_lm", "next_sentence"])
         pretrained.save_pretrained(root / name, tokenizer())
+    causal = k.Pretrainer(encoder(causal=True), ["left_to_right"])
+    causal.save_pretrained(path / "causal-model", tokenizer())
     classifier().save_pretrained(root / "teacher")
     pairs = k.NextSentencePredictor(encoder(), tokenizer())
     pairs.save_pretrained(path / "bert-base-uncased")

@@ -19,6 +19,7 @@ from keras_bert_impl.layers.fused_attention import (
     weights_of_row,
     with_neighbors,
 )
+from keras_bert_impl.layers.key_value_cache import KeyValueCache
 
 Tensor = Any  # a tensor of any Keras backend
 
@@ -179,6 +180,22 @@ class AttentionBias(keras.layers.Layer):
             near = ops.logical_and(near, distance >= 0)
         return ops.where(ops.logical_and(visible, near), 0.0, _HIDDEN)
 
+    def of_positions(self, queries: Tensor, keys: Tensor, padding_mask: Tensor) -> Tensor:
+        """Returns the bias of a causal encoder for tokens with the given positions.
+
+        Args:
+            queries: int32 `[batch, queries]`, positions of the queries.
+            keys, padding_mask: int32 `[batch, keys]`.
+
+        Returns:
+            float32 `[batch, 1, queries, keys]`, also with a window.
+        """
+        distance = queries[:, :, None] - keys[:, None, :]
+        visible = ops.logical_and(distance >= 0, ops.not_equal(padding_mask[:, None, :], 0))
+        if self.window is not None:
+            visible = ops.logical_and(visible, distance <= self.window)
+        return ops.where(visible, 0.0, _HIDDEN)[:, None]
+
     def compute_output_spec(
         self, token_ids: Tensor, padding_mask: Tensor = None, example_ids: Tensor = None
     ) -> keras.KerasTensor:
@@ -220,6 +237,8 @@ class SelfAttention(keras.layers.Layer):
         bias: the output of `AttentionBias`.
         position_ids: int32 `[batch, length]`, for rotary positions. None means 0, 1, 2, ...
         return_attention_scores: True, False or `"logits"`.
+        cache: `KeyValueCache` of earlier tokens, which is extended. `bias` is then from
+            `AttentionBias.of_positions`.
 
     Returns:
         `[batch, length, hidden]`. With `return_attention_scores=True`, also the attention weights
@@ -296,6 +315,7 @@ class SelfAttention(keras.layers.Layer):
         position_ids: Tensor = None,
         return_attention_scores: bool | str = False,
         training: bool = False,
+        cache: KeyValueCache | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         # b: batch, n: heads, q and k: length (k includes the prefix), d: hidden / heads. With a
         # window, a blocks axis follows n, and q and k are the lengths of one block and of three
@@ -305,16 +325,19 @@ class SelfAttention(keras.layers.Layer):
         value = self._split_heads(self.value(inputs))
         if self.rotary is not None:
             query, key = (self.rotary(part, position_ids) for part in (query, key))
+        window = self.window
+        if cache is not None:
+            (key, value), window = cache.extend(key, value), None
         query = query * self.head_dim**-0.5
         drops = training and self.dropout.rate > 0
-        if not (drops or return_attention_scores or self.prefix is not None):
+        if not (drops or return_attention_scores or self.prefix is not None or cache is not None):
             outputs = fused_attention(query, key, value, bias, self.window)
             if outputs is not None:
                 return self.output_dense(self._join_heads(outputs))
         if len(bias.shape) == 2:  # The bias contains example ids.
             bias = AttentionBias(self.window).additive(bias, example_ids=bias)
-        if self.window is not None:
-            query, key, value = (in_blocks(part, self.window) for part in (query, key, value))
+        if window is not None:
+            query, key, value = (in_blocks(part, window) for part in (query, key, value))
             key, value = with_neighbors(key), with_neighbors(value)
         if self.prefix is not None:
             key, value, bias = self.prefix(key, value, bias)
@@ -326,7 +349,7 @@ class SelfAttention(keras.layers.Layer):
             weights = logits
         if self.prefix is not None:
             weights = weights[..., self.prefix.num_tokens :]
-        if self.window is not None:
+        if window is not None:
             length = ops.shape(inputs)[1]
             outputs = from_blocks(outputs, length)
             weights = weights_of_row(weights, length) if return_attention_scores else None

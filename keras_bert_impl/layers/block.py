@@ -16,6 +16,7 @@ from keras_bert_impl.layers.basic import (
     is_recomputed,
     recomputed,
 )
+from keras_bert_impl.layers.key_value_cache import KeyValueCache
 from keras_bert_impl.layers.longformer import LongformerAttention
 
 Tensor = Any  # a tensor of any Keras backend
@@ -164,6 +165,7 @@ class TransformerBlock(keras.layers.Layer):
         position_ids: Tensor = None,
         return_attention_scores: bool | str = False,
         training: bool = False,
+        cache: KeyValueCache | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         if is_recomputed():
             arguments = bias, position_ids, return_attention_scores, training
@@ -175,6 +177,7 @@ class TransformerBlock(keras.layers.Layer):
             position_ids,
             return_attention_scores=return_attention_scores,
             training=training,
+            **({} if cache is None else {"cache": cache}),
         )
         if return_attention_scores:
             attended, scores = attended

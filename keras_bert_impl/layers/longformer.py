@@ -213,6 +213,7 @@ class LongformerAttention(SelfAttention):
         position_ids: Tensor = None,
         return_attention_scores: bool | str = False,
         training: bool = False,
+        cache: Any = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         outputs, weights = self._of_windows(inputs, bias, training)
         of_slots, slot_weights = self._of_slots(inputs, bias, training)

@@ -82,8 +82,7 @@ def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
     if config.causal:
         raise InputError(
             f"{what} needs an encoder that attends to tokens on both sides. This encoder is "
-            "causal (left to right). Use a model with causal=False, or train this model with "
-            "objectives=['left_to_right']."
+            "causal (left to right). Use CausalLM.from_pretrained, or a model with causal=False."
         )
 
 

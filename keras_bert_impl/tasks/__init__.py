@@ -7,6 +7,7 @@ _HOMES = {
     "AnchorExamples": "embedding.similarity",
     "ChoiceExamples": "multiple_choice.data",
     "EncoderSignatures": "embedding.signature",
+    "CausalLM": "language_modeling.causal",
     "Entity": "tagging.entities",
     "Examples": "data.examples",
     "FeatureTagger": "tagging.feature_tagger",

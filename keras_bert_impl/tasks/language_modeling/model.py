@@ -10,33 +10,21 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.first_guesses import first_guesses
-from keras_bert_impl.interop import OWN_SETTINGS, tied_tensors
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import Fraction, PositiveInt, check
 from keras_bert_impl.layers import GatherPositions
-from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_both_sides, masked_lm_head, with_global_mask
-from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.masking import Masking
-from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
 from keras_bert_impl.tasks.base.keras_losses import Outputs
-from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.base.token_labels import TokenLabels
-from keras_bert_impl.tasks.data.label_codec import LabelCodec
 from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
+from keras_bert_impl.tasks.language_modeling.base import LanguageModel, Perplexity
 from keras_bert_impl.tasks.language_modeling.masked_batches import EVALUATION, RowMasks
-from keras_bert_impl.tasks.language_modeling.pseudo_perplexity import (
-    PseudoPerplexity,
-    pseudo_perplexity,
-)
+from keras_bert_impl.tasks.language_modeling.pseudo_perplexity import pseudo_perplexity
 from keras_bert_impl.tasks.language_modeling.signature import FillingSignatures, MaskedLMNetwork
-from keras_bert_impl.tasks.scores.counting import token_weights
 from keras_bert_impl.tokenizers import Tokenizer
 
 _ROWS, _MASKS = 32, 64  # maximum rows and masks per batch
@@ -56,25 +44,8 @@ class Filling:
 
 
 @first_guesses("MaskedLM")
-class MaskLabels(LabelCodec):
-    """Labels for features: the ids of masked tokens, `[rows, predictions]`."""
-
-    def encode(self, labels: Any, count: int) -> np.ndarray:
-        labels = np.asarray(labels)
-        if labels.ndim != 2 or len(labels) != count or labels.dtype.kind not in "iu":
-            raise InputError(
-                "fit creates the labels of texts by masking: leave out the labels. Labels of "
-                f"features must be integers [rows, predictions], {NO_LABEL} for none. Received: "
-                f"{labels.dtype} {labels.shape}"
-            )
-        return labels.astype("int32")
-
-    def tensor(self, labels: Any) -> tf.Tensor:
-        return tf.cast(labels, tf.int32)
-
-
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class MaskedLM(TokenLabels, TaskModel):
+class MaskedLM(LanguageModel):
     """An encoder with a masked language modeling head.
 
     See `RawTextTrainer` for the inputs of `fit` and `evaluate`; texts have no labels. Tokens of
@@ -109,8 +80,6 @@ class MaskedLM(TokenLabels, TaskModel):
     has_masked_losses = True
     signature_settings = ("top_k",)
     settings = ("mask_rate", "mask_unit")
-    needs_labels = False
-    draws_labels = True
 
     def __init__(
         self,
@@ -137,31 +106,6 @@ class MaskedLM(TokenLabels, TaskModel):
 
     # === Training ===
 
-    def default_loss(self) -> keras.losses.Loss:
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_LABEL)
-
-    def compile(self, optimizer: Any = None, loss: None = None, *args: Any, **kwargs: Any) -> None:
-        """Configures training with the cross-entropy of the masked tokens; see `RawTextTrainer`.
-
-        The loss is the mean over the masked tokens.
-
-        Raises:
-            InputError: a loss is passed.
-        """
-        if loss is not None:
-            raise InputError(
-                "the loss of a masked language model is built in: leave out loss=..., and pass "
-                "only the optimizer and metrics."
-            )
-        super().compile(optimizer, None, *args, **kwargs)
-
-    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
-        losses = cross_entropy(keras.ops.maximum(y, 0), y_pred)
-        total = keras.ops.sum(losses * token_weights(y, sample_weight))
-        return total / keras.ops.maximum(totals, 1.0)
-
-    label_codec = MaskLabels()
-
     def completed(
         self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None
     ) -> tf.data.Dataset:
@@ -173,20 +117,10 @@ class MaskedLM(TokenLabels, TaskModel):
         )
 
     def completed_dataset(self, dataset: tf.data.Dataset, is_training: bool) -> tf.data.Dataset:
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
         if isinstance(x, dict) and "masked_positions" in x:
             return dataset
-        if y is not None or weights is not None:
-            raise InputError(
-                "a masked language model does not take labels: pass a dataset of batches of texts "
-                "only."
-            )
-
-        @tf.autograph.experimental.do_not_convert
-        def encode(texts):
-            return texts if isinstance(texts, dict) else self.features_in_graph(texts)
-
-        encoded = dataset.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
+        encoded = self.encoded_dataset(dataset)
         seed, first = self.compile_arguments()["seed"], None if is_training else EVALUATION
         return self._masks.of_batches(encoded, seed, first)
 
@@ -202,19 +136,6 @@ class MaskedLM(TokenLabels, TaskModel):
         rows, _ = self.rows([example])
         first = {"masked_positions": np.zeros([1, 1], "int32")}
         return rows, lambda features: self({**features, **first})
-
-    # === Files ===
-
-    def pretrained_head(self, source: ModelSource) -> list[TensorName]:
-        # The tensors are required: a newly initialized head would predict random tokens.
-        check_tied(source, tied_tensors(self.config))
-        return [dataclasses.replace(name, optional=False) for name in self.head_names()]
-
-    def file_config(self) -> dict[str, Any]:
-        config = super().file_config()
-        # Fine-tuned models usually have a different maximum length.
-        del config[OWN_SETTINGS]["max_length"]
-        return config
 
     # === Masks of texts ===
 
@@ -314,7 +235,7 @@ class MaskedLM(TokenLabels, TaskModel):
         ids = ids[np.argsort(-scores[ids], kind="stable")][:top_k]
         return [Filling(self.tokenizer.id_to_token(int(i)), float(scores[i])) for i in ids]
 
-    def pseudo_perplexity(self, texts: Any, batch_size: int = 32) -> PseudoPerplexity:
+    def pseudo_perplexity(self, texts: Any, batch_size: int = 32) -> Perplexity:
         """Computes the pseudo-perplexity of a corpus.
 
         Each token of a text, except special tokens, is masked once. The sum of the

@@ -1,6 +1,6 @@
 """Pseudo-perplexity of texts according to a masked language model."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -10,26 +10,11 @@ from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, flat_rows, in_one, padding
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
+from keras_bert_impl.tasks.language_modeling.base import Perplexity
 from keras_bert_impl.tasks.language_modeling.masked_batches import masked_batches
 
 
-class PseudoPerplexity(NamedTuple):
-    """Pseudo-perplexity of a corpus.
-
-    Attributes:
-        perplexity: float, the exponential of the mean negative log likelihood of all tokens of the
-            corpus.
-        log_likelihoods: float64 [texts], pseudo-log-likelihoods in nats; 0 for a text without
-            tokens.
-        num_tokens: int64 [texts].
-    """
-
-    perplexity: float
-    log_likelihoods: np.ndarray
-    num_tokens: np.ndarray
-
-
-def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> PseudoPerplexity:
+def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> Perplexity:
     """See `MaskedLM.pseudo_perplexity`; `model` is a `MaskedLM`."""
     for position, text in enumerate(texts):
         if isinstance(text, tuple):
@@ -39,7 +24,7 @@ def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> PseudoPe
         raise InputError("the texts have no tokens.")
 
     sums = in_blocks(lambda block: _sums(model, block, batch_size), texts)
-    return PseudoPerplexity(float(np.exp(-sums.sum() / num_tokens.sum())), sums, num_tokens)
+    return Perplexity.of(sums, num_tokens)
 
 
 def _sums(model, texts, batch_size):

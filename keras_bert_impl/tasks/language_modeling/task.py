@@ -1,6 +1,7 @@
-"""The masked language modeling task; it is registered to load its models by name."""
+"""The language modeling tasks; they are registered to load their models by name."""
 
 from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.language_modeling.causal import CausalLM
 from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 
 
@@ -11,4 +12,10 @@ class MaskedLanguageModeling(Task):
     report = "keras_bert_impl.reports.sections.pretraining"
 
 
-TASKS = (MaskedLanguageModeling,)
+class CausalLanguageModeling(Task):
+    """Next-token prediction. `CausalLM.fit` trains it on unlabeled texts."""
+
+    model_classes = (CausalLM,)
+
+
+TASKS = (MaskedLanguageModeling, CausalLanguageModeling)
