@@ -364,5 +364,5 @@ def test_outputs_become_markdown(tmp_path, monkeypatch):
     table = nbformat.v4.new_output("display_data", data={"text/html": html, "text/plain": "1"})
     assert notebooks.output_of_page(table, "01") == ["<table><tr><td>1</td></tr></table>"]
     picture = nbformat.v4.new_output("display_data", data={"image/png": "AAAA", "text/plain": ""})
-    assert notebooks.output_of_page(picture, "01") == ["![What the cell above draws](01-1.png)"]
+    assert notebooks.output_of_page(picture, "01") == ["![Output of the cell above](01-1.png)"]
     assert (tmp_path / "01-1.png").read_bytes() == b"\0\0\0"
