@@ -117,6 +117,7 @@ ARCHITECTURES = (
     "flaubert",
     "modernbert",
     "longformer",
+    "big_bird",
 )
 
 
@@ -166,6 +167,10 @@ class EncoderConfig:
             use local attention. Global tokens attend to all tokens, and all tokens attend to global
             tokens. None for other architectures.
         local_rotary_base: `rotary_base` of local blocks; None for the same value.
+        block_size: Number of tokens in a block of block-sparse attention, for BigBird only. None
+            for full attention.
+        num_random_blocks: Number of random blocks that each block attends to in training, with
+            block-sparse attention; see `BigBirdAttention`.
         causal: Whether a token attends only to itself and earlier tokens.
         adapter: `Adapter`, or a dict of its fields, for parameter-efficient fine-tuning.
 
@@ -173,7 +178,8 @@ class EncoderConfig:
         InputError: a value or a combination of values is invalid.
 
     Source: Devlin et al., "BERT", section 3 and appendix A; from `final_norm` on: Warner et al.
-    2024 (arXiv:2412.13663), section 2.1; `max_global_tokens`: `LongformerAttention`.
+    2024 (arXiv:2412.13663), section 2.1; `max_global_tokens`: `LongformerAttention`;
+    `block_size`: `BigBirdAttention`.
 
     Example:
         >>> EncoderConfig.named("bert-base-uncased").hidden_dim
@@ -209,6 +215,8 @@ class EncoderConfig:
     local_rotary_base: PositiveFloat | None = None
     causal: bool = False
     max_global_tokens: PositiveInt | None = None
+    block_size: PositiveInt | None = None
+    num_random_blocks: PositiveInt = 3
     adapter: Adapter | None = None
 
     def __post_init__(self) -> None:
@@ -245,6 +253,7 @@ class EncoderConfig:
         elif (self.window is None) != (self.global_every == 1):
             rule = "window requires global_every > 1, and global_every > 1 requires window"
             raise self._error(rule, "window", "global_every")
+        self._check_block_size()
         if self.window is not None and self.num_layer_groups is not None:
             raise InputError("num_layer_groups and window cannot be used together.")
 
@@ -252,12 +261,23 @@ class EncoderConfig:
         if self.window is None or self.global_every != 1 or self.rotary_base is not None:
             rule = "a longformer requires window, global_every=1 and learned position embeddings"
             raise self._error(rule, "window", "global_every", "rotary_base")
+        self._check_sparse("a longformer")
+
+    def _check_block_size(self) -> None:
+        if self.block_size is None:
+            return
+        names = ("window", "rotary_base", "num_layer_groups")
+        if self.architecture != "big_bird" or any(getattr(self, name) for name in names):
+            rule = f"block_size requires the architecture big_bird, without {', '.join(names)}"
+            raise self._error(rule, "architecture", *names)
+        self._check_sparse("an encoder with a block_size")
+
+    def _check_sparse(self, what: str) -> None:
         if self.causal:
-            raise InputError("a longformer cannot be causal.")
+            raise InputError(f"{what} cannot be causal.")
         if self.adapter is not None and self.adapter.kind in ("prefix", "prompt"):
             raise InputError(
-                f"a longformer does not support {self.adapter.kind} adapters. Use lora, houlsby "
-                "or pfeiffer."
+                f"{what} does not support {self.adapter.kind} adapters. Use lora, houlsby or pfeiffer."
             )
 
     def _error(self, rule: str, *names: str) -> InputError:

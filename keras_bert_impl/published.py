@@ -208,6 +208,22 @@ def _longformers():
     return models
 
 
+def _big_birds():
+    about = {"tokenizer": "SentencePiece", "paper": "Zaheer et al. 2020, arXiv:2007.14062"}
+    models = []
+    for size in ("base", "large"):
+        config = _config(
+            50358,
+            *_SIZES[size],
+            architecture="big_bird",
+            max_length=4096,
+            activation="gelu_tanh",
+            block_size=64,
+        )
+        models.append(PublishedModel(config, f"google/bigbird-roberta-{size}", **about))
+    return models
+
+
 def _moderns():
     about = {"tokenizer": "byte-level BPE", "paper": "Warner et al. 2024, arXiv:2412.13663"}
     shapes = {"base": (22, 768, 12, 1152), "large": (28, 1024, 16, 2624)}
@@ -249,6 +265,7 @@ _FAMILIES = (
     _flauberts,
     _moderns,
     _longformers,
+    _big_birds,
 )
 MODELS = {model.hub.split("/")[1]: model for family in _FAMILIES for model in family()}
 
@@ -316,7 +333,7 @@ def published_lowercase(
 # `model_type` in `config.json`; `interop.layouts` reads these.
 SUPPORTED = (
     "bert roberta xlm-roberta camembert albert distilbert electra flaubert modernbert "
-    "modernbert-decoder longformer"
+    "modernbert-decoder longformer big_bird"
 ).split()
 # Suggested model -> unsupported families, as in `model_type`.
 _NEAREST = {
@@ -327,7 +344,8 @@ _NEAREST = {
     "bert-base-multilingual-cased": "canine",
     "xlm-roberta-base": "xlm xlm-roberta-xl mdeberta rembert ernie_m xmod mbart mt5 m2m_100",
     "bert-base-chinese": "ernie nezha",
-    "longformer-base-4096": "big_bird bigbird led reformer",
+    "bigbird-roberta-base": "bigbird_pegasus",
+    "longformer-base-4096": "led reformer",
     "ModernBERT-base": "nomic_bert nomic-bert new gte neobert eurobert gpt2 gpt_neox gptj llama mistral "
     "qwen2 qwen3 gemma gemma2 gemma3 gemma3_text phi phi3 opt bloom t5 umt5 falcon mamba",
 }

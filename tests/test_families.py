@@ -21,7 +21,7 @@ def test_the_layouts_are_those_of_the_supported_families():
     ("config", "instead"),
     [
         ({"model_type": "deberta-v2"}, "roberta-base"),
-        ({"model_type": "big_bird"}, "longformer-base-4096"),
+        ({"model_type": "led"}, "longformer-base-4096"),
         ({"model_type": "unheard_of"}, "bert-base-uncased"),
         ({"model_type": ["bert"]}, "bert-base-uncased"),
         ({"architectures": ["MPNetForMaskedLM"]}, "all-MiniLM-L6-v2"),

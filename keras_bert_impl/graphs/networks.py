@@ -169,8 +169,8 @@ def network_of(model: keras.Model) -> Network:
     network = EncoderNetwork if isinstance(model, Encoder) else getattr(model, "network", None)
     if network is None:
         raise InputError(f"a {type(model).__name__} can be exported only as a SavedModel.")
-    if config.max_global_tokens is not None:
-        raise InputError("a longformer can be exported only as a SavedModel.")
+    if config.architecture in ("longformer", "big_bird"):
+        raise InputError(f"a {config.architecture} can be exported only as a SavedModel.")
     if config.adapter is not None:
         raise InputError(
             f"a model with an adapter, {config.adapter.kind}, can be exported only as a "

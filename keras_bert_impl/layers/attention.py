@@ -318,43 +318,52 @@ class SelfAttention(keras.layers.Layer):
         cache: KeyValueCache | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         # b: batch, n: heads, q and k: length (k includes the prefix), d: hidden / heads. With a
-        # window, a blocks axis follows n, and q and k are the lengths of one block and of three
-        # blocks.
+        # window, a blocks axis follows n; q and k are the lengths of one and of three blocks.
         query = self._split_heads(self.query(inputs))  # [b, n, q, d]
         key = self._split_heads(self.key(inputs))
         value = self._split_heads(self.value(inputs))
         if self.rotary is not None:
             query, key = (self.rotary(part, position_ids) for part in (query, key))
-        window = self.window
         if cache is not None:
-            (key, value), window = cache.extend(key, value), None
+            key, value = cache.extend(key, value)
         query = query * self.head_dim**-0.5
+        settings = return_attention_scores, training, cache is not None
+        outputs, weights = self._of_heads(query, key, value, bias, *settings)
+        outputs = self.output_dense(self._join_heads(outputs))
+        return (outputs, weights) if return_attention_scores else outputs
+
+    def _of_heads(self, query, key, value, bias, return_attention_scores, training, cached):
+        """Returns (outputs of all heads `[b, n, length, d]`, scores or None)."""
+        window, length = None if cached else self.window, ops.shape(query)[2]
         drops = training and self.dropout.rate > 0
-        if not (drops or return_attention_scores or self.prefix is not None or cache is not None):
-            outputs = fused_attention(query, key, value, bias, self.window)
+        if not (drops or return_attention_scores or self.prefix is not None or cached):
+            outputs = fused_attention(query, key, value, bias, window)
             if outputs is not None:
-                return self.output_dense(self._join_heads(outputs))
+                return outputs, None
         if len(bias.shape) == 2:  # The bias contains example ids.
-            bias = AttentionBias(self.window).additive(bias, example_ids=bias)
+            bias = AttentionBias(window).additive(bias, example_ids=bias)
         if window is not None:
             query, key, value = (in_blocks(part, window) for part in (query, key, value))
             key, value = with_neighbors(key), with_neighbors(value)
         if self.prefix is not None:
             key, value, bias = self.prefix(key, value, bias)
-        logits = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")  # [b, n, q, k]
-        weights = ops.softmax(logits + ops.cast(bias, "float32"), axis=-1)
-        dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
-        outputs = ops.matmul(dropped, value)  # [b, n, q, d]
+        outputs, weights, logits = self._attend(query, key, value, bias, training)
+        if window is not None:
+            outputs = from_blocks(outputs, length)
+        if not return_attention_scores:
+            return outputs, None
         if return_attention_scores == "logits":
             weights = logits
         if self.prefix is not None:
             weights = weights[..., self.prefix.num_tokens :]
-        if window is not None:
-            length = ops.shape(inputs)[1]
-            outputs = from_blocks(outputs, length)
-            weights = weights_of_row(weights, length) if return_attention_scores else None
-        outputs = self.output_dense(self._join_heads(outputs))
-        return (outputs, weights) if return_attention_scores else outputs
+        return outputs, weights if window is None else weights_of_row(weights, length)
+
+    def _attend(self, query, key, value, bias, training):
+        """Returns (outputs, weights, logits) for queries multiplied by `d ** -0.5`."""
+        logits = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")  # [..., q, k]
+        weights = ops.softmax(logits + ops.cast(bias, "float32"), axis=-1)
+        dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
+        return ops.matmul(dropped, value), weights, logits
 
     def _split_heads(self, tensor):
         batch, length = ops.shape(tensor)[0], ops.shape(tensor)[1]

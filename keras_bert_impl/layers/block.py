@@ -1,6 +1,7 @@
 """The transformer block, one layer of the encoder."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import keras
@@ -16,6 +17,7 @@ from keras_bert_impl.layers.basic import (
     is_recomputed,
     recomputed,
 )
+from keras_bert_impl.layers.bigbird import BigBirdAttention, BlockSparsity
 from keras_bert_impl.layers.key_value_cache import KeyValueCache
 from keras_bert_impl.layers.longformer import LongformerAttention
 
@@ -43,6 +45,7 @@ class TransformerBlock(keras.layers.Layer):
         gated: whether to multiply the activation by a second linear projection of the inputs.
             Dropout then precedes the output layer instead of following it, as in ModernBERT.
         has_global_tokens: whether to use `LongformerAttention`.
+        sparsity: `BlockSparsity` of a `BigBirdAttention`, or a dict of its fields.
         num_heads, rotary_base, window, adapter: see `SelfAttention`.
 
     Call arguments and results: same as `SelfAttention`, with outputs in the variable dtype.
@@ -67,6 +70,7 @@ class TransformerBlock(keras.layers.Layer):
         rotary_base: float | None = None,
         window: int | None = None,
         has_global_tokens: bool = False,
+        sparsity: BlockSparsity | dict | None = None,
         adapter: Adapter | dict | None = None,
         **kwargs,
     ) -> None:
@@ -85,7 +89,10 @@ class TransformerBlock(keras.layers.Layer):
         self.window = window
         self.has_global_tokens = has_global_tokens
         self.adapter = Adapter.of(adapter)
-        attention_class = LongformerAttention if has_global_tokens else SelfAttention
+        self.sparsity = sparsity and BlockSparsity.of(sparsity)
+        attention_class: Any = LongformerAttention if has_global_tokens else SelfAttention
+        if self.sparsity is not None:
+            attention_class = functools.partial(BigBirdAttention, sparsity=self.sparsity)
         self.attention = attention_class(
             num_heads,
             dropout=attention_dropout,
@@ -229,5 +236,6 @@ class TransformerBlock(keras.layers.Layer):
             "rotary_base": self.rotary_base,
             "window": self.window,
             "has_global_tokens": self.has_global_tokens,
+            "sparsity": self.sparsity and dataclasses.asdict(self.sparsity),
             "adapter": self.adapter and dataclasses.asdict(self.adapter),
         }

@@ -299,3 +299,54 @@ class ClassificationHead(keras.layers.Layer):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "use_bias": self.dense.use_bias,
         }
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class ResidualHead(ClassificationHead):
+    """`ClassificationHead` after a feed-forward network with a residual and a normalization.
+
+    Args:
+        intermediate_dim: width of the feed-forward network.
+        activation: a key of `ACTIVATIONS`.
+        residual_epsilon: epsilon of the normalization.
+        others: see `ClassificationHead`, without a transform. Dropout comes first.
+
+    Source: the code of BigBird's question answering in `transformers`.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        intermediate_dim: int,
+        activation: str = "gelu",
+        residual_epsilon: float = 1e-12,
+        **kwargs,
+    ) -> None:
+        super().__init__(num_classes, **kwargs)
+        self.intermediate = self._dense(intermediate_dim, "intermediate", ACTIVATIONS[activation])
+        self.residual_norm = LayerNormalization(
+            epsilon=residual_epsilon, dtype=self.dtype_policy, name="layer_norm"
+        )
+        rate = self.dropout.rate  # a shared layer would drop the same units
+        self.output_dropout = Dropout(rate, dtype=self.dtype_policy, name="output_dropout")
+        self.settings = {
+            "intermediate_dim": intermediate_dim,
+            "activation": activation,
+            "residual_epsilon": residual_epsilon,
+        }
+
+    def build(self, input_shape: tuple) -> None:
+        self.output_dense = self._dense(input_shape[-1], "output")
+        self.intermediate.build(input_shape)
+        self.output_dense.build((*input_shape[:-1], self.intermediate.units))
+        self.residual_norm.build(input_shape)
+        self.output_dropout.build()
+        super().build(input_shape)
+
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
+        outputs = self.output_dense(self.intermediate(self.dropout(inputs, training=training)))
+        outputs = inputs + self.output_dropout(outputs, training=training)
+        return ops.cast(self.dense(self.residual_norm(outputs)), "float32")
+
+    def get_config(self) -> dict:
+        return super().get_config() | self.settings

@@ -230,8 +230,8 @@ class LongformerAttention(SelfAttention):
             self._split_heads(layer(inputs)) for layer in (self.query, self.key, self.value)
         )  # [b, n, length, d]
         key, value = (self._with_slots(part, bias["positions"]) for part in (key, value))
-        query = in_blocks(query, self.window)
-        outputs, weights = self._attend(query, key, value, bias["window"], training)
+        query = in_blocks(query * self.head_dim**-0.5, self.window)
+        outputs, weights, _ = self._attend(query, key, value, bias["window"], training)
         outputs = from_blocks(outputs, ops.shape(inputs)[1])
         return self._join_heads(outputs), weights
 
@@ -246,19 +246,12 @@ class LongformerAttention(SelfAttention):
     def _of_slots(self, inputs, bias, training):
         """Returns (outputs of the global tokens `[b, g, hidden]`, attention weights)."""
         queries = ops.take_along_axis(inputs, bias["positions"][..., None], axis=1)
-        query = self._split_heads(self.query_global(queries))  # [b, n, g, d]
+        query = self._split_heads(self.query_global(queries)) * self.head_dim**-0.5  # [b, n, g, d]
         key, value = (
             self._split_heads(layer(inputs)) for layer in (self.key_global, self.value_global)
         )
-        outputs, weights = self._attend(query, key, value, bias["row"], training)
+        outputs, weights, _ = self._attend(query, key, value, bias["row"], training)
         return self._join_heads(outputs), weights
-
-    def _attend(self, query, key, value, bias, training):
-        query = query * self.head_dim**-0.5
-        logits = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")
-        weights = ops.softmax(logits + ops.cast(bias, "float32"), axis=-1)
-        dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
-        return ops.matmul(dropped, value), weights
 
     def _weights_of_row(self, weights, slot_weights, slots):
         """Returns the attention weights of all tokens as `[b, n, length, length]`."""

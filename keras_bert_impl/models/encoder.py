@@ -305,7 +305,8 @@ class Encoder(keras.Model):
                 'names may be "hidden_states" and one of "attention_scores" and '
                 f'"attention_logits". Received: names={names}'
             )
-        if "attention_logits" in names and self.config.window is not None:
+        local = self.config.window, self.config.block_size
+        if "attention_logits" in names and local != (None, None):
             raise InputError(
                 "attention_logits are not available for encoders with local attention."
             )

@@ -10,7 +10,9 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import (
     AttentionBias,
+    BlockSparsity,
     Embeddings,
+    ExampleIds,
     GlobalAttentionBias,
     LastPooling,
     LayerNormalization,
@@ -230,6 +232,8 @@ def _attention_biases(config, dtype):
             config.window, config.max_global_tokens, dtype=dtype, name="global_attention_bias"
         )
         return [bias_of_all] * config.num_layers
+    if config.block_size is not None:
+        return [ExampleIds(dtype=dtype, name="example_ids_of_tokens")] * config.num_layers
     has_prompt = config.adapter is not None and config.adapter.kind == "prompt"
     num_virtual_tokens = config.adapter.size if has_prompt else 0
 
@@ -258,6 +262,7 @@ def _blocks(config, dtype):
             rotary_base=config.rotary_base_of(index),
             window=config.window if config.is_local(index) else None,
             has_global_tokens=config.max_global_tokens is not None,
+            sparsity=_sparsity(config, index),
             adapter=config.adapter,
             dtype=dtype,
             name=f"layer_{index}",
@@ -265,6 +270,12 @@ def _blocks(config, dtype):
         for index in range(config.num_layer_groups or config.num_layers)
     ]
     return [block for block in blocks for _ in range(config.num_layers // len(blocks))]
+
+
+def _sparsity(config, index):
+    if config.block_size is None:
+        return None
+    return BlockSparsity(config.block_size, config.num_random_blocks, config.max_length, index)
 
 
 def apply_layers(

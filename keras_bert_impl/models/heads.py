@@ -8,7 +8,7 @@ from keras import ops
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Rate, check
-from keras_bert_impl.layers import ClassificationHead, MaskedLMHead, SegmentMask
+from keras_bert_impl.layers import ClassificationHead, MaskedLMHead, ResidualHead, SegmentMask
 from keras_bert_impl.models.encoder import Encoder
 
 # Activation of heads that use the first token's hidden state instead of the pooler.
@@ -23,7 +23,7 @@ _SEQUENCE_TRANSFORMS = {
 _WITH_POOLER = ("bert", "albert")
 # The masked LM heads of these architectures always use GELU.
 _GELU_IN_MASKED_LM = ("electra", "modernbert", "roberta", "xlm-roberta", "camembert", "longformer")
-_CHOICE_WITH_POOLER = (*_WITH_POOLER, "roberta", "xlm-roberta", "camembert", "longformer")
+_CHOICE_WITH_POOLER = (*_WITH_POOLER, *"roberta xlm-roberta camembert longformer big_bird".split())
 
 
 def masked_lm_head(
@@ -53,13 +53,20 @@ def sequence_head(
 ) -> ClassificationHead:
     """Creates the head that classifies a sequence by its `sequence_vector`."""
     architecture = encoder.config.architecture
-    if pools_tokens and architecture not in (*_SEQUENCE_TRANSFORMS, *_WITH_POOLER):
+    transform = _sequence_transform(encoder.config)
+    if pools_tokens and transform is None and architecture not in _WITH_POOLER:
         raise InputError(
             f"pooling is not available for {architecture}, whose head has a fixed pooling."
         )
     if not pools_tokens and needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("text classification needs an encoder with a pooler: use_pooler=True.")
-    return _head(encoder, num_classes, dropout, _SEQUENCE_TRANSFORMS.get(architecture), name)
+    return _head(encoder, num_classes, dropout, transform, name)
+
+
+def _sequence_transform(config):
+    if config.architecture == "big_bird":
+        return config.activation
+    return _SEQUENCE_TRANSFORMS.get(config.architecture)
 
 
 def needs_pooler(config: EncoderConfig) -> bool:
@@ -88,7 +95,7 @@ def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
 
 def sequence_vector(encoder: Encoder, outputs: dict[str, Any]) -> Any:
     """Returns the input of `sequence_head`, `[batch, hidden]`, from an encoder's outputs."""
-    if encoder.config.architecture in _SEQUENCE_TRANSFORMS:
+    if _sequence_transform(encoder.config) is not None:
         return outputs["sequence_output"][:, 0]
     return outputs["pooled_output"]
 
@@ -101,6 +108,18 @@ def token_head(
 ) -> ClassificationHead:
     """Creates the head that classifies each token from its last hidden state."""
     return _head(encoder, num_classes, dropout, None, name)
+
+
+def span_head(
+    encoder: Encoder, dropout: float | None = None, name: str = "question_answerer"
+) -> ClassificationHead:
+    """Creates the head that computes two logits for each token, the start and end of an answer."""
+    if encoder.config.architecture != "big_bird":
+        return token_head(encoder, 2, dropout, name)
+    config = encoder.config
+    more = {"intermediate_dim": config.intermediate_dim, "activation": config.activation}
+    more["residual_epsilon"] = config.layer_norm_epsilon
+    return _head(encoder, 2, dropout, None, name, head_class=ResidualHead, **more)
 
 
 def choice_head(
@@ -155,8 +174,10 @@ def _head(encoder, num_classes, dropout, transform, name, **more):
     return _classification_head(encoder, num_classes, dropout, transform, name, **more)
 
 
-def _classification_head(encoder, num_classes, dropout, transform, name, **more):
-    return ClassificationHead(
+def _classification_head(
+    encoder, num_classes, dropout, transform, name, head_class=ClassificationHead, **more
+):
+    return head_class(
         num_classes,
         dropout=check("head_dropout", dropout, Rate),
         transform=transform,

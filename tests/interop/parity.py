@@ -1,5 +1,7 @@
 """BERT models of `transformers` with random weights, and their comparison with ours."""
 
+import copy
+
 import numpy as np
 import torch
 import transformers
@@ -47,6 +49,8 @@ def original_outputs(model, features, dtype=torch.float64):
     """Returns the original's outputs as numpy arrays under our names."""
     # A pre-norm FlauBERT fails in `transformers` if attention is requested.
     with_scores = not getattr(model.config, "pre_norm", False)
+    if model.config.model_type == "big_bird":
+        model = big_bird_for(model, features["token_ids"].shape[1])
     with torch.no_grad():
         outputs = model.to(dtype)(
             **original_features(model, features),
@@ -64,10 +68,40 @@ def original_outputs(model, features, dtype=torch.float64):
         last = features["padding_mask"].sum(1) - 1
         pooled = states[-1][np.arange(len(last)), last]
     scores = [one.double().numpy() for one in outputs.attentions or ()]
+    if model.config.model_type == "big_bird":
+        length = features["token_ids"].shape[1]
+        scores = [big_bird_scores(model.config, one, length) for one in scores]
+        states = [state[:, :length] for state in states]  # theirs fill the last block
     if model.config.model_type == "longformer":
         of_global = [one.double().numpy() for one in outputs.global_attentions or ()]
         scores = longformer_scores(scores, of_global, global_mask(features))
     return {"hidden_states": states, "attention_scores": scores, "pooled_output": pooled}
+
+
+def big_bird_for(model, length):
+    """Copies a BigBird of `transformers`, with the attention that it has for rows of this length.
+
+    After a short row, `transformers` has full attention for all rows and returns no scores.
+    """
+    config = copy.deepcopy(model.config)
+    if length <= (5 + 2 * config.num_random_blocks) * config.block_size:
+        config.attention_type = "original_full"
+    made = type(model)(config).eval()
+    made.load_state_dict(model.state_dict())
+    return made
+
+
+def big_bird_scores(config, scores, length):
+    """Adds up the attention of a BigBird in `transformers` to blocks that it counts several times.
+
+    Outside of training, each inner block attends to the first block `1 + num_random_blocks` times,
+    but only one of these weights is returned.
+    """
+    if config.attention_type == "block_sparse":
+        size = config.block_size
+        scores = scores.copy()
+        scores[:, :, size:-size, :size] *= 1 + config.num_random_blocks
+    return scores[:, :, :length, :length]
 
 
 def global_mask(features):

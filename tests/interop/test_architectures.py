@@ -41,6 +41,7 @@ XLM = {"vocab_size": VOCABULARY, "emb_dim": 32, "n_layers": 3, "n_heads": 4}
 MODERN = BERT | {"num_hidden_layers": 5, "intermediate_size": 24, "local_attention": 15}
 MODERN |= dict.fromkeys(("pad_token_id", "cls_token_id", "bos_token_id"), 1)
 MODERN |= dict.fromkeys(("sep_token_id", "eos_token_id"), 2)
+BIG_BIRD = BERT | {"block_size": 2, "num_random_blocks": 1, "sep_token_id": 2}
 CASES = {
     "bert": ("bert", BERT),
     "roberta": ("roberta", BERT | {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
@@ -61,6 +62,8 @@ CASES = {
     ),
     "modernbert global": ("modernbert", MODERN | {"global_attn_every_n_layers": 1}),
     "longformer": ("longformer", BERT | {"type_vocab_size": 1, "attention_window": 4}),
+    "big_bird": ("big_bird", BIG_BIRD),
+    "big_bird full": ("big_bird", BIG_BIRD | {"attention_type": "original_full"}),
     "modernbert decoder": ("modernbert-decoder", MODERN | {"local_attention": 17}),
 }
 HEADS = [(case, head) for case in CASES for head in LAYOUTS[CASES[case][0]].classes if head]
@@ -174,9 +177,10 @@ def with_head(encoder, head):
         logits = heads.replaced_token_head(encoder)(outputs["sequence_output"])
     elif head == "next_sentence":
         logits = heads.pooled_head(encoder, "next_sentence")(outputs["pooled_output"])
+    elif head == "question_answerer":
+        logits = heads.span_head(encoder)(outputs["sequence_output"])
     else:
-        classes = 2 if head == "question_answerer" else 3
-        logits = heads.token_head(encoder, classes, name=head)(outputs["sequence_output"])
+        logits = heads.token_head(encoder, 3, name=head)(outputs["sequence_output"])
     return keras.Model(features, logits)
 
 

@@ -18,6 +18,7 @@ NAMES = [
     "flaubert_base_cased",
     "ModernBERT-base",
     "longformer-base-4096",
+    "bigbird-roberta-base",
 ]
 # Twice the float32 difference between platform and original on real weights.
 TOLERANCE = 1e-5

@@ -2,8 +2,14 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.layers import ClassificationHead, Embeddings, GatherPositions, MaskedLMHead
-from keras_bert_impl.layers.basic import gelu
+from keras_bert_impl.layers import (
+    ClassificationHead,
+    Embeddings,
+    GatherPositions,
+    MaskedLMHead,
+    ResidualHead,
+)
+from keras_bert_impl.layers.basic import gelu, gelu_tanh
 from tests.helpers import difference, randomize, run_layer_test, to_numpy
 
 SEQUENCE = np.random.default_rng(0).normal(size=(3, 5, 8)).astype("float32")
@@ -35,6 +41,18 @@ def test_classification_head_with_a_normalized_transform(tmp_path):
     # Same tolerance as for the masked language model's head below.
     tolerance = 4 * 2 * 8 * 4 * 2.0**-24
     assert difference(outputs, hidden @ to_numpy(head.dense.kernel.value)) < tolerance
+
+
+def test_residual_head(tmp_path):
+    head = ResidualHead(2, 20, "gelu_tanh", dropout=0.4, initializer_range=0.5)
+    number = 8 * 20 + 20 + 20 * 8 + 8 + 2 * 8 + 8 * 2 + 2
+    outputs = run_layer_test(head, (SEQUENCE,), number, tmp_path, output_dtype="float32")
+    kernels = [head.intermediate, head.output_dense, head.dense]
+    first, second, last = (to_numpy(layer.kernel.value).astype("float64") for layer in kernels)
+    hidden = SEQUENCE + to_numpy(gelu_tanh(SEQUENCE @ first)) @ second
+    hidden -= hidden.mean(-1, keepdims=True)
+    hidden /= hidden.std(-1, keepdims=True)
+    assert difference(outputs, hidden @ last) < 4 * 2 * 20 * 8 * 2.0**-24
 
 
 def test_classification_head_rejects_a_normalization_without_a_transform():

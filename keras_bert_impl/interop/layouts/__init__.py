@@ -148,6 +148,49 @@ class LongformerLayout(RobertaLayout):
         return settings | {"window": [2 * fields["window"]] * fields["num_layers"]}
 
 
+class BigBirdLayout(BertLayout):
+    """BigBird: BERT with block-sparse attention, and different heads of two tasks."""
+
+    model_type = "big_bird"
+    keys = BertLayout.keys | {
+        "block_size": "block_size",
+        "num_random_blocks": "num_random_blocks",
+        "attention_type": "attention_type",
+    }
+    read = BertLayout.read | {"attention_type": Document.text}
+    silent = {"max_length": 4096, "activation": "gelu_new", "block_size": 64}
+    silent |= {"num_random_blocks": 3, "attention_type": "block_sparse"}
+    fixed = BertLayout.fixed | {"use_bias": True, "rescale_embeddings": False}
+    pooler = "pooler"
+    classes = task_classes("BigBird", pretraining="ForPreTraining", left_to_right="ForCausalLM")
+
+    def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
+        fields = dict(settings)
+        kind = fields.pop("attention_type")
+        if kind not in ("block_sparse", "original_full"):
+            raise InputError(
+                f"attention_type must be block_sparse or original_full. Received: {shown(kind)}"
+            )
+        return fields if kind == "block_sparse" else fields | {"block_size": None}
+
+    def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
+        kind = "original_full" if fields["block_size"] is None else "block_sparse"
+        settings = super().to_settings(fields | {"attention_type": kind})
+        return {name: value for name, value in settings.items() if value is not None}
+
+    def heads(self) -> Heads:
+        head, theirs = "question_answerer", "qa_classifier"
+        return super().heads() | {
+            "classifier": two_layers("classifier", "classifier.dense", "classifier.out_proj"),
+            head: [
+                *dense(f"{head}/intermediate", f"{theirs}.intermediate.dense"),
+                *dense(f"{head}/output", f"{theirs}.output.dense"),
+                *layer_norm(f"{head}/layer_norm", f"{theirs}.output.LayerNorm"),
+                *dense(f"{head}/dense", f"{theirs}.qa_outputs"),
+            ],
+        }
+
+
 class FlaubertLayout(BertLayout):
     """FlauBERT: no segments, no pooler; the small and large models use pre-norm."""
 
@@ -237,6 +280,7 @@ _LAYOUTS: tuple[BertLayout, ...] = (
     ModernBertLayout(),
     ModernBertDecoderLayout(),
     LongformerLayout(),
+    BigBirdLayout(),
 )
 LAYOUTS = {layout.model_type: layout for layout in _LAYOUTS}
 

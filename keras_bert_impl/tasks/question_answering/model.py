@@ -14,7 +14,7 @@ from keras_bert_impl.internals import knows_building
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.heads import token_head, with_global_mask
+from keras_bert_impl.models.heads import span_head, with_global_mask
 from keras_bert_impl.tasks.base.explaining import TargetScore
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_codec import LabelCodec
@@ -43,7 +43,8 @@ _NETWORKS: weakref.WeakKeyDictionary[Any, keras.Model] = weakref.WeakKeyDictiona
 class QuestionAnswerer(TaskModel):
     """Extractive question answering: a start and an end logit for each token.
 
-    The head is a linear layer on the last hidden states, with a transform before it for ModernBERT.
+    The head is a linear layer on the last hidden states, with a transform before it for ModernBERT
+    and a feed-forward network for BigBird.
     Long contexts are split into overlapping windows.
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are
@@ -71,8 +72,8 @@ class QuestionAnswerer(TaskModel):
         num_best: maximum number of answers that `predict` returns per question.
         null_threshold: "" is predicted if its score exceeds the score of the best answer by more
             than this value. None: "" is never predicted, as in SQuAD 1.1.
-        head_dropout: dropout rate before the linear layer. Default: 0.1 for DistilBERT, 0 for other
-            architectures, as published.
+        head_dropout: dropout rate before the linear layer. Default: 0.1 for DistilBERT and BigBird,
+            0 for other architectures, as published.
 
     Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
 
@@ -114,8 +115,8 @@ class QuestionAnswerer(TaskModel):
         name: str | None = None,
     ) -> None:
         if head_dropout is None:
-            head_dropout = 0.1 if encoder.config.architecture == "distilbert" else 0.0
-        head = token_head(encoder, 2, head_dropout, name="question_answerer")
+            head_dropout = 0.1 if encoder.config.architecture in ("distilbert", "big_bird") else 0.0
+        head = span_head(encoder, head_dropout)
         inputs = task_inputs()
         rows = with_global_mask(encoder, inputs, "first", tokenizer)
         logits = head(encoder(rows)["sequence_output"])  # [batch, length, 2]

@@ -37,6 +37,8 @@ def encoder_flops(config: EncoderConfig, length: int) -> int:
     for index in range(config.num_layers):
         is_local = config.is_local(index)
         keys = min(length, 2 * config.window + 1) if is_local else length
+        if config.block_size is not None:
+            keys = min(length, (5 + config.num_random_blocks) * config.block_size)
         total += 2 * maps + 2 * 2 * keys * hidden
     if config.embedding_dim is not None:
         total += 2 * config.embedding_dim * hidden

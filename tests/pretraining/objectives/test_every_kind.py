@@ -26,6 +26,7 @@ KINDS = {
             "xlm-roberta": ONE_SEGMENT,
             "camembert": ONE_SEGMENT,
             "longformer": ONE_SEGMENT | {"window": 2, "max_global_tokens": 3},
+            "big_bird": {"block_size": 1, "num_random_blocks": 1},
             "albert": {"embedding_dim": 8, "num_layer_groups": 1},
             "distilbert": NO_SEGMENTS,
             "electra": {"embedding_dim": 8, "use_pooler": False},
