@@ -3,8 +3,8 @@
 from keras_bert_impl.lazy import imported, lazy_names, register
 from keras_bert_impl.version import __version__  # noqa: F401
 
-# Public name -> module, which is imported on first use. `import keras_bert_impl` is therefore fast,
-# and the encoder on JAX does not import TensorFlow.
+# Public name -> its module, which is imported on first use. `import keras_bert_impl` is therefore
+# fast, and the encoder on JAX does not import TensorFlow.
 _HOMES = {
     "Adapter": "config",
     "EncoderConfig": "config",

@@ -28,7 +28,7 @@ def write_card(
     base: str | Path | None = None,
     run: str | Path | None = None,
 ) -> None:
-    """Writes the card of a model; does not replace an edited card or another `README.md`."""
+    """Writes the model card; keeps a `README.md` that a user wrote or edited."""
     path = local_path(directory).absolute()
     name = path.parent.name if path.name == "model" else path.name
     save_card(model_card(model, name, base, run), new, path)
@@ -219,7 +219,7 @@ def _use(model, name):
 
 
 def _import_of(model_class, kind):
-    """Returns the line that imports a class of this package or of a user."""
+    """Returns the import line for a class from this package or from user code."""
     package, module = __package__, model_class.__module__
     if module.startswith(f"{package}."):
         return f"from {package} import {kind}"
@@ -257,7 +257,7 @@ def _longest_fence(text):
 
 
 def _one_line(value):
-    """Escapes line ends and other unprintable characters, except joiners."""
+    """Escapes line breaks and other unprintable characters, except zero-width joiners."""
     return "".join(
         c if c.isprintable() or c in "\u200c\u200d" else c.encode("unicode_escape").decode()
         for c in str(value)

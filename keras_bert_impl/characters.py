@@ -23,7 +23,7 @@ def word_pattern():
 
 @functools.cache
 def character_kinds():
-    """Returns `SPACE`, `INSIDE` or `ALONE` for every code point, a shared int32 array."""
+    """Returns a shared int32 array with `SPACE`, `INSIDE` or `ALONE` for each code point."""
     every = "".join(map(chr, range(0x110000)))
     kinds = np.full(len(every), INSIDE, "int32")
     for kind, pattern in ((SPACE, r"\s"), (ALONE, f"[{_alone()}]")):

@@ -77,7 +77,7 @@ class Adapter:
 
     @classmethod
     def of(cls, value: Any, source: str = "adapter") -> "Adapter | None":
-        """Converts an `Adapter`, a dict of its fields or None to an `Adapter` or None.
+        """Converts a dict of fields to an `Adapter`; returns an `Adapter` or None unchanged.
 
         `source` names the setting in error messages.
 
@@ -145,10 +145,10 @@ class EncoderConfig:
             directory. The other fields determine the computation.
         embedding_dim: Width of the embeddings, which a linear layer projects to `hidden_dim`. If
             None, the width is `hidden_dim` and there is no projection.
-        position_offset: Row of the position embeddings for the first token. If it is not 0,
-            positions count only real tokens, and padding uses the previous row.
-        num_layer_groups: Number of blocks with separate weights. Each is shared by the same number
-            of consecutive layers. None for one block per layer.
+        position_offset: Index of the position embedding of the first token. If it is not 0,
+            positions count only real tokens, and padding uses the index before the offset.
+        num_layer_groups: Number of blocks with separate weights. Each block is shared by the same
+            number of consecutive layers. None for one block per layer.
         pre_norm: Whether a block normalizes its inputs instead of its outputs.
         final_norm: Requires `pre_norm`. Whether to normalize the outputs of the last block. The
             first block then does not normalize the inputs of its attention, which the embeddings
@@ -163,9 +163,9 @@ class EncoderConfig:
         global_every: The first of every `global_every` blocks attends to the whole sequence; the
             others use local attention.
         window: Number of tokens visible on each side in local attention; None if no block is local.
-        max_global_tokens: Largest number of global tokens in a row, for Longformer only. All blocks
-            use local attention. Global tokens attend to all tokens, and all tokens attend to global
-            tokens. None for other architectures.
+        max_global_tokens: Maximum number of global tokens per sequence; only for Longformer. All
+            blocks use local attention. Global tokens attend to all tokens, and all tokens attend to
+            global tokens. None for other architectures.
         local_rotary_base: `rotary_base` of local blocks; None for the same value.
         block_size: Number of tokens in a block of block-sparse attention, for BigBird only. None
             for full attention.
@@ -177,8 +177,8 @@ class EncoderConfig:
     Raises:
         InputError: a value or a combination of values is invalid.
 
-    Source: Devlin et al., "BERT", section 3 and appendix A; from `final_norm` on: Warner et al.
-    2024 (arXiv:2412.13663), section 2.1; `max_global_tokens`: `LongformerAttention`;
+    Source: Devlin et al., "BERT", section 3 and appendix A; `final_norm` and later fields: Warner
+    et al. 2024 (arXiv:2412.13663), section 2.1; `max_global_tokens`: `LongformerAttention`;
     `block_size`: `BigBirdAttention`.
 
     Example:
@@ -286,8 +286,8 @@ class EncoderConfig:
 
     @property
     def pooled_by(self) -> str:
-        """`pooling`, except for a causal ModernBERT: `"last"`, the last hidden state of the last
-        token before padding, as in `ModernBertDecoderForSequenceClassification`."""
+        """`pooling`; for a causal ModernBERT `"last"`, the last hidden state of the last token
+        before padding, as in `ModernBertDecoderForSequenceClassification`."""
         return "last" if self.causal and self.architecture == "modernbert" else self.pooling
 
     def is_local(self, index: int) -> bool:
@@ -302,7 +302,7 @@ class EncoderConfig:
 
     @classmethod
     def named(cls, name: str, **overrides: Any) -> "EncoderConfig":
-        """Creates the configuration of a published model; `overrides` changes fields.
+        """Creates the configuration of a published model; `overrides` replaces fields.
 
         `keras-bert models` lists the names. `owner/name` is also accepted.
 

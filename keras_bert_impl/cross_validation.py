@@ -27,7 +27,7 @@ def cross_validate(
     say: Callable[[str], Any] = lambda text: None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Fine-tunes a model for each fold and scores it on the held-out examples of the fold.
+    """Fine-tunes a model for each fold and scores it on the fold's held-out examples.
 
     The directory contains the run directories `folds/1`, `folds/2`, ...; `scores.json` with the
     return value of this function; and `predictions.tsv` with the held-out prediction for each
@@ -39,7 +39,7 @@ def cross_validate(
             stratified. Equal texts, and examples of a group, are in the same fold; see `hold_out`.
         output_directory: directory to write.
         folds: number of folds.
-        say: called with the name of each run.
+        say: function that is called with the name of each run.
         **options: other arguments of `finetune`, and fields of `FinetuneSettings`. `seed` also
             determines the folds.
 
@@ -59,7 +59,7 @@ def cross_validate(
     data: Any = with_named_classes(as_examples(examples, "train"))[0]
     labels = getattr(data, "labels", None)
     if labels and isinstance(labels[0], str) and not data.label_names:
-        # A rare class may be missing in a fold.
+        # A rare class may be missing from a fold.
         data = dataclasses.replace(data, label_names=sorted(set(labels)))
     scores, written = {}, []
     parts = folds_of(data, folds, options.get("seed", FinetuneSettings.seed))

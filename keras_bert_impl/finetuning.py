@@ -49,9 +49,10 @@ def finetune(
 
     The directory contains `model/`, which `from_pretrained` and `transformers` load. If only some
     weights are trained (see `TuningSettings`), `from_pretrained` loads them with the base model;
-    `peft` loads LoRA. It also contains `recipe.yaml`, `data.json`, `metrics.jsonl`, `tensorboard/`,
-    the results of the saved model on `dev` (`scores.json`, `predictions.tsv` and, for questions,
-    the three files of SQuAD), and `report.html`. A teacher (see `ObjectiveSettings`) is not saved.
+    `peft` loads LoRA weights. It also contains `recipe.yaml`, `data.json`, `metrics.jsonl`,
+    `tensorboard/`, the results of the saved model on `dev` (`scores.json`, `predictions.tsv` and,
+    for questions, the three files of SQuAD), and `report.html`. A teacher (see `ObjectiveSettings`)
+    is not saved.
 
     An interrupted run resumes from its newest checkpoint, which is at most `checkpoint_minutes`
     old, with the same batches and dropout as an uninterrupted run. A finished run removes its
@@ -59,12 +60,13 @@ def finetune(
 
     Args:
         model: a model directory.
-        train: training examples. Their type determines the model: `Examples` of `read_glue` or
-            `read_table`, a `TextClassifier`; `TaggedExamples` of `read_columns` or `read_conllu`, a
-            `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
-            `ChoiceExamples` of `read_choices`, a `MultipleChoice`; `SimilarityExamples` (pairs with
-            numbers) or `AnchorExamples` (pairs or triplets without labels), a `TextEmbedder`; or a
-            tuple (texts, labels), see `as_examples`. For several files, see `join_examples`.
+        train: training examples. Their type determines the model: `Examples` from `read_glue` or
+            `read_table` train a `TextClassifier`; `TaggedExamples` from `read_columns` or
+            `read_conllu`, a `TokenClassifier`; `QuestionExamples` from `read_squad`, a
+            `QuestionAnswerer`; `ChoiceExamples` from `read_choices`, a `MultipleChoice`;
+            `SimilarityExamples` (pairs with numbers) or `AnchorExamples` (pairs or triplets without
+            labels), a `TextEmbedder`. A tuple (texts, labels) is converted by `as_examples`. For
+            several files, see `join_examples`.
         dev: validation examples of the same type.
         output_directory: the run directory.
         strategy: see `get_strategy`.
@@ -72,8 +74,8 @@ def finetune(
         callbacks: see `fit` of Keras.
         verbose: output on stderr: 0 for none; 1 (or `"auto"`) for a summary of the data, a progress
             bar and a line per epoch; 2 for the same without the bar.
-        more_dev: name -> additional validation sets, such as MNLI's mismatched set. Their scores
-            are named `NAME/...`; their predictions are in the folder NAME.
+        more_dev: dict of name -> additional validation set, such as MNLI's mismatched set. Their
+            scores are named `NAME/...`; their predictions are in the folder NAME.
         keep_checkpoints: whether a finished run keeps its checkpoints.
         read_with: reading options of a command, for `keras-bert predict` and `evaluate`. Default:
             the options of the reader that returned the examples.
@@ -128,8 +130,9 @@ def finetune_set(
 
     The directory contains the run directories `runs/NAME`, with the settings of the grid as names;
     `scores.json` with the return value of this function; and `model/`, `recipe.yaml` and
-    `data.json` of the best run. It can be used like the directory of a single run. An interrupted
-    set resumes and keeps finished runs. The grid may have more values than before.
+    `data.json` of the best run. The directory can be used like the directory of a single run. An
+    interrupted set resumes and keeps finished runs. When a set is resumed, the grid may have
+    additional values.
 
     Settings are selected on `dev`, so the score of the best run is too optimistic. Evaluate the
     best model on other examples.
@@ -138,16 +141,16 @@ def finetune_set(
         model, train, dev, strategy, resume, callbacks, verbose: see `finetune`.
         more_dev, keep_checkpoints, read_with: see `finetune`.
         output_directory: directory of the set.
-        grid: setting -> list of values, such as `{"seed": [1, 2, 3]}` or `PAPER_GRID`; one run per
-            combination. Runs that differ only in `seed` form a group.
-        say: called with the name of each run.
+        grid: dict of setting -> list of values, such as `{"seed": [1, 2, 3]}` or `PAPER_GRID`; each
+            combination is one run. Runs that differ only in `seed` form a group.
+        say: function that is called with the name of each run.
         **settings: the other fields of `FinetuneSettings`, the same for all runs.
 
     Returns:
-        `metric`, the first metric of the task, which compares the groups; `best`, the path of the
-        run with the best score in the group with the best mean (for `mean_squared_error`, the
-        lowest; NaN ranks last); and `groups`, best first, a list of dicts: `settings`, `runs`, a
-        dict of path -> scores, and `scores`, a dict of metric -> `mean`, `std` (sample standard
+        A dict of `metric`, the task's first metric, by which groups are compared; `best`, the path
+        of the run with the best score in the group with the best mean (for `mean_squared_error`,
+        the lowest; NaN ranks last); and `groups`, best first, a list of dicts: `settings`, `runs`,
+        a dict of path -> scores, and `scores`, a dict of metric -> `mean`, `std` (sample standard
         deviation; None for one run), `min`, `max`.
 
     Raises:

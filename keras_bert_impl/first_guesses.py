@@ -1,10 +1,10 @@
 """Error messages with suggestions for names from other libraries.
 
-`GUESSES` contains names that do not exist here. Their use raises an error that shows the correct
-call. The class decorator `@first_guesses("Name")` handles attributes (an `AttributeError`, so
-`hasattr` returns False). The function decorator `@known_arguments("Name.method")` handles keyword
-arguments (an `InputError`). Both look up their suggestions in `GUESSES[name]`. For imports, see
-`import_guesses`.
+`GUESSES` contains names from other libraries that this package does not have. Their use raises an
+error that shows the correct call. The class decorator `@first_guesses("Name")` handles attributes
+(an `AttributeError`, so `hasattr` returns False). The function decorator
+`@known_arguments("Name.method")` handles keyword arguments (an `InputError`). Both look up their
+suggestions in `GUESSES[name]`. For imports, see `import_guesses`.
 """
 
 import difflib
@@ -234,7 +234,7 @@ _CALLS = {
         "WordPieceTokenizer(vocabulary)": "vocab",
     },
 }
-# Answers for options of other programs that are not an option of the same command here.
+# Suggestion -> options of other programs that the same command of this package does not have.
 _ANSWERS = {
     "train on all folds with scikit-learn's cross_val_score(BertClassifier(...), texts, labels)": (
         "folds num-folds n-folds k-fold kfold cv cross-validation"
@@ -249,7 +249,7 @@ _ANSWERS = {
     ),
 }
 _ANSWER_OF = {name: answer for answer, names in _ANSWERS.items() for name in names.split()}
-_MOST_NEAR, _FEW = 3, 8  # number of similar names in a message; number of names that are all listed
+_MOST_NEAR, _FEW = 3, 8  # maximum number of similar names; number up to which all are listed
 # Class, method or command line -> wrong name -> suggested call.
 GUESSES = {
     owner: {name: call for call, names in calls.items() for name in names.split()}
@@ -329,7 +329,7 @@ class KnownArguments:
         # With the signature (self, *args, **kwargs), `clone_model` would detect a functional model.
         checked.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]
 
-        cls.__init__ = checked  # type: ignore[method-assign]  # a class that is being made
+        cls.__init__ = checked  # type: ignore[method-assign]  # the class is being created
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

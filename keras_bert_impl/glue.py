@@ -30,9 +30,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rte": {"epochs": 5, "learning_rate": 5e-5},
     "wnli": {"epochs": 3, "learning_rate": 2e-5},
 }
-# Scores of a run whose mean is the score of the task, if they are not its metrics in `TASKS`.
+# Scores whose mean is the score of the task, if they differ from its metrics in `TASKS`.
 _METRICS = {"cola": ("matthews",), "mnli": ("accuracy", "mismatched/accuracy")}
-# File for the benchmark's server -> (task, split), if it is not one file with the folder's name.
+# File for the benchmark's server -> (task, split), for tasks with several files.
 _TESTS = {
     "mnli": {
         "MNLI-m": ("mnli", "test_matched"),
@@ -54,10 +54,10 @@ def finetune_glue(
 ) -> dict[str, Any]:
     """Fine-tunes a model on each task of GLUE and averages the scores as the benchmark does.
 
-    The directory contains `cola`, `sst2`, ..., a directory of `finetune_set` each; `test`, the
+    The directory contains `cola`, `sst2`, ..., each written by `finetune_set`; `test`, the
     predictions of each task's best model for the test sets, in the format of the benchmark's
-    server; `scores.json`, the return value of this function; and `report.html`. They are written
-    after each task. An interrupted benchmark resumes.
+    server; `scores.json`, the return value of this function; and `report.html`. The files are
+    written after each task. An interrupted benchmark resumes.
 
     The score of a task is the mean of its metrics: Matthews correlation (CoLA), accuracy and F1
     (MRPC, QQP), Pearson and Spearman correlation (STS-B), accuracy on both sets (MNLI), accuracy
@@ -68,18 +68,19 @@ def finetune_glue(
         data: the folder that contains `CoLA`, `SST-2`, ... Tasks without a training or validation
             set are skipped.
         output_directory: directory to write.
-        grid: see `finetune_set`, such as `{"seed": [1, 2, 3]}`. Default: one run per task.
+        grid: settings to compare, such as `{"seed": [1, 2, 3]}`; see `finetune_set`. Default: one
+            run per task.
         skip_bad_rows: see `read_glue`. QQP's published training set has invalid rows. Test sets
             must be valid.
-        say: called with the name of each run, and with the skipped tasks.
+        say: function that is called with the name of each run, and with the skipped tasks.
         **options: other arguments of `finetune_set`, and fields of `FinetuneSettings`, which
             replace the `SETTINGS` of all tasks.
 
     Returns:
-        `average`, the mean of the task scores, and `tasks`, a dict of name -> `score`, `metrics`,
-        `runs` (path -> score), `best` (path of the best run) and `baselines` (name -> score);
-        `skipped`, the names of the other tasks. `average`, `score` and each entry of `metrics`
-        are dicts of `mean`, `std`, `min`, `max` over the seeds.
+        A dict of `average`, the mean of the task scores; `tasks`, a dict of name -> `score`,
+        `metrics`, `runs` (path -> score), `best` (path of the best run) and `baselines` (name ->
+        score); and `skipped`, the names of the other tasks. `average`, `score` and each entry of
+        `metrics` are dicts of `mean`, `std`, `min`, `max` over the seeds.
 
     Raises:
         InputError: no task has data, a setting is invalid, or a row is invalid. The training and
@@ -100,7 +101,7 @@ def finetune_glue(
     for name in skipped:
         say(f"skipped {name}: {data}/{TASKS[name].folder} has no training or no validation set")
     for name in names:
-        _read(name, data, skip_bad_rows)  # raises the errors of all files
+        _read(name, data, skip_bad_rows)  # raises before the first run if a file is invalid
     before = read_json(directory / _SCORES) if (directory / _SCORES).exists() else {}
     tasks: dict[str, dict] = {}
     for name in names:
@@ -131,8 +132,8 @@ def _tasks_with_data(data):
     if not found:
         names = ", ".join(folder.name for folder in folders.values())
         raise InputError(
-            f"{data} has no task of GLUE with a training and a validation set. Pass the folder of "
-            f"{names}."
+            f"{data} contains no GLUE task with a training and a validation set. Pass the folder "
+            f"of {names}."
         )
     return found
 
@@ -167,7 +168,7 @@ def _mean(scores, names):
 
 
 def _average(tasks):
-    """Returns the spread over the seeds of the mean over the tasks."""
+    """Returns the mean, standard deviation and range over the seeds of the average score."""
     by_seed = zip(*(one["runs"].values() for one in tasks.values()), strict=True)
     return spread_of([statistics.fmean(scores) for scores in by_seed])
 
@@ -190,7 +191,7 @@ def _predict_tests(name, data, directory, say):
 
 
 def _published(answer, values):
-    """Converts a prediction to the format of GLUE's files; scores are clipped to 0 to 5."""
+    """Converts a prediction to GLUE's file format; similarity scores are clipped to [0, 5]."""
     if "label" in answer:
         return values[answer["label"]]
     return f"{min(max(answer['values'][0], 0.0), 5.0):.3f}"

@@ -138,7 +138,7 @@ def _spec_of_a_replica(spec):
 
 
 class OptimizerHooks:
-    """Optimizer mixin with public names for hooks; by default, they behave as in Keras."""
+    """Optimizer mixin with public names for private hooks; the defaults behave as in Keras."""
 
     # The superclass is an optimizer, which mypy does not know.
 
@@ -204,14 +204,14 @@ def iterations_of(optimizer: keras.optimizers.Optimizer) -> Any:
 
 
 def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
-    """Returns the learning rate of an optimizer, a schedule or variable."""
+    """Returns the learning rate of an optimizer: a schedule or a variable."""
     return optimizer._learning_rate
 
 
 def take_over_reduction(
     optimizer: keras.optimizers.Optimizer, strategy: Any, use_averages: Callable
 ) -> bool:
-    """Turns off the optimizer's gradient sum over replicas; replaces its moving averages."""
+    """Turns off the optimizer's gradient sum over replicas; replaces its use of moving averages."""
     if optimizer._distribution_strategy is not strategy:
         return False
     optimizer._all_reduce_sum_gradients = list

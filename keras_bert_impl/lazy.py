@@ -110,12 +110,14 @@ def _flush_stderr():
 
 
 def import_tensorflow_alone() -> None:
-    """Imports TensorFlow without optional packages of TensorFlow and Keras, which is faster."""
+    """Imports TensorFlow faster, without the optional packages of TensorFlow and Keras."""
     if not sys.modules.keys().isdisjoint({"tensorflow", *_OPTIONAL}):
         return
     # TensorFlow imports Keras, which imports JAX unless the backend is TensorFlow.
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    sys.modules.update(dict.fromkeys(_OPTIONAL))  # The import of a module that is None fails.
+    sys.modules.update(
+        dict.fromkeys(_OPTIONAL)
+    )  # An import fails if the entry of the module is None.
     try:
         import tensorflow  # noqa: F401
     finally:

@@ -54,7 +54,7 @@ def learning_curves(
         path: PNG file to write; None writes no file.
         title: Title of the figure.
         names: Metrics to plot, without `val_`; None for all metrics.
-        baselines: (label, value) by metric, drawn as a dashed line.
+        baselines: dict of metric -> (label, value), which is drawn as a dashed line.
 
     Returns:
         The figure, with one axes per metric.
@@ -89,7 +89,7 @@ def learning_curves(
 
 
 def _reports(metrics):
-    """Converts user input to (list of dicts with `step`, unit of the steps)."""
+    """Converts user input to a list of dicts with `step`, and the unit of the steps."""
     if isinstance(metrics, (str, os.PathLike)):
         metrics = expanded(metrics)
         is_run = os.path.isdir(metrics)
@@ -187,7 +187,7 @@ def attention_map(
     """Draws the attention weights of one or several heads.
 
     Args:
-        tokens: Tokens of one text, [CLS] and [SEP] included.
+        tokens: Tokens of one text, including [CLS] and [SEP].
         scores: array [length, length] or [heads, length, length], such as the encoder's
             `attention_scores` for one example. Rows are queries, columns are keys, and each row
             sums to 1. Padding after `len(tokens)` is not drawn.
@@ -215,7 +215,8 @@ def attention_map(
         raise InputError("nothing to draw: no tokens or no heads.")
     if names is not None and len(names) != len(heads):
         raise InputError(
-            f"names must have one name per head. Received: {len(names)} for {len(heads)} heads"
+            f"names must have one name per head. Received: {len(names)} names for {len(heads)} "
+            "heads"
         )
     if names is None:
         names = [f"head {head}" for head in range(len(heads))] if scores.ndim == 3 else [""]
@@ -269,7 +270,7 @@ def _name_tokens(grid, tokens, count):
 def _new_figure(
     rows: int, columns: int, width: float, height: float, **layout: Any
 ) -> tuple[Figure, np.ndarray]:
-    """Creates a figure, with its size in inches, and an array of axes [rows, columns]."""
+    """Creates a figure of the given size in inches, with an array of axes [rows, columns]."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -289,7 +289,7 @@ _PRESETS = {
     " large_generator_uncased_en",
     "xlm_roberta": "base_multi large_multi",
 }
-# Versions on Kaggle of models or presets, from KerasHub's table. All others have version 3.
+# Kaggle version of a model or preset, from KerasHub's table. All others have version 3.
 _VERSIONS = {"electra": 2, "bert_tiny_en_uncased_sst2": 5, "albert_base_en_uncased": 5}
 # KerasHub preset names -> names on Kaggle.
 PRESETS = {
@@ -330,7 +330,7 @@ def published_lowercase(
     return None
 
 
-# `model_type` in `config.json`; `interop.layouts` reads these.
+# Values of `model_type` in `config.json` that `interop.layouts` reads.
 SUPPORTED = (
     "bert roberta xlm-roberta camembert albert distilbert electra flaubert modernbert "
     "modernbert-decoder longformer big_bird"
@@ -363,7 +363,7 @@ def check_family(config: Document) -> None:
     if family not in SUPPORTED:
         raise InputError(
             f"{config.source}: models of type {shown(family)} are not supported. "
-            f"{instead_of(family)} Supported are {', '.join(SUPPORTED)}."
+            f"{instead_of(family)} Supported types are {', '.join(SUPPORTED)}."
         )
 
 
@@ -378,7 +378,7 @@ def instead_of(family: object) -> str:
     advice = f"Take {name!r}"
     if family == "mpnet":
         advice += ", or 'all-MiniLM-L6-v2' for embeddings"
-    return f"{advice}; `keras-bert models` lists all."
+    return f"{advice}; `keras-bert models` lists all models."
 
 
 def unsupported_in_name(name: str) -> str | None:

@@ -234,7 +234,7 @@ def test_options_of_the_command_that_do_not_fit(data, tmp_path, capsys):
 
 
 def test_data_and_metrics_that_do_not_fit(data, tmp_path):
-    with pytest.raises(InputError, match="has no task of GLUE"):
+    with pytest.raises(InputError, match="contains no GLUE task"):
         finetune_glue("base", data / "MRPC", tmp_path / "out")
     with pytest.raises(InputError, match="leave out metric"):
         finetune_glue("base", data, tmp_path / "out", metric="f1")

@@ -65,7 +65,7 @@ def attribute(
     if not getattr(model, "has_attribution", False):
         known = dict.fromkeys(kind for task in all_tasks() for kind in task.model_classes)
         names = ", ".join(kind.__name__ for kind in known if kind.has_attribution)
-        raise InputError(f"attribute takes one of {names}, not a {type(model).__name__}.")
+        raise InputError(f"attribute supports only {names}, not a {type(model).__name__}.")
     check("method", method, Annotated[str, OneOf(*METHODS)])
     if method == METHODS[0] and model.is_quantized and model.encoder.compute_dtype != "float32":
         raise InputError(

@@ -85,8 +85,8 @@ def _align(tokenizer, words, ids, cursor):
     """Finds the tokens of a segment in a row.
 
     Returns:
-        (position of its first token, int array of the word of each token, whether no token is cut
-        off).
+        The position of the segment's first token; an int array with the word of each token; and
+        whether the row contains all tokens.
     """
     if not len(words.starts):
         return cursor, np.zeros(0, int), True

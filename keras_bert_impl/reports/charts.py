@@ -48,7 +48,7 @@ class _Shape:
 
 
 class Drawing:
-    """A chart as shapes, in pixels from the top left."""
+    """A chart made of shapes, with coordinates in pixels from the top left."""
 
     def __init__(self, name: str, title: str, width: int = 340, height: int = 240) -> None:
         self.name, self.title = re.sub(r"[^\w-]+", "_", name), title
@@ -130,7 +130,7 @@ class Drawing:
         for shape in self._shapes:
             _draw(axes, shape)
         with replace_file(path) as temporary, warnings.catch_warnings():
-            # Warnings about characters missing in the font.
+            # Warnings about characters that the font does not contain.
             warnings.filterwarnings("ignore", "Glyph")
             figure.savefig(temporary, format="png", dpi=100 * dots_per_pixel)
 
@@ -255,7 +255,7 @@ def reliability(name: str, title: str, bins: Sequence[Any], label: str) -> Drawi
 
 
 def _short_count(number):
-    """Returns a count in the width of a bar."""
+    """Formats a count so that it fits into a bar."""
     return f"{number}" if number < 1000 else f"{number / 1000:.1f}".removesuffix(".0") + "k"
 
 

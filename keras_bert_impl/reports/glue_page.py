@@ -91,7 +91,7 @@ def _runs(tasks):
 
 
 def _comparison(found):
-    """Returns a table of the tasks in all benchmarks, and the average score."""
+    """Returns a table of the tasks that all benchmarks contain, with the average score."""
     of_all = [one["tasks"] for one in found.values()]
     tasks = [name for name in of_all[0] if all(name in one for one in of_all)]
     if not tasks:
@@ -107,7 +107,7 @@ def _comparison(found):
     rows.append(["average", *map(_mean_and_std, averages), *_differences(averages)])
     first, *others = found
     headings = ["task", *found, *(f"{name} minus {first}" for name in others)]
-    note = "Mean and standard deviation over the seeds. Only tasks of all benchmarks."
+    note = "Mean and standard deviation over the seeds. Only tasks that all benchmarks contain."
     return Section("Scores", page.table(headings, rows) + page.paragraph(note))
 
 

@@ -59,14 +59,14 @@ class TextAttention(NamedTuple):
     """Attention weights within one text.
 
     Attributes:
-        tokens: first tokens of the model's input, including special tokens. Several rows, such as
-            the texts of an embedder, are concatenated.
+        tokens: first tokens of the model's input, including special tokens. Rows of one example,
+            such as the texts of an embedder, are concatenated.
         features: dict of int32 `[rows, length]`, the encoder's inputs in `predict`, without common
             padding.
         weights: float32 `[layers, heads, tokens, tokens]`. Rows attend to columns. If all tokens
-            are included, rows sum to 1.
+            are included, each row sums to 1.
         rollout: float32 `[layers, tokens, tokens]`, computed from all tokens. See `rollout`.
-        is_cut: whether the text has more tokens.
+        is_cut: whether the text has more tokens than these.
     """
 
     tokens: list[str]
@@ -260,7 +260,7 @@ def _num_tokens(tokenizer, segments):
 
 
 def _diagonal(blocks):
-    """Returns the block-diagonal matrix of `[..., n, n]`."""
+    """Returns the block-diagonal matrix of the matrices `[..., n, n]`."""
     ends = np.cumsum([block.shape[-1] for block in blocks])
     joined = np.zeros((*blocks[0].shape[:-2], ends[-1], ends[-1]), "float32")
     for block, end in zip(blocks, ends):

@@ -21,7 +21,7 @@ NO_INTERVAL = "–"
 
 
 class Html(str):
-    """HTML text, not changed by `escape`."""
+    """HTML text that `escape` returns unchanged."""
 
 
 class Digits(str):

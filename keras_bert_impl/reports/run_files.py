@@ -87,7 +87,7 @@ def read_run(path: str | Path) -> Run:
 
 
 def runs_of(path: str | Path) -> list[Path]:
-    """Returns the runs of a `finetune_set` (best first) or `cross_validate`, else the path."""
+    """Returns the runs of a `finetune_set` (best first) or `cross_validate`; else the path."""
     path = local_path(path)
     folds = [recipe.parent for recipe in path.glob("folds/*/recipe.yaml")]
     if folds:
@@ -148,7 +148,7 @@ def check_count(subject: Subject, count: int) -> None:
 
 
 def explanation(model: Any, text: Any, target: Any = None) -> Html:
-    """Returns the words of a text, shaded by integrated gradients, and a table of their shares."""
+    """Returns the words of a text, shaded by integrated gradients, and a table of top scores."""
     try:
         found = attribute(model, text, target)
     except InputError as error:

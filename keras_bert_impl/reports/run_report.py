@@ -166,7 +166,7 @@ def write_comparison(
 
     Args:
         run_directories: two or more runs, or the directory of a set of runs. All runs are compared
-            with the first run, in a set with the best run.
+            with the first run; in a set, with the best run.
         path: file to write.
         examples: labeled texts (`Examples`) that all runs have predictions for.
         pictures: folder for the charts; see `write_report`.
@@ -241,7 +241,9 @@ def _paired(runs, examples):
     outcomes = [classification.outcome(Subject(run, examples)) for run in runs]
     for run, outcome in zip(runs, outcomes):
         if outcome is None:
-            raise InputError(f"{run.path} has no predictions.tsv to compare on the examples.")
+            raise InputError(
+                f"{run.path} has no predictions.tsv, which a comparison on examples requires."
+            )
     first, by_run = outcomes[0], [classification.scores_of(outcome) for outcome in outcomes]
     rows = []
     for scores in zip(*by_run, strict=True):
@@ -280,7 +282,7 @@ def describe_run(run_directory: str | Path, model: Any = None, examples: Any = N
 
 
 def is_described(run_directory: str | Path) -> bool:
-    """Returns whether a finished run has a report. A killed process leaves none."""
+    """Returns whether a finished run has a report. If the process was killed, there may be none."""
     return (local_path(run_directory) / FILE).is_file()
 
 

@@ -118,7 +118,7 @@ class IntermediateLayers:
     used.
 
     Args:
-        student, teacher: see `SoftTargets`; with the same number of attention heads.
+        student, teacher: see `SoftTargets`; both must have the same number of attention heads.
 
     Raises:
         InputError: student and teacher do not match, or long texts are split into windows.

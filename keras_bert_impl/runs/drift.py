@@ -21,7 +21,7 @@ _MIN_EXPECTED = 5  # expected count of a class, for the chi-square approximation
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Difference between the served texts and the reference in a quantity.
+    """Difference in one quantity between the served texts and the reference.
 
     Attributes:
         psi: population stability index: the sum of (q - p) log(q / p) over bins or classes, where
@@ -102,9 +102,9 @@ class Sample:
     """Quantities of texts and predictions to compare.
 
     Attributes:
-        numbers: {name: list}: `tokens` and `unknown tokens` of each text, and numbers of its
-            prediction, such as `score`.
-        classes: {name: list}: `label`; empty if predictions have no label names.
+        numbers: dict of name -> list: `tokens` and `unknown tokens` of each text, and numbers of
+            its prediction, such as `score`.
+        classes: dict of name -> list: `label`; empty if predictions have no label names.
     """
 
     numbers: dict[str, list[float]] = dataclasses.field(default_factory=dict)

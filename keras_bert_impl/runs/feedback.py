@@ -14,7 +14,7 @@ _KEYS = {"prediction", "correct", "version", "time", "request_id"}
 
 
 class Week(NamedTuple):
-    """The predictions of a version that were labeled in a week.
+    """Labeled predictions of one model version in one week.
 
     Attributes:
         monday: first day of the week, in UTC.

@@ -26,7 +26,7 @@ def model_directory(path: str | Path) -> str | Path:
 
 
 def with_metric_of(run: str | Path, examples: LabeledExamples) -> LabeledExamples:
-    """Returns examples with the metric of a run as the first metric, if the path is a run."""
+    """Returns the examples; for a run, with the run's metric as the first metric."""
     data = local_path(run) / "data.json"
     if not data.is_file():
         return examples

@@ -84,7 +84,7 @@ def table_writer(
     The file is created only if the block ends without error.
 
     Args:
-        like: file of the input. A CSV file is written with its delimiter, a Parquet file with the
+        like: the input file. A CSV file is written with its delimiter, a Parquet file with the
             types of its columns.
         delimiter: delimiter of `like`; None to detect it.
     """

@@ -243,7 +243,7 @@ def _show(verbose, *lines):
 
 
 def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, verbose, **of_fit):
-    """Trains the remaining epochs of each phase. Then the model has the weights to save."""
+    """Trains the remaining epochs of each phase; the model then has the weights to save."""
     steps = model.steps_per_epoch(train[0], settings.batch_size)
     end = phases[-1].end
     step_of = functools.partial(operator.mul, steps)

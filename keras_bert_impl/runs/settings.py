@@ -103,7 +103,7 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         model: Model directory or name to fine-tune.
         epochs: Passes over the training set.
         batch_size: Texts per batch, over all devices.
-        warmup: Fraction of the steps with rising learning rate. In the remaining steps, the rate
+        warmup: Fraction of the steps with a rising learning rate. In the remaining steps, the rate
             falls to 0.
         weight_decay: Decoupled weight decay. Not applied to biases and normalization layers.
         clip_norm: Maximum global gradient norm. None for no limit.
@@ -111,7 +111,7 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
             of this length for tagging, questions, and some values of `long_texts`. Default: 128
             (384 for questions).
         dropout: Dropout rate. Default: the model's rate.
-        accumulation_steps: Gradient accumulation: parts into which each batch is split.
+        accumulation_steps: Gradient accumulation: number of micro-batches per batch.
         dtype: Dtype policy, such as `"mixed_bfloat16"`.
         keep_best: Save the epoch with the best `metric` on --dev.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The

@@ -23,7 +23,7 @@ def write_deployment(folder: str | Path, name: str, directory: str | Path) -> Pa
         directory: new or empty directory for the files.
 
     Raises:
-        InputError: the name is not one for Kubernetes, or the directory contains files.
+        InputError: Kubernetes does not allow the name, or the directory contains files.
     """
     if not _LABEL.fullmatch(name):
         raise InputError(

@@ -220,7 +220,7 @@ class Graph:
         return self._weights[name]
 
     def weight(self, *names: str) -> str:
-        """Adds a weight in the dtype of the graph. Concatenates several on the last axis."""
+        """Adds a weight in the graph's dtype; concatenates several along the last axis."""
         name = "+".join(names)
         if name not in self._tensors:
             array = np.concatenate([self._weights[name] for name in names], axis=-1)

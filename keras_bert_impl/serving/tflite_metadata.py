@@ -23,7 +23,7 @@ def with_metadata(
 
     Args:
         content: the model.
-        roles: names of MediaPipe's inputs, `ids`, `mask` and `segment_ids`, by input of the signature.
+        roles: dict of signature input -> MediaPipe's name for it: `ids`, `mask` or `segment_ids`.
         vocabulary: tokens of a WordPiece tokenizer.
         labels: class names of the scores in the output; None if the output is a vector.
     """
@@ -42,7 +42,7 @@ def with_metadata(
 
 
 def _archive(vocabulary, labels):
-    """Returns a ZIP file. It may follow the model, because readers find its parts from the end."""
+    """Returns a ZIP file, which may follow the model, because readers start at the end."""
     files = {VOCABULARY_FILE: vocabulary, LABELS_FILE: labels}
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:

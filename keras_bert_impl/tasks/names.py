@@ -21,7 +21,7 @@ def _folders() -> list[ModuleType]:
 
 
 def task_names() -> list[str]:
-    """Returns the names of the tasks with their own file formats."""
+    """Returns the names of the tasks that read special file formats."""
     names = [folder.TASK_NAME for folder in _folders() if folder.TASK_NAME]
     return names + [task.name for task in registered_tasks() if task.name]  # type: ignore[attr-defined]
 

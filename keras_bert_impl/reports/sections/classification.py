@@ -74,7 +74,7 @@ def predicted_scores(subject: Subject) -> Predicted | None:
 
 
 def _chosen(names, scores, labels, examples):
-    """Returns the predictions for scores: class numbers, bool, or None for regression."""
+    """Returns the predictions to score: class numbers or bool; None for regression."""
     if examples.is_numeric:
         return None
     if examples.is_multi_label:
@@ -174,7 +174,7 @@ def confusion_section(names: list[str], counts: np.ndarray) -> Section:
         )
         lines.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
     html = page.paragraph(
-        "Rows: true classes. Columns: predicted classes. Shading: share of the row."
+        "Rows: true classes. Columns: predicted classes. Shading: fraction of the row."
     )
     html += (
         '<div class="scroll" tabindex="0" role="region" aria-label="Confusion matrix"><table>'

@@ -39,7 +39,7 @@ def records_section(run: Run) -> Section | None:
     fills = {name: fill for name, fill in fills.items() if fill is not None}
     drawings = []
     if fills:
-        title = "Tokens in a row without padding, in percent"
+        title = "Percentage of positions that are not padding"
         drawings = [charts.bars("fill", title, [*fills], [100 * f for f in fills.values()], " %")]
     return Section("Records", html + page.charts(drawings), drawings)
 
@@ -69,7 +69,7 @@ def sections(subject: Subject) -> list[Section]:
             ("masks", Html(page.table(["word", "predicted"], rows))),
         ]
         boxes.append(page.example(lines))
-    text = f"One of {_EVERY} words is masked; the three most likely tokens for each."
+    text = f"One of {_EVERY} words is masked. The table shows the three most likely tokens."
     return [Section("Masked words", page.paragraph(text) + "".join(boxes))] if boxes else []
 
 

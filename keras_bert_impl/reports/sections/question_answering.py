@@ -48,7 +48,7 @@ def _predictions(subject):
 
 
 def _by_kind(examples, scores):
-    """Returns the F1 for each first word of questions."""
+    """Returns the F1 of the questions, grouped by their first word."""
     kinds: dict[str, list[int]] = {}
     for row, question in enumerate(examples.questions):
         kinds.setdefault(question.split()[0].lower() if question.split() else "", []).append(row)
@@ -86,7 +86,7 @@ def _errors(subject, answers, scores):
 
 
 def window(context: str, answers: list[tuple[str, int]], predicted: str) -> Html:
-    """Returns the part of a context around the answers, with both marked."""
+    """Returns the context around the true and the predicted answer, with both marked."""
     spans = [(start, start + len(text), False) for text, start in answers[:1]]
     middle = spans[0][0] if spans else 0
     starts = [n for n in range(len(context)) if predicted and context.startswith(predicted, n)]

@@ -113,8 +113,9 @@ def _errors(subject, wanted, found):
             lines.append(("words", explanation(subject.model, words, (wrong[0].start, None))))
         boxes.append(page.example(lines))
     text = (
-        f"{len(order):,} of {len(wanted):,} sentences have missed or wrong entities. The sentences "
-        "with the most errors come first. Orange (dashed): missed above, wrong below."
+        f"{len(order):,} of {len(wanted):,} sentences have missed or wrong entities. The "
+        "sentences with the most errors come first. Orange (dashed): missed entities above, "
+        "wrong entities below."
     )
     if not order:
         text = f"No errors on {len(wanted):,} sentences."

@@ -49,8 +49,8 @@ class Format:
 
     Attributes:
         name: used in messages.
-        write: function that writes a model. Arguments: model, `Path` of a directory, precision,
-            and calibration batches of features (a list, or None).
+        write: function that writes a model. Arguments: model, `Path` of a directory, precision, and
+            a list of calibration batches of features (None without calibration).
         session: function that loads the files in the runtime of the format. Arguments: directory
             and `EncoderConfig`. Returns a function from features to outputs by name.
         use: lines of Python that load the files and print the inputs and outputs, for the model
@@ -80,7 +80,7 @@ class Report:
 
     Attributes:
         difference: relative difference between the outputs of the file and the model.
-        before, after: scores of the model and of the file, in points; None if not measured.
+        before, after: scores of the model and of the file, as in `max_drop`; None if not measured.
         bytes: size of the network's file or files.
         neighbors: texts whose nearest neighbor changes; None if the model is not an embedder.
         answers: return value of `Format.ask`.

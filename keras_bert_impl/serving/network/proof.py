@@ -22,7 +22,7 @@ SAMPLES = [
 
 
 def features_of(model: keras.Model, texts: list[str] | None = None) -> dict[str, np.ndarray]:
-    """Returns features of texts for a model's network; random ids for a plain encoder."""
+    """Returns network inputs for texts; for a plain encoder, random token ids."""
     texts = texts or SAMPLES
     if not hasattr(model, "tokenizer"):
         draw, shape = np.random.default_rng(0), (len(texts), min(16, model.config.max_length))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # imports TensorFlow
 # maximum number of stored responses, and of characters in their texts
 _MOST_REQUESTS, _MOST_TEXT = 100_000, 64 << 20
 _MOST_BYTES = 100 << 20  # maximum size of the file
-_WINDOW = 1000  # number of labels per version used for scores
+_WINDOW = 1000  # number of recent labels per version that are scored
 # columns in addition to texts and labels
 _KEYS = ("prediction", "correct", "version", "time", "request_id")
 
@@ -78,7 +78,8 @@ class Feedback:
         columns = _Columns.of(model)
         if clashes := columns.names & set(_KEYS):
             raise InputError(
-                f"--feedback: the training set may not have columns {listed(clashes)}."
+                f"--feedback: the training set must not have the columns {listed(clashes)}, "
+                "which the feedback file uses."
             )
         if not self._path.exists():
             return

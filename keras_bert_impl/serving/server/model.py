@@ -91,7 +91,7 @@ class Signature:
 
     @property
     def counter(self) -> str | None:
-        """Name of the output with the size of the second dimension of the `varying` outputs."""
+        """Name of the output that contains the second dimension of the `varying` outputs."""
         counters = [name for name in self._shapes if name.startswith("num_")]
         is_simple = all(None not in self._shapes[name][2:] for name in self.varying)
         return counters[0] if len(counters) == 1 and is_simple else None
@@ -256,7 +256,7 @@ class Request:
 def _key(signature: Signature, arrays: Arrays) -> Hashable:
     """Returns a key; requests with equal keys may share a batch. None: no sharing."""
     shapes = [array.shape for array in arrays.values()]
-    # The model rejects different sizes within a request, but cannot detect several requests.
+    # The model rejects inputs of different sizes, but could not detect them in a batch of requests.
     if any(0 in shape or shape[:1] != shapes[0][:1] for shape in shapes) or not shapes[0]:
         return None
     if signature.varying:

@@ -110,7 +110,7 @@ class ModelServer:
         return all(ended)
 
     def stop(self) -> None:
-        """Ends `run` after the running requests are finished. May be called in any thread."""
+        """Ends `run` after the running requests are finished. May be called from any thread."""
         self._server.should_exit = True
 
     # === Endpoints ===
@@ -300,7 +300,7 @@ class _HttpServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
         super().__init__(config)
         self._limits = limits
-        # start time of the wait of a connection for its client
+        # time at which a connection started to wait for its client
         self._waiting: dict[Any, float] = {}
 
     async def on_tick(self, counter: int) -> bool:

@@ -65,7 +65,7 @@ class PredictRequest(NamedTuple):
 
 
 def parse_request(body: bytes, method: str = "predict") -> PredictRequest:
-    """Parses the body of a `:predict` request. Only checks `:classify` and `:regress` requests."""
+    """Parses a `:predict` request; only checks `:classify` and `:regress` requests."""
     if not body:
         raise ApiError("JSON Parse error: The document is empty")
     try:

@@ -11,7 +11,7 @@ from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
 
-LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # of tasks with one vector per text
+LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # settings of tasks with one vector per text
 
 
 class Task:
@@ -105,7 +105,8 @@ class Task:
             Scores by name; the first one is used to compare models.
 
         Raises:
-            InputError: a label is unknown to the model; the message names the place.
+            InputError: a label is unknown to the model; the message names file and line if
+                possible.
         """
         raise NotImplementedError
 

@@ -65,7 +65,7 @@ class Explained:
         raise NotImplementedError
 
     def as_example(self, text: Any) -> Any:
-        """Converts one user text or example to an item of the list that `rows` takes."""
+        """Converts one text or example of a user to an element of the list that `rows` takes."""
         return self.as_texts([text])[0]  # type: ignore[attr-defined]
 
     def encoder_call(self, example: Any) -> tuple[Any, Callable[[dict], Any]]:
@@ -84,7 +84,7 @@ class Explained:
 
 
 def label_number(labels: list[str], target: Any) -> int | None:
-    """Converts a label name or number to its index; keeps None."""
+    """Converts a label name or number to its index; returns None for None."""
     if target is None:
         return None
     if target in labels:

@@ -39,7 +39,7 @@ _SOFTMAX_LOSSES = {
 }
 _SIGMOID_LOSSES = {"binary_crossentropy", "binary_focal_crossentropy"}
 _MARGINS = {"hinge", "squared_hinge", "categorical_hinge"}  # predictions are logits
-# Losses and metrics of single entries, without classes.
+# Elementwise losses and metrics, which have no classes.
 _BINARY = _SIGMOID_LOSSES | set(
     "hinge squared_hinge auc binary_accuracy binary_io_u precision precision_at_recall recall "
     "recall_at_precision sensitivity_at_specificity specificity_at_sensitivity "

@@ -39,8 +39,8 @@ class LongTexts:
       apart. The vector of a text is the mean of its windows' vectors, their elementwise maximum, or
       a mean with learned weights. The windows of a text are one example with one loss. Features
       have the shape `[..., windows, length]`. For texts of one window, the model is the same as
-      with `"truncate"`. `transformers` loads a saved model as a model of single windows, without
-      pooling over windows.
+      with `"truncate"`. In `transformers`, a saved model reads a single window, without pooling
+      over windows.
 
     For a pair, `"head_tail"` and windows apply to one text. The other text is truncated to half of
     `max_length`.
@@ -75,8 +75,8 @@ class LongTexts:
             value = check(name, getattr(self, name), PositiveInt | None)
             if value is not None and self.way not in ways:
                 raise InputError(
-                    f"{name} is for long_texts={', '.join(ways)}. "
-                    f"Received: long_texts={self.way!r}, {name}={value}"
+                    f"{name} can only be used with long_texts={', '.join(ways)}. Received: "
+                    f"long_texts={self.way!r}, {name}={value}"
                 )
             object.__setattr__(self, name, value)
 

@@ -14,7 +14,7 @@ from keras_bert_impl.tuning.settings import TuningSettings
 
 TABLE_OPTIONS = {"text", "pair", "label", "id", "groups", "dates", "delimiter", "no_header"}
 
-MAX_LENGTH = 128  # default tokens of a sequence, unless the task's folder declares another
+MAX_LENGTH = 128  # default sequence length in tokens; a task's folder may declare another
 # Values of `LongTexts.way`; `OF_WINDOWS` are the values that split texts into windows.
 OF_WINDOWS = ("mean", "max", "attention")
 LONG_TEXTS = ("truncate", "head_tail", *OF_WINDOWS)

@@ -22,7 +22,7 @@ def write_predictions_table(
 ) -> None:
     """Writes a `.tsv` file of predictions.
 
-    The first column is the index of the example, from 0. The last columns are
+    The first column is the 0-based index of the example. The last columns are
     `LabeledExamples.described`: the true label, the line of the file, the id and the text.
 
     Args:

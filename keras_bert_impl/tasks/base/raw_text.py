@@ -122,7 +122,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """Tokenizes texts to input rows of the network, here one per text.
 
         Args:
-            texts, labels, weights: from `as_texts` and `label_codec`; float32 [texts].
+            texts, labels, weights: return values of `as_texts` and `label_codec`; weights are
+                float32 [texts].
 
         Returns:
             (`TokenizedTexts`, tuple of targets [rows, ...]: labels, then weights).
@@ -166,7 +167,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return self.text_features(texts)
 
     def widths(self, longest: int | None = None) -> list[int]:
-        """Returns the lengths up to `longest`, or `max_length`, that batches are padded to."""
+        """Returns the lengths to which batches are padded, up to `longest` or `max_length`."""
         return batching.widths(self, longest or self.max_length)
 
     @property

@@ -22,7 +22,7 @@ _COUNTED = ("classes", "numbers", "entities", "tags", "questions", "endings")
 
 
 def similar_labels(names: Iterable[str]) -> list[list[str]]:
-    """Returns the groups of names that differ in case and white space only."""
+    """Returns the groups of names that differ only in case and white space."""
     groups = collections.defaultdict(list)
     for name in names:
         groups["".join(name.casefold().split())].append(name)
@@ -35,7 +35,7 @@ def count_html(texts: Iterable[Any]) -> int:
 
 
 def count_in_both(train: LabeledExamples, dev: LabeledExamples) -> int:
-    """Counts the examples of `dev` with a text or context of `train`, ignoring case."""
+    """Counts the examples of `dev` whose text or context also occurs in `train`, ignoring case."""
     known = set(map(same_text, train.undivided))
     return sum(same_text(text) in known for text in dev.undivided)
 
@@ -82,7 +82,7 @@ def advice(train: Any) -> list[str]:
 
 
 def token_numbers(lengths: Sequence[int], max_length: int, are_split: bool) -> dict[str, Any]:
-    """Returns percentiles of lengths in tokens, and the share of texts that are too long.
+    """Returns percentiles of lengths in tokens, and the fraction of texts that are too long.
 
     Args:
         lengths: number of tokens of each sequence, including special tokens.
@@ -105,7 +105,7 @@ def check_examples(
     Args:
         train: examples, read with `skip_bad_rows`.
         dev: validation set.
-        form: encoding of the file; for a table, also delimiter and columns.
+        form: the file's encoding and, for a table, its delimiter and columns.
         tokens: return value of `token_numbers`.
     """
     counted, labels = train.label_counts()

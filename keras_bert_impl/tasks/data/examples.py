@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 TRUE_LABEL = "true_label"  # column of the labels in prediction files
 _MOST_SHOWN = 1000  # maximum characters of a text in prediction files
-OF_ALL = ("label_names", "metrics", "skipped")  # fields that are not per example
+OF_ALL = ("label_names", "metrics", "skipped")  # fields that do not have one value per example
 
 
 def content_hash(*columns: Any) -> str:
@@ -63,7 +63,7 @@ class LabeledExamples:
     Subclasses are frozen dataclasses. `labels` is None for unlabeled examples. `source` is the name
     of the data in messages. `files` contains the file of each example if there are several files.
     `skipped` lists the skipped rows with the reason. For examples from a file, `read_with` contains
-    the fields of `ExampleSource` to read it again, with the file as `dev`; otherwise it is None.
+    the fields of `ExampleSource` that read the file again as `dev`; otherwise it is None.
     """
 
     texts: list
@@ -97,7 +97,7 @@ class LabeledExamples:
         )
 
     def of_file(self, number: int) -> Self:
-        """Returns the examples such that they can be joined with other files; `number` is from 1."""
+        """Prepares examples for joining with other files; `number` is the 1-based file index."""
         return self
 
     def file_of(self, position: int) -> str:
@@ -135,7 +135,7 @@ class LabeledExamples:
         return None, {}
 
     def facts(self) -> dict[str, Any]:
-        """Returns a dict of more statistics for `keras-bert check`."""
+        """Returns a dict of additional statistics for `keras-bert check`."""
         return {}
 
     def described(self) -> dict[str, list]:
@@ -233,7 +233,7 @@ class Examples(LabeledExamples):
         """Converts the labels to int32 indices into `names`.
 
         Raises:
-            InputError: a label is not in `names`; the message names the place.
+            InputError: a label is not in `names`; the message names file and line if possible.
         """
         places = self._places(names, self.labels)
         labels = [self._index(places, *numbered) for numbered in enumerate(self.labels)]
@@ -266,8 +266,8 @@ class Examples(LabeledExamples):
             names = self.label_names or list(places)
             if not 0 <= label < len(names):
                 raise InputError(
-                    f"{self.where(position)}: the label must be an index into the {len(names)} "
-                    f"classes, from 0. Received: {label}"
+                    f"{self.where(position)}: the label must be a class index from 0 to "
+                    f"{len(names) - 1}. Received: {label}"
                 )
             if not self.label_names and places.get(str(int(label)), label) != label:
                 raise InputError(

@@ -26,8 +26,8 @@ def join_examples(parts: Sequence[AnyExamples]) -> AnyExamples:
         All examples in order; `files` contains the file of each example.
 
     Raises:
-        InputError: a file is passed twice, the files have different kinds of labels, or an id is
-            duplicate. The message names the file.
+        InputError: a file is passed twice, the files have different kinds of labels, or an id
+            occurs twice. The message names the file.
 
     Example:
         from keras_bert_impl.tasks import join_examples, read_table
@@ -97,7 +97,7 @@ def _read_with(parts):
 
 
 def _with_unique_ids(examples):
-    """Raises `InputError` for ids that are duplicate across files, or skips their examples."""
+    """Raises `InputError` for ids that occur in several files, or skips these examples."""
     first: dict[str, int] = {}
     repeated = {}
     for number, name in enumerate(getattr(examples, "ids", None) or ()):

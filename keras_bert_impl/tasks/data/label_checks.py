@@ -131,12 +131,12 @@ def _factor(label, weight):
 
 
 def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
-    """Multiplies the weights of examples or words by the factors of their classes.
+    """Multiplies example or word weights by class weights.
 
     Args:
-        y: class indices, int `[batch]`, or `[batch, length]` and negative for words without a
-            class; or one-hot or soft rows, float `[..., classes]`: the most likely class is used.
-        sample_weight: float `[batch]` or same shape as `y`; None for 1 each.
+        y: class indices, int `[batch]` or `[batch, length]` (negative for words without a class);
+            or one-hot or soft rows, float `[..., classes]`, of which the most likely class is used.
+        sample_weight: float `[batch]` or same shape as `y`; None for weights of 1.
     """
     y = tf.convert_to_tensor(y)
     numbers = tf.argmax(y, axis=-1) if y.dtype.is_floating else y
@@ -150,7 +150,7 @@ def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
 
 
 def with_class_weights(data: tf.data.Dataset, factors: Sequence[float]) -> tf.data.Dataset:
-    """Multiplies the weights of batches `(x, y)` or `(x, y, sample_weight)` by class factors."""
+    """Multiplies the weights in batches `(x, y)` or `(x, y, sample_weight)` by class weights."""
 
     @tf.autograph.experimental.do_not_convert
     def batch(x, y, sample_weight=None):

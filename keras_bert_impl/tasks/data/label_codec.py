@@ -173,7 +173,7 @@ class SeveralLabels(LabelCodec):
         self.names = names
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
-        raise InputError(f"class_weight is for {SINGLE}, not {MULTI}.")
+        raise InputError(f"class_weight supports only {SINGLE}, not {MULTI}.")
 
     def encode(self, labels: Any, count: int) -> np.ndarray:
         labels = label_values(_named_columns(labels, count, self.names), count)
@@ -209,7 +209,7 @@ class NumberLabels(LabelCodec):
         self.width, self.what = width, f"{width} finite number(s) for each text"
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
-        raise InputError(f"class_weight is for {SINGLE}, not {REGRESSION}.")
+        raise InputError(f"class_weight supports only {SINGLE}, not {REGRESSION}.")
 
     def encode(self, labels: Any, count: int) -> np.ndarray:
         labels = label_values(labels, count)
@@ -272,7 +272,7 @@ class ChoiceLabels(LabelCodec):
         try:
             numbers = np.asarray(labels)
         except ValueError as error:  # one-hot rows with different numbers of endings
-            raise InputError(f"labels must be {self.what}, from 0.") from error
+            raise InputError(f"labels must be {self.what}, starting at 0.") from error
         if numbers.ndim == 2 and count:
             return one_hot_rows(numbers, "labels")
         if numbers.dtype.kind == "f" and (numbers == np.floor(numbers)).all():

@@ -215,7 +215,7 @@ def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names:
     Args:
         labels: numbers [batch, length], negative for tokens without a label; or one-hot rows.
         mask: [batch, length], 0 for padding.
-        sample_weight: [batch], [batch, length] or None. A label of weight 0 may be on padding.
+        sample_weight: [batch], [batch, length] or None. Padding may have labels of weight 0.
     """
     if all(np.ndim(row) == 2 for row in labels):
         labels = class_indices(labels)

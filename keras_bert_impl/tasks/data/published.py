@@ -119,7 +119,7 @@ def read_glue(
 
     Raises:
         InputError: the task is unknown, a file is missing, or a row is invalid; the message names
-            the place.
+            file and line.
 
     Example:
         from keras_bert_impl.tasks import read_glue
@@ -156,7 +156,7 @@ def has_glue(task: str, directory: str | Path, split: str) -> bool:
 
 
 def read_more_mnli(directory: str | Path, skip_bad_rows: bool = False) -> dict[str, Examples]:
-    """Reads the other sets that MNLI models are scored on, if present, as a dict of their names."""
+    """Reads the additional sets for scoring MNLI models, if present: a dict by name."""
     more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
     return {
         name: read_glue(task, directory, split, skip_bad_rows)
@@ -213,7 +213,8 @@ def read_xnli(
         `Examples` with class indices.
 
     Raises:
-        InputError: a file or language is missing, or a row is invalid; the message names the place.
+        InputError: a file or language is missing, or a row is invalid; the message names file and
+            line.
 
     Source: Conneau et al. 2018, "XNLI", and the published files.
 
@@ -313,7 +314,8 @@ def read_tfds(
     given instead of a name.
 
     Args:
-        name: such as `"imdb_reviews"` or `"glue/mrpc"`; or a directory with `dataset_info.json`.
+        name: dataset name, such as `"imdb_reviews"` or `"glue/mrpc"`; or a directory with
+            `dataset_info.json`.
         split: name or slice of a split, such as `"train"` or `"train[:80%]"`.
         text, pair: features of the text and of the second segment.
         label: feature of the label: a `ClassLabel`, or a number for regression. None for unlabeled

@@ -204,7 +204,7 @@ class ExampleSource:
 
 
 def applicable(form: dict[str, Any], file: str | Path) -> dict[str, Any]:
-    """Removes the encoding and delimiter that do not apply to `file` from options."""
+    """Removes the encoding and delimiter from options if they do not apply to `file`."""
     from keras_bert_impl.tasks.data.tables import WITHOUT_DELIMITER
 
     found = dict(form)

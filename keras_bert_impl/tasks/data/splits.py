@@ -63,7 +63,7 @@ def folds(
         seed: determines the folds.
 
     Returns:
-        (train, dev, indices of dev in `examples`) of each fold.
+        (train, dev, indices of `dev` in `examples`) for each fold.
     """
     if not 2 <= check("folds", count, int) <= len(examples):
         raise InputError(
@@ -74,7 +74,7 @@ def folds(
     for units in _strata(examples):
         of_stratum = np.zeros(count, int)
         for place in sorted(draw.permutation(len(units)), key=lambda place: -len(units[place])):
-            fold = np.lexsort((sizes, of_stratum))[0]  # smallest fold, first by stratum
+            fold = np.lexsort((sizes, of_stratum))[0]  # fewest of the stratum, then of all
             numbers[units[place]] = fold
             of_stratum[fold] += len(units[place])
             sizes[fold] += len(units[place])
@@ -103,7 +103,7 @@ def leave_out(examples: AnyExamples, held: LabeledExamples) -> AnyExamples:
 
 
 def _last_of_training(dates, share):
-    """Returns the last training date; the share of later examples is closest to `share`."""
+    """Returns the last training date; the fraction of later examples is closest to `share`."""
     ordered = np.sort(dates)
     later = len(ordered) - np.searchsorted(ordered, ordered, "right")  # number of later examples
     return ordered[np.abs(later - share * len(ordered)).argmin()]
@@ -160,7 +160,7 @@ def _held(strata, share, draw):
         seen += sum(map(len, units))
         kept = len(units)
         for number in draw.permutation(len(units)):
-            # Hold out a unit if this brings the total closer to the share of the strata so far.
+            # Hold out a unit if this brings the total closer to its target after these strata.
             missing = round(share * seen) - len(held)
             if missing <= 0 or kept == 1:
                 break

@@ -333,7 +333,7 @@ class Record(NamedTuple):
     """A row of a CSV file.
 
     Attributes:
-        first, last: numbers of its lines, from 1.
+        first, last: 1-based numbers of its first and last line.
         raw: its bytes, including line ends; longer than `LONGEST_ROW` if truncated.
     """
 

@@ -91,7 +91,7 @@ def read_table(
         delimiter: character between cells; the file is then read as CSV regardless of its suffix.
             Default: determined by the suffix.
         header: whether the first line of a CSV or TSV file contains column names. If not, columns
-            are named by their numbers, from 0.
+            are named by their 0-based index.
         single_label: whether each list of labels contains one label, the class of the text.
         encoding: encoding of text files without a byte order mark, such as `"cp1252"` (also for
             Latin-1). Default: UTF-8.
@@ -316,7 +316,7 @@ def _check_header(path, columns, layout, are_nested=False):
         more = ""
         if layout.header and not are_nested:
             more = (
-                " If the first line is not a header, pass --no-header and column numbers, from 0."
+                " If the first line is not a header, pass --no-header and 0-based column numbers."
             )
         raise InputError(f"{path}: {count} named {name!r}. Found: {listed(columns)}.{more}")
 

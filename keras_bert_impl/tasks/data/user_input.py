@@ -165,7 +165,7 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
 
 
 def _text_columns(x, columns, names, most, are_rows):
-    """Returns `names`, or else all columns; raises if any of them may not contain texts."""
+    """Returns `names`, or all columns; raises if it is not clear that they contain texts."""
     if names and set(names) <= set(columns):
         return list(names)
     others = [

@@ -69,8 +69,8 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         pooling: `"cls"` (the first token), `"mean"` or `"max"` over the tokens,
             `"mean_sqrt_len_tokens"` (the sum divided by the square root of the number of tokens),
             `"weightedmean"` (weighted by position) or `"lasttoken"`. To concatenate several, join
-            them by `+` in the order of `sentence-transformers`: `"cls+mean"`. Default `"mean"`.
-        num_layers: number of last layers to use. Default 1.
+            them with `+` in the order of `sentence-transformers`: `"cls+mean"`. Default `"mean"`.
+        num_layers: number of layers to use, counted from the last. Default 1.
         layer_weights: list of `num_layers` floats, for a weighted mean of the layers. None: the
             layers are concatenated.
         learn_layer_weights: whether to train the layer weights; their initial value is 1 by

@@ -14,7 +14,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 
 class TextEmbedderNetwork(Network):
-    """Network from single texts to output `sentence_embedding` `[batch, dim]`."""
+    """Network with output `sentence_embedding` `[batch, dim]`, for single texts."""
 
     @property
     def groups(self) -> tuple[str, ...]:  # type: ignore[override]

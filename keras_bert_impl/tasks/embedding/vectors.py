@@ -36,7 +36,7 @@ class PlacedText(NamedTuple):
 
     Attributes:
         path: file name.
-        line: from 1; for a table, the last line of the row.
+        line: 1-based line number; for a table, the number of the row's last line.
     """
 
     path: str
@@ -151,7 +151,7 @@ def write_vectors(
         texts: iterable of `PlacedText`, from `read_texts`.
         path: str or `Path` that ends in `.npy` or `.parquet`.
         batch_size: default 32.
-        progress: function called with the number of finished texts, or None.
+        progress: function that is called with the number of finished texts; None for no calls.
 
     Returns:
         Number of texts.

@@ -1,4 +1,4 @@
-"""Converts raw texts to batches of features with similar lengths.
+"""Batches of features from raw texts; the texts of a batch have similar lengths.
 
 Shape legend: texts = examples of the whole set; rows = examples of one batch; length = sequence length,
 including padding.
@@ -32,7 +32,7 @@ class FlatRows:
 
     Attributes:
         row_splits: int64 [texts + 1]. Row i is `row_splits[i]` to `row_splits[i + 1]`.
-        widths: sequence lengths that batches are padded to, ascending.
+        widths: sequence lengths to which batches are padded, ascending.
     """
 
     row_splits: tf.Tensor
@@ -60,9 +60,9 @@ class FlatRows:
             rows: int64 [rows]. Indices of texts.
 
         Returns:
-            (flat, place, lengths): int64 [rows, length], positions in the concatenated rows, 0 for
-            padding; int32 [1, length], positions within a row; int32 [rows, 1]. The length is the
-            smallest of `widths` that fits the longest row.
+            `flat`, int64 [rows, length]: positions in the concatenated rows, 0 for padding;
+            `place`, int32 [1, length]: positions within a row; `lengths`, int32 [rows, 1]. The
+            length is the smallest of `widths` that fits the longest row.
         """
         starts = tf.gather(self.row_splits, rows)[:, tf.newaxis]  # [rows, 1]
         lengths = tf.cast(tf.gather(self.row_splits, rows + 1)[:, tf.newaxis] - starts, tf.int32)
@@ -168,7 +168,7 @@ def splits_of(lengths: Any) -> np.ndarray:
 def padding(
     tokenizer: Tokenizer, max_length: int, widths: list[int] | None = None
 ) -> dict[str, Any]:
-    """Returns the padding fields of `TokenizedTexts`."""
+    """Returns the `TokenizedTexts` fields that determine the padding."""
     return {"pad_id": tokenizer.pad_id, "widths": tuple(widths or multiples(max_length, 1))}
 
 
@@ -195,7 +195,7 @@ def doublings(max_length: int, first: int = 32) -> list[int]:
 
 
 def widths(model: Any, longest: int) -> list[int]:
-    """Returns the sequence lengths, up to `longest`, that batches are padded to."""
+    """Returns the sequence lengths to which batches are padded, up to `longest`."""
     if isinstance(model.distribute_strategy, tf.distribute.TPUStrategy):
         return [longest]
     if _is_compiled(model):
@@ -345,7 +345,7 @@ def list_of_batches(
 
 
 def _row_numbers(tokenized, batch_size, any_shape):
-    """Returns (text indices of each batch, a list of int64 arrays; their concatenation)."""
+    """Returns the text indices of each batch, a list of int64 arrays, and their concatenation."""
     lengths = tokenized.lengths.numpy()
     order = np.argsort(lengths, kind="stable")
     ends = np.arange(batch_size, len(order), batch_size)

@@ -127,8 +127,8 @@ def _validation_parts(model, data):
         not 1 <= len(data) <= 3 or user_input.is_one_text(data[0])
     ):
         raise InputError(
-            "validation_data must be (texts, labels) or (texts, labels, sample_weight), or batches "
-            f"of such tuples. Received: a {type(data).__name__} of {len(data)}"
+            "validation_data must be (texts, labels) or (texts, labels, sample_weight), or "
+            f"batches of such tuples. Received: a {type(data).__name__} of length {len(data)}"
         )
     return keras.utils.unpack_x_y_sample_weight(data)
 
@@ -214,7 +214,7 @@ def _check_has_labels(model, x, y, with_labels):
         lengths = x["token_ids"].shape[-1], y.shape[1] if y.shape.rank else None
         if None not in lengths and lengths[0] != lengths[1]:
             raise InputError(
-                f"labels must be as long as token_ids, {lengths[0]}. Received: {lengths[1]}"
+                f"labels must have the length of token_ids, {lengths[0]}. Received: {lengths[1]}"
             )
     if not with_labels and _is_string(x) and _is_string(y):
         raise InputError(
@@ -285,7 +285,8 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
 def _features_of_batches(model, x, shuffle, has_begun):
     """Creates a `tf.data.Dataset` of features, labels and weights from batches of texts.
 
-    `has_begun` returns whether the first epoch has started. The first batch is also read earlier.
+    `has_begun` returns whether the first epoch has started. The first batch is also read before the
+    first epoch.
     """
     epochs, seed = itertools.count(), model.compile_arguments().get("seed", 0)
     is_stream = user_input.is_stream(x)
@@ -308,8 +309,8 @@ def _features_of_batches(model, x, shuffle, has_begun):
             made = _encoded(model, batch, number)
             if len(made) != len(spec):
                 raise InputError(
-                    f"batch {number} has {len(made)} parts, but the first one has {len(spec)}: "
-                    "yield labels and sample_weight in all batches, or in none."
+                    f"batch {number} has {len(made)} elements, but the first one has "
+                    f"{len(spec)}: yield labels and sample_weight in all batches, or in none."
                 )
             yield made
 

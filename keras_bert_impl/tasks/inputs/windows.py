@@ -39,7 +39,7 @@ class GroupedTexts:
             windows.
         splits: int64 tensor [examples + 1]. Example i has rows `splits[i]` to `splits[i + 1]`, at
             least one.
-        sizes: group sizes that batches are padded to, ascending.
+        sizes: group sizes to which batches are padded, ascending.
     """
 
     rows: "TokenizedTexts | GroupedTexts"
@@ -53,7 +53,7 @@ class GroupedTexts:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Sequence lengths that rows are padded to."""
+        """Sequence lengths to which rows are padded."""
         return self.rows.widths
 
     @property
@@ -226,7 +226,7 @@ class DocumentWindows:
         max_windows: maximum number of windows per text; the rest of the text is ignored.
         long_part: see `pack_windows`.
         widths: see `tokenize_texts`.
-        counts: numbers of windows that batches are padded to, ascending, up to `max_windows`.
+        counts: numbers of windows to which batches are padded, ascending, up to `max_windows`.
     """
 
     tokenizer: Tokenizer
@@ -313,7 +313,7 @@ class TokenizedWindows(TokenizedTexts):
         return rows, np.arange(splits[-1]) - splits[rows]
 
     def token_numbers(self) -> np.ndarray:
-        """int64 [positions]. Index of the token at each position, counted over all texts, or -1."""
+        """int64 [positions]. Index of the token at each position over all texts; -1 for none."""
         rows, _ = self.columns()
         numbers = self.text_splits[self.texts[rows]] + self.tokens
         return np.where(self.tokens >= 0, numbers, -1)

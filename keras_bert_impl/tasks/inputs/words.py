@@ -99,10 +99,10 @@ class TokenAlignment:
     """Alignment of tokens with words, over all texts.
 
     Attributes:
-        words: int64 [tokens]. Index of the token's word among all words, or -1.
+        words: int64 [tokens]. Index of the token's word among all words; -1 if there is none.
         firsts: int64 [words]. First token of the word, or a token that several words share; -1 for
             none.
-        owns: bool [words]. Whether any entry of `words` is the word.
+        owns: bool [words]. Whether any token belongs to the word.
         word_splits: int64 [texts + 1]. The words of text i start at `word_splits[i]`.
     """
 

@@ -34,11 +34,11 @@ def augment(
     """Returns labeled texts, each followed by copies with some words replaced.
 
     A word that is a single token is masked and replaced by one of the model's `top_k` predictions.
-    A word of several subwords is replaced by one of the `top_k` nearest words: the cosine
-    similarity between their input embeddings and the mean of the subword embeddings is highest.
-    (The source uses GloVe embeddings.) A replacement is always a different single-token word with a
-    letter. Words without letters, such as numbers and punctuation, are kept. The texts of a pair
-    are augmented separately.
+    A word of several subwords is replaced by one of the `top_k` nearest words, whose input
+    embeddings have the highest cosine similarity to the mean of the subword embeddings. (The source
+    uses GloVe embeddings.) A replacement is always a different single-token word with a letter.
+    Words without letters, such as numbers and punctuation, are kept. The texts of a pair are
+    augmented separately.
 
     Random choices depend only on the seed and the index of the text.
 
@@ -133,7 +133,7 @@ def _copy(words, candidates, rate, draw):
 
 
 def _candidates(model, sentences, top_k, batch_size):
-    """Returns candidate replacements of each word, a list (texts) of strings [words, top_k]."""
+    """Returns one string array [words, top_k] per text: the candidate replacements."""
     vocabulary = single_token_words(model.tokenizer)
     top_k = min(top_k, len(vocabulary) - 1)
     if top_k < 1:
@@ -167,7 +167,7 @@ def _have_letters(words):
 
 
 def _guesses(model, tokenized, masks, ids, top_k, batch_size):
-    """Returns the predicted words, int [masks, top_k], indices into `ids`, most likely first.
+    """Returns indices of the predicted words in `ids`, int [masks, top_k], most likely first.
 
     Args:
         masks: int64 [masks], positions to mask, each in a separate row.
@@ -191,12 +191,12 @@ def _guesses(model, tokenized, masks, ids, top_k, batch_size):
 
 
 def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
-    """Returns the nearest embeddings, int [words, top_k], indices into `ids`, nearest first.
+    """Returns indices of the nearest embeddings in `ids`, int [words, top_k], nearest first.
 
     Args:
         token_ids: int array [tokens].
         words_of_tokens: int64 [tokens], word of each token.
-        words: int64 [words], ascending; words of several tokens.
+        words: int64 [words], ascending: the indices of words with several tokens.
     """
     table = np.asarray(model.encoder.embeddings.token_embeddings, "float32")
     targets = unit_length(table[ids])

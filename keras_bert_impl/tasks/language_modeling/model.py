@@ -59,7 +59,7 @@ class MaskedLM(LanguageModel):
 
     Args:
         max_length: texts are truncated to this number of tokens. Default: the encoder's maximum.
-        mask_rate: float in (0, 1). Share of the tokens that `fit` and `evaluate` mask.
+        mask_rate: float in (0, 1). Fraction of the tokens that `fit` and `evaluate` mask.
         mask_unit: masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
 
     Raises:
@@ -150,8 +150,8 @@ class MaskedLM(LanguageModel):
                 Scores are still probabilities over the whole vocabulary. Default None: all tokens.
 
         Returns:
-            list (texts) of lists (masks) of up to `top_k` `Filling`s, most likely first. Each mask
-            is filled independently of the other masks.
+            For each text, a list with one list per mask: up to `top_k` `Filling`s, most likely
+            first. Each mask is filled independently of the other masks.
 
         Raises:
             InputError: a text has no mask within `max_length`, a candidate is not a single token,
@@ -162,7 +162,7 @@ class MaskedLM(LanguageModel):
         return fillings[0] if is_one_text(texts) else fillings
 
     def _fill(self, texts, top_k, candidates):
-        """Returns a list (texts) of lists (masks) of lists of `Filling`s; see `fill`."""
+        """Returns one list per text, with a list of `Filling`s per mask; see `fill`."""
         if not texts:
             return []
         ids = self._candidate_ids(candidates)

@@ -30,7 +30,7 @@ class ChoiceExamples(LabeledExamples):
 
     Args:
         texts: list of (prompt, list of endings).
-        labels: list of int, index of each correct ending, from 0; None if unlabeled.
+        labels: list of int, 0-based index of each correct ending; None if unlabeled.
         source: file name.
         lines: list of int, last line or row of each example; None if not from a file.
         skipped: tuple of str: location of each skipped row, with the reason.
@@ -111,8 +111,8 @@ def read_choices(
 
     The suffix determines the format: `.csv` is SWAG and `.tsv` is CODAH. A `.jsonl` or `.json` file
     contains an object per line or an array of objects. The objects are in the SIQA format, or have
-    the keys `prompt`, `endings` (a list of two or more) and `answer` (the index of the correct
-    ending, from 0). See `lines.raw_lines` for encodings, line ends and compression. Blank lines are
+    the keys `prompt`, `endings` (a list of two or more) and `answer` (the 0-based index of the
+    correct ending). See `lines.raw_lines` for encodings, line ends and compression. Blank lines are
     skipped.
 
     - SWAG: the prompt is `sent1`, and `sent2` is prepended to each of `ending0`, `ending1`, ... In
@@ -319,14 +319,14 @@ def _json_row(path, unit, labels, numbered_and_label):
     answer = row.get("answer")
     if answer is None and row.get("label") is not None:
         raise InputError(
-            f"{where}: store the index of the correct ending, from 0, as 'answer', not 'label'."
+            f"{where}: store the 0-based index of the correct ending as 'answer', not as 'label'."
         )
     label = None if answer is None else _number(where, answer)
     return line, *_checked(where, row.get("prompt"), row["endings"], label)
 
 
 def _siqa_label(where, row):
-    """Returns the answer in a SIQA row, counted from 0, or None."""
+    """Returns the 0-based answer in a SIQA row; None if the row has none."""
     for name in ("correct", "label_letter"):
         if row.get(name) is not None:
             if row[name] not in ("A", "B", "C"):
@@ -336,5 +336,5 @@ def _siqa_label(where, row):
 
 
 def _label_of_line(path, line, content):
-    """Returns the answer in a line of SIQA's label file, counted from 0."""
+    """Returns the 0-based answer in a line of SIQA's label file."""
     return _number(f"{path}, line {line}", decoded(content, path, line), first=1)

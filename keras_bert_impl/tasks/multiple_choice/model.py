@@ -119,7 +119,7 @@ class MultipleChoice(TaskModel):
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are (prompt,
     endings) tuples with a list of two or more endings; their number may vary. Labels are the
-    indices of the correct endings, from 0. Features are int32 `[batch, choices, length]`; a choice
+    0-based indices of the correct endings. Features are int32 `[batch, choices, length]`; a choice
     with an all-zero `padding_mask` is padding. If `long_texts` splits prompts into windows,
     features are `[batch, choices, windows, length]`, and each window contains the whole ending.
 
@@ -204,7 +204,7 @@ class MultipleChoice(TaskModel):
             Other arguments: see `RawTextTrainer.predict`. The batch size is a number of examples.
 
         Returns:
-            list (examples) of float32 arrays `[endings]`. For features, an array `[batch,
+            A list with one float32 array `[endings]` per example. For features, an array `[batch,
             choices]`, 0 for padding.
         """
         batch_size, steps = user_data.checked_sizes(batch_size, steps)
@@ -230,7 +230,7 @@ class MultipleChoice(TaskModel):
     def choose(
         self, examples: Any, batch_size: int | None = None, verbose: int | str = 0
     ) -> int | list[int]:
-        """Returns the index of the most likely ending of each example, from 0.
+        """Returns the 0-based index of the most likely ending of each example.
 
         Args:
             examples: see `predict`; or a single (prompt, endings) pair, for a single int.
@@ -282,8 +282,8 @@ class MultipleChoice(TaskModel):
             numbers = class_indices(labels)
             for position in np.flatnonzero(numbers >= counts):
                 raise InputError(
-                    f"example {position} has {counts[position]} endings, but its label is "
-                    f"{numbers[position]}, counted from 0."
+                    f"example {position} has {counts[position]} endings, but its 0-based label "
+                    f"is {numbers[position]}."
                 )
         pairs = [[(prompt, ending) for ending in endings] for prompt, endings in texts]
         tokenized = tokenize_groups(pairs, self.tokenized)

@@ -53,7 +53,7 @@ def candidate_spans(
 
 
 class Spans(NamedTuple):
-    """Parts of contexts, [spans] each.
+    """Spans of contexts; each field has the shape [spans].
 
     Attributes:
         starts, ends: int32. Character positions in the concatenated contexts.
@@ -167,7 +167,7 @@ def answer_table(
 
     Args:
         nulls: float64 [num_texts, 2], from `lowest_nulls`; None if every question has an answer. If
-            given, "" is one of the answers: at its rank, or last.
+            given, the answers include "", at its rank or as the last one.
 
     Returns:
         dict of `num_answers`, int32 [num_texts], at least 1; and of tensors [num_texts, answers]:

@@ -115,7 +115,8 @@ def read_squad(
 
     Raises:
         InputError: the file has a different format; or a question has no text, context or answer, a
-            duplicate id, or an answer at a wrong position. The message names the place.
+            duplicate id, or an answer at a wrong position. The message names the file and the
+            question.
 
     Source: Rajpurkar et al. 2016 and 2018, and the published files.
 

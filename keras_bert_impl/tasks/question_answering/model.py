@@ -286,7 +286,7 @@ class AnswerLabels(LabelCodec):
         labels = np.asarray(labels)
         if labels.shape != (count, 2) or labels.dtype.kind not in "iu" or (labels < 0).any():
             raise InputError(
-                "positions of answers must be integers [rows, 2], from 0. Received: shape "
+                "answer positions must be non-negative integers [rows, 2]. Received: shape "
                 f"{labels.shape}, {labels.dtype}"
             )
         return labels.astype("int32")

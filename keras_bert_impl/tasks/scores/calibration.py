@@ -50,7 +50,7 @@ class Calibration(NamedTuple):
 
     @property
     def thresholds(self) -> dict[str, float] | None:
-        """Dict of label -> threshold, or None."""
+        """Dict of label -> threshold; None if no threshold was selected."""
         return {name: one.threshold for name, one in self.chosen.items()} or None
 
     def lines(self) -> list[str]:
@@ -149,7 +149,7 @@ def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
     logits = np.asarray(logits, "float64")
     wanted = logits[np.arange(len(logits)), targets]
 
-    def slope(temperature):  # of the loss by 1 / temperature
+    def slope(temperature):  # derivative of the loss with respect to 1 / temperature
         return np.mean((_softmax(logits / temperature) * logits).sum(axis=1) - wanted)
 
     low, high = _TEMPERATURES

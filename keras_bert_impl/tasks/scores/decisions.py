@@ -49,7 +49,7 @@ def likeliest(
         bounds: see `ranked`; None for no thresholds.
 
     Returns:
-        int64 `[examples]`; if any score is NaN, float64, NaN for these examples.
+        int64 `[examples]`; if any score is NaN, float64 with NaN for these examples.
     """
     ranks = scores if bounds is None else ranked(np.asarray(scores), bounds)
     best = np.array([row.argmax() for row in ranks], "int64")

@@ -78,7 +78,7 @@ def spearman(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 
 def ranks(values: ArrayLike) -> np.ndarray:
-    """Returns the rank of each value, from 1; ties share their mean rank."""
+    """Returns the 1-based rank of each value; ties share their mean rank."""
     _, inverse, counts = np.unique(np.ravel(values), return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (last - (counts - 1) / 2)[inverse]

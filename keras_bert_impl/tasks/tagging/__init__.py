@@ -17,10 +17,10 @@ READS = (
 )
 READER_NOTE = (
     "For tagging, --text and --label are the columns of words and labels, and --sentence is the "
-    "column of sentence numbers (default: columns with common names). In a file without a header, "
-    "use column numbers (default: 0 for words, -1, the last, for labels). In a .conllu file, "
-    "--label is upos (the default), "
-    "xpos, feats or deprel. In CoNLL files, --groups document keeps each document in one set."
+    "column of sentence numbers (default: columns with common names). In a file without a "
+    "header, use column numbers (default: 0 for words, and -1, the last column, for labels). In "
+    "a .conllu file, --label is upos (the default), xpos, feats or deprel. In CoNLL files, "
+    "--groups document keeps each document in one set."
 )
 
 

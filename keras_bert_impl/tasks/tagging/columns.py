@@ -36,7 +36,7 @@ def read_columns(
 
     Args:
         path: file to read.
-        word: column of the words, from 0; negative numbers count from the end.
+        word: 0-based column of the words; negative numbers count from the end.
         label: column of the labels; None for words only.
         labels: allowed labels; None for any.
         word_prefix: prefix to remove from every word, such as `"en:"` in the English WikiANN files.
@@ -109,8 +109,8 @@ def read_conllu(
             only.
 
     Raises:
-        InputError: see `read_columns`; or word ids are not consecutive, or a `sent_id` is
-            duplicate.
+        InputError: see `read_columns`; or word ids are not consecutive, or a `sent_id` occurs
+            twice.
 
     Source: https://universaldependencies.org/format.html
 

@@ -39,8 +39,8 @@ def find_entities(
     """Returns the entities of each text, in order; see `decode.LabelParts`.
 
     Args:
-        numbers: list (texts) of int [words], label numbers.
-        probabilities: list (texts) of float32 [words, num_labels].
+        numbers: one int array of shape [words] per text: the label numbers.
+        probabilities: one float32 array of shape [words, num_labels] per text.
     """
     if not sentences:
         return []

@@ -200,7 +200,7 @@ class FeatureTagger(WordTagger):
         return rows, ragged_targets(labels, numbers, weights, splits, self.num_classes)
 
     def _word_states(self, texts):
-        """Computes the states of the first subword of each word, where it has the most context.
+        """Computes the states of each word's first subword, in the window with the most context.
 
         Returns:
             (states, row_splits): float32 array [words of all texts, layers, hidden], 0 for words

@@ -129,8 +129,8 @@ class TaggerSignatures(Signatures):
         """Computes the scores of words.
 
         Returns:
-            (float32 [words, num_labels], probabilities, or logits with a CRF; int32 [words], the
-            token of each prediction, -1 for none).
+            float32 [words, num_labels], the probabilities, or with a CRF the logits; and int32
+            [words], the token of each prediction, -1 for none.
         """
         needed = tf.ones_like(windows.token_starts.values, tf.bool)
         scores = self.token_outputs(windows, needed)["scores"]  # [tokens, num_labels]
@@ -246,7 +246,7 @@ def _rows(states):
     """Converts ragged states `[texts, (words), layers, hidden]` to the inputs of the word network.
 
     Returns:
-        (dict of `states` and `mask`; bool [texts, words], True for real words).
+        A dict of `states` and `mask`; and bool [texts, words], True for real words.
     """
     counts = states.row_lengths()
     longest = tf.maximum(states.bounding_shape(axis=1), 1)

@@ -309,7 +309,7 @@ def _strict_iob1(span, parts):
     if parts[span.start][0] == "I":
         return span
     if not span.start or parts[span.start - 1][1] != span.type:
-        rest = span._replace(start=span.start + 1)  # the B is not part of it
+        rest = span._replace(start=span.start + 1)  # the word with the B is not part of the entity
         return rest if rest.start < rest.end else None
     after = parts[span.end] if span.end < len(parts) else ("O", "")
     is_cut = span.end == span.start + 1 and after[0] == "B" and after[1] != span.type

@@ -171,7 +171,7 @@ class TokenClassifier(WordTagger):
             place = row.numbers.index(word)
         else:
             raise InputError(
-                "target must be the index of a word within max_length, from 0, or (index, "
+                "target must be the 0-based index of a word within max_length, or (index, "
                 f"label). Received: target={target!r:.60}"
             )
         number = label_number(self.labels, label)

@@ -121,7 +121,7 @@ def over_sequences(
         unknown: [...], result for words without a token.
 
     Returns:
-        List (texts) of [words, ...].
+        One array [words, ...] per text.
     """
     results = [np.empty(0)] * len(answers)
     order = np.argsort([len(answer.tokens) for answer in answers], kind="stable")

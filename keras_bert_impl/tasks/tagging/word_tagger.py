@@ -147,7 +147,7 @@ class WordTagger(TokenLabels, TaskModel):
             batch_size, *args, **kwargs: see `RawTextTrainer.predict`.
 
         Returns:
-            list (texts) of float32 arrays `[words, num_classes]`; with `crf`, marginal
+            A list with one float32 array `[words, num_classes]` per text; with `crf`, marginal
             probabilities over all sequences. For features, see the class.
         """
         answers = super().predict(x, batch_size, *args, **kwargs)
@@ -236,14 +236,14 @@ class WordTagger(TokenLabels, TaskModel):
         return [[self.labels[label] for label in row] for row in numbers]
 
     def _label_numbers(self, answers):
-        """Returns the label numbers, a list of int arrays [words]."""
+        """Returns one int array [words] per text: the label numbers."""
         check_scores([answer.scores for answer in answers])
         if not self.crf:
             return [answer.scores.argmax(axis=-1) for answer in answers]
         return over_sequences(self._decode, answers, self.unknown_label)
 
     def _probabilities(self, answers):
-        """Returns a list of float32 arrays [words, num_classes]."""
+        """Returns one float32 array [words, num_classes] per text."""
         if not self.crf:
             return [answer.scores for answer in answers]
         certain = np.eye(self.num_classes, dtype="float32")[self.unknown_label]

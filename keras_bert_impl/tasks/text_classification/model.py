@@ -196,7 +196,7 @@ class TextClassifier(TaskModel):
 
     @property
     def thresholds(self) -> dict[str, float] | None:
-        """Minimum probability for predicting a label, by label; None for the defaults."""
+        """Dict of label -> minimum probability for predicting it; None for the defaults."""
         return thresholds_of(self._bounds, self.labels)
 
     @thresholds.setter

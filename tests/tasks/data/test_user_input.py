@@ -373,7 +373,7 @@ def test_data_loaders_may_have_class_numbers():
 
 def test_rejects_generators_whose_batches_differ_in_their_parts():
     batches = [(["good"], ["positive"]), (["bad"], ["negative"], [1.0])]
-    with pytest.raises(Exception, match="batch 1 has 3 parts, but the first one has 2"):
+    with pytest.raises(Exception, match="batch 1 has 3 elements, but the first one has 2"):
         classifier().fit(iter(batches), steps_per_epoch=2, verbose=0)
 
 
@@ -390,5 +390,5 @@ def test_rejects_token_labels_that_are_shorter_than_the_rows():
     model = TokenClassifier(encoder(), tokenizer(), labels=["O", "B-X"])
     features = {"token_ids": np.full((4, 6), 5)}
     data = tf.data.Dataset.from_tensor_slices((features, np.zeros((4, 3), "int32"))).batch(2)
-    with pytest.raises(InputError, match="as long as token_ids, 6. Received: 3"):
+    with pytest.raises(InputError, match="the length of token_ids, 6. Received: 3"):
         model.fit(data, verbose=0)

@@ -200,7 +200,7 @@ def test_rejects_invalid_examples(model, examples, message):
 @pytest.mark.parametrize(
     "labels, message",
     [
-        ([0, 2], "example 1 has 2 endings, but its label is 2, counted from 0"),
+        ([0, 2], "example 1 has 2 endings, but its 0-based label is 2"),
         ([0, -1], "numbers of the correct endings"),
         ([0, 0.5], "numbers of the correct endings"),
         (["a", "b"], "numbers of the correct endings"),

@@ -257,7 +257,7 @@ def test_rejects_invalid_labels(model):
     with pytest.raises(InputError, match="labels of texts"):
         model.fit(PAIRS, places[: len(PAIRS)], verbose=0)
     for wrong in (places[:, 0], places - 1, places.astype("float32")):
-        with pytest.raises(InputError, match="positions of answers must be integers"):
+        with pytest.raises(InputError, match="answer positions must be non-negative integers"):
             model.fit(features, wrong, verbose=0)
     questions, contexts = map(list, zip(*PAIRS))
     data = tf.data.Dataset.from_tensor_slices(((questions, contexts), places[:24])).batch(8)

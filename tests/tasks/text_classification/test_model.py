@@ -90,7 +90,12 @@ def test_balanced_class_weights():
         (None, ["positive", "negative"], {"odd": 2.0}, "label 'odd' is not one of"),
         (None, ["positive", "negative"], {"positive": -1}, "'positive' must be from 0 to"),
         (None, ["positive", "negative"], "even", "must be 'balanced', a dict, or one number"),
-        (MULTI, [["positive"], []], "balanced", "class_weight is for single_label_classification"),
+        (
+            MULTI,
+            [["positive"], []],
+            "balanced",
+            "class_weight supports only single_label_classification",
+        ),
     ],
 )
 def test_rejects_invalid_class_weights(problem_type, labels, weights, message):

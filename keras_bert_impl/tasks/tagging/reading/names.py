@@ -46,6 +46,7 @@ def chosen_name(
     if name is None:
         raise InputError(
             f"no column of {what} was recognized among {listed(names)}. Name the column with "
-            f"{option}=... (--{option} COLUMN), or with its number, from 0, if there is no header."
+            f"{option}=... (--{option} COLUMN), or, if there is no header, pass its 0-based "
+            "number."
         )
     return name
