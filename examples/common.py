@@ -1,4 +1,4 @@
-"""What all examples share: their arguments, and a small model to begin with."""
+"""Code shared by all examples: their arguments and a small default model."""
 
 import argparse
 import importlib.util
@@ -9,7 +9,7 @@ import keras
 
 FOLDER = Path(__file__).parent
 DOCS = FOLDER.parent / "docs"
-TICKETS = DOCS / "tickets.csv"  # made from templates
+TICKETS = DOCS / "tickets.csv"  # generated from templates
 PUBLISHED = "all-MiniLM-L6-v2"  # 22 million parameters, Apache-2.0
 
 
@@ -46,6 +46,6 @@ def parse_arguments(
             help="a model directory or a published name, such as bert-base-uncased; "
             f"default: {PUBLISHED}",
         )
-    parser.add_argument("--quick", action="store_true", help="fewer steps: only see that it runs")
+    parser.add_argument("--quick", action="store_true", help="fewer steps, to test the code")
     keras.utils.set_random_seed(1)
     return parser.parse_args(argv)

@@ -1,7 +1,7 @@
 """From a CSV file to a REST service.
 
-Fine-tunes a model on the tickets of `docs/tickets.csv` (made from templates), exports it,
-starts `keras-bert serve` and asks it over HTTP which team a new ticket belongs to.
+Fine-tunes a model on the tickets in `docs/tickets.csv`, which were generated from templates,
+exports it, starts `keras-bert serve`, and requests the team of a new ticket.
 
     python examples/csv_to_rest.py --model bert-base-uncased
 """

@@ -1,7 +1,7 @@
 """A custom head: Keras's functional API on an `Encoder`.
 
-The encoder is an ordinary Keras model of token ids. Here one network answers two questions about
-a ticket: which team it belongs to (three classes) and how urgent it is (a number from 0 to 1).
+The encoder is an ordinary Keras model that takes token ids. This network has two outputs for a
+ticket: the team that handles it (three classes) and its urgency (a number from 0 to 1).
 
     python examples/custom_head.py --model bert-base-uncased
 """
@@ -14,7 +14,7 @@ from keras_bert_impl import Encoder, Tokenizer
 from keras_bert_impl.layers import MeanPooling
 
 TEAMS = ["access", "billing", "bug"]
-TICKETS = {  # text -> number of the team, urgency
+TICKETS = {  # text: class number of the team, urgency
     "I forgot my {}, no hurry": (0, 0.0),
     "I am locked out of my {}, please help at once": (0, 1.0),
     "Please send the invoice for the {} some day": (1, 0.0),

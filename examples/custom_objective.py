@@ -1,7 +1,7 @@
 """A custom pre-training objective: predict the first letter of each masked token.
 
-An objective adds a head to the encoder and defines the labels: here 27 classes instead of a
-vocabulary (First Char, Yamaguchi et al., EMNLP 2021). The corpus is the documentation.
+An objective adds a head to the encoder and defines the labels. This objective has 27 classes
+instead of a vocabulary (First Char, Yamaguchi et al., EMNLP 2021). The corpus is the documentation.
 
     python examples/custom_objective.py
 """

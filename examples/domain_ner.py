@@ -1,7 +1,7 @@
-"""Entities of a domain: machine parts and their faults in maintenance notes.
+"""Named entities of a domain: machine parts and their faults in maintenance notes.
 
-The notes are made from templates. Half of the parts and faults appear only in the notes to score
-on, so the model has to recognize them by their context and by its knowledge of English.
+The notes are generated from templates. Half of the parts and faults occur only in the validation
+set, so the model must recognize them from the context and from its knowledge of English.
 
     python examples/domain_ner.py --model bert-base-cased
 """

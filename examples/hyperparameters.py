@@ -1,8 +1,8 @@
 """Search for hyperparameters with KerasTuner.
 
-A task model is a `keras.Model`, so a tuner needs only a function that builds and compiles one. Here
-it searches the learning rate and how the vectors of the tokens are pooled. It needs another
-package, `pip install keras-tuner`; `finetune_set` sweeps seeds and settings without it.
+A task model is a `keras.Model`, so a tuner needs only a function that builds and compiles one. This
+example searches for the best learning rate and pooling. It needs `pip install keras-tuner`. Without
+KerasTuner, `finetune_set` runs sweeps over seeds and settings.
 
     python examples/hyperparameters.py --model bert-base-uncased
 """

@@ -1,7 +1,8 @@
-"""LoRA: fine-tune a hundredth of the weights.
+"""LoRA: fine-tune 1% of the weights.
 
-Two rank-4 matrices are added to each query and value matrix, and only they and the head are
-trained. `save_tuned` writes just these; `transformers` and `peft` load the same directory.
+LoRA adds two rank-4 matrices to each query and value matrix. Only these matrices and the head are
+trained. `save_tuned` saves only the trained weights; `transformers` and `peft` load the same
+directory.
 
     python examples/lora.py --model bert-base-uncased
 """

@@ -1,7 +1,7 @@
-"""Several labels for each text.
+"""Multi-label classification.
 
-Each review may praise or complain about food, service and price, in any combination. The scores of
-the labels are independent probabilities: they do not sum to 1.
+Each review praises or criticizes any combination of food, service and price. The scores of the
+labels are independent probabilities, so they do not sum to 1.
 
     python examples/multi_label.py --model bert-base-uncased
 """
@@ -12,7 +12,7 @@ from common import parse_arguments
 
 from keras_bert_impl import TextClassifier
 
-# Clauses of made reviews and the label that each stands for.
+# Clauses of the generated reviews, by label.
 CLAUSES = {
     "food": ["the soup was delicious", "the fish was fresh", "every dish tasted wonderful"],
     "service": ["the waiter was friendly", "we were seated at once", "the staff helped us"],

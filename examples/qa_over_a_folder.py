@@ -1,8 +1,9 @@
-"""Questions about a folder of text files.
+"""Question answering over a folder of text files.
 
-An embedder finds the paragraph that is closest to the question; a reader marks the answer in it.
-It is trained on made questions about other offices than the ones in `examples/data/handbook`. For
-questions of any kind, train it on SQuAD, or load one that was.
+An embedding model finds the paragraph that is most similar to the question, and a question
+answering model extracts the answer. The second model is trained on generated questions about
+offices that are not in `examples/data/handbook`. For arbitrary questions, train it on SQuAD, or
+load a model trained on SQuAD.
 
     python examples/qa_over_a_folder.py --model bert-base-uncased
 """

@@ -1,8 +1,8 @@
-"""Semantic search: texts that mean the same, in other words.
+"""Semantic search: find texts with the same meaning in different words.
 
-The vectors of a help center's questions are computed once; a query is compared with all of them by
-cosine. No training is needed with an embedder such as the default. A plain BERT has no useful
-sentence vectors: fine-tune it first (docs/embeddings.md).
+The embeddings of a help center's questions are computed once. A query is compared with all of them
+by cosine similarity. Embedding models, such as the default, need no training. A plain BERT model
+does not produce useful sentence embeddings until you fine-tune it (docs/embeddings.md).
 
     python examples/semantic_search.py --model sentence-transformers/all-MiniLM-L12-v2
 """

@@ -22,6 +22,6 @@ def test_each_script_has_a_page_in_the_navigation_and_in_the_list():
 
 def test_a_page_has_the_docstring_as_text_and_the_rest_as_code():
     page = examples_page.pages()["examples/lora.md"]
-    assert page.startswith("# LoRA: fine-tune a hundredth of the weights\n\nTwo rank-4 matrices")
+    assert page.startswith("# LoRA: fine-tune 1% of the weights\n\nLoRA adds two rank-4 matrices")
     assert '"""LoRA' not in page
     assert "\n```python\nimport math\n" in page and page.endswith("    main()\n```\n")
