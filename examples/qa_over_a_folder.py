@@ -1,9 +1,8 @@
 """Question answering over a folder of text files.
 
-An embedding model finds the paragraph that is most similar to the question, and a question
-answering model extracts the answer. The second model is trained on generated questions about
-offices that are not in `examples/data/handbook`. For arbitrary questions, train it on SQuAD, or
-load a model trained on SQuAD.
+An embedding model finds the most similar paragraph, and a question answering model extracts the
+answer. The second model is trained on generated questions about offices that are not in
+`examples/data/handbook`. For other questions, train it on SQuAD, or load such a model.
 
     python examples/qa_over_a_folder.py --model bert-base-uncased
 """
