@@ -90,7 +90,7 @@ def test_prepare_imports_no_optional_packages(tmp_path):
         assert main(["prepare", *arguments, "--out", f"{folder}/records", "--objective", "mlm"]) == 0
         settings = dict(
             length=128, objective="mlm", passes=1, short_sequence_probability=0.1, pack=True,
-            max_examples_per_row=8, seed=0,
+            max_examples_per_row=8, seed=0, random_next_share=0.5,
         )
         with concurrent.futures.ProcessPoolExecutor(
             1, multiprocessing.get_context("spawn"), build_worker.start, (f"{folder}/tokenizer", settings)

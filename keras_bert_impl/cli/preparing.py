@@ -174,6 +174,13 @@ class Prepare(Command):
             metavar="N",
             help="passes over the text, with new pairs in each pass",
         )
+        add(
+            "--random-next-share",
+            type=float,
+            default=0.5,
+            metavar="SHARE",
+            help="fraction of the mlm_nsp pairs whose second segment is random",
+        )
         add("--no-packing", action="store_true", help="one example per record, without packing")
         add("--seed", type=int, default=0, metavar="N", help="seed of random choices")
         _add_processes(parser)
@@ -193,6 +200,7 @@ class Prepare(Command):
                 length=arguments.length,
                 objective=arguments.objective,
                 passes=arguments.passes,
+                random_next_share=arguments.random_next_share,
                 pack=not arguments.no_packing,
                 held_out=arguments.held_out,
                 input_format=arguments.format,

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, PositiveInt, Rate, validate
+from keras_bert_impl.io.settings import Fraction, OneOf, PositiveInt, Rate, validate
 from keras_bert_impl.pretraining.corpus import readers, sentences
 from keras_bert_impl.pretraining.examples import records, rows
 from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RowLength
@@ -30,6 +29,7 @@ class Settings:
     objective: Annotated[str, OneOf(*RECORDS_OBJECTIVES)]
     passes: PositiveInt
     short_sequence_probability: Rate
+    random_next_share: Fraction
     pack: bool
     max_examples_per_row: PositiveInt
     seed: int
@@ -198,13 +198,6 @@ def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordToke
     """Splits, tokenizes, pairs, packs and serializes the documents of a block."""
     tokenizer = word_tokens.tokenizer
     block, num_words = tokenize(text_block.documents, word_tokens)
-    if settings.objective == "mlm_nsp" and len(block.document_numbers) < 2:
-        raise InputError(
-            "next-sentence prediction needs at least two documents per block with text that the "
-            f"tokenizer can encode. The block from {text_block.documents[0][1].source} to "
-            f"{text_block.documents[-1][1].source} has fewer. Add documents, use larger blocks, "
-            "or choose --objective mlm."
-        )
     counts = Counts(
         documents=len(block.document_numbers),
         sentences=len(block.sentence_starts) - 1,
@@ -241,10 +234,11 @@ def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordToke
 def _examples(block, settings, pass_number, num_separators):
     if settings.objective == "mlm":
         return rows.contiguous_examples(block, settings.length)
-    is_nsp = settings.objective == "mlm_nsp"
-    make = rows.next_sentence_examples if is_nsp else rows.sentence_order_examples
     length = settings.length - (num_separators - 1)  # a pair has one more separator
-    return make(block, length, settings.seed, pass_number, settings.short_sequence_probability)
+    draws = block, length, settings.seed, pass_number, settings.short_sequence_probability
+    if settings.objective == "mlm_nsp":
+        return rows.next_sentence_examples(*draws, settings.random_next_share)
+    return rows.sentence_order_examples(*draws)
 
 
 def tokenize(

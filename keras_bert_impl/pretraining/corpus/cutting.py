@@ -80,12 +80,18 @@ def check_corpus(documents: Iterable[Document], corpus: Corpus, objective: str, 
         split = split_of(number, corpus.held_out, seed)
         missing[split] -= 1
         if no_true_pair and split == "train":
-            no_true_pair = not _has_two_sentences(document)
+            no_true_pair = _num_sentences(document) < 2
         if not no_true_pair and max(missing.values()) <= 0:
             return
     found = counts["documents"] - counts["duplicate_documents"]
-    if takes_pairs and found < 2:
-        raise _one_document("the corpus", document)
+    if takes_pairs and found == 1 and not corpus.held_out:
+        if _num_sentences(document) > 2:
+            return
+        raise InputError(
+            f"the corpus has only one distinct document ({document.source}), and it has fewer than "
+            "the three sentences that next-sentence prediction needs. Add text, with one sentence "
+            "per line and a blank line between documents, or choose --objective mlm."
+        )
     for split, count in missing.items():
         if count > 0:
             how, what = {"held_out": ("larger", "held-out"), "train": ("smaller", "train")}[split]
@@ -100,10 +106,10 @@ def check_corpus(documents: Iterable[Document], corpus: Corpus, objective: str, 
     )
 
 
-def _has_two_sentences(document):
-    if document.is_split or len(document.paragraphs) > 1:
-        return len(document.paragraphs) > 1
-    return len(split_sentences(document.paragraphs[0])) > 1
+def _num_sentences(document):
+    if document.is_split:
+        return len(document.paragraphs)
+    return sum(len(split_sentences(paragraph)) for paragraph in document.paragraphs)
 
 
 def first_shard_of(block: int, seed: int) -> int:
@@ -133,18 +139,8 @@ def text_blocks(
         if len(last) == 2 and len(last[1].documents) < fewest:
             last = [last[0].joined(last[1])]
         for block in last:
-            if len(block.documents) < fewest:
-                what = "the corpus" if split == "train" else "the held-out split"
-                raise _one_document(what, block.documents[0][1])
             yield dataclasses.replace(block, number=number)
             number += 1
-
-
-def _one_document(what, document):
-    return InputError(
-        f"{what} has only one distinct document ({document.source}), but next-sentence "
-        "prediction needs two. Add documents, or choose --objective mlm."
-    )
 
 
 @contextlib.contextmanager
@@ -167,7 +163,15 @@ def as_paths(
         with open(path, "w", encoding="utf-8") as file:
             for number, text in enumerate(texts):
                 file.write(json.dumps({"text": _as_str(text, number)}) + "\n")
-        yield path, "jsonl", "text"
+        try:
+            yield path, "jsonl", "text"
+        except InputError as error:  # name the text, not the line of the file
+            message = re.sub(re.escape(path) + r":(\d+)", _text_of_line, str(error))
+            raise InputError(message.replace(path, "the texts")) from error
+
+
+def _text_of_line(match):
+    return f"text {int(match[1]) - 1}"
 
 
 def _texts_of(inputs, text_field):

@@ -74,6 +74,7 @@ def prepare(
     objective: str = "mlm_nsp",
     passes: int = 1,
     short_sequence_probability: float = 0.1,
+    random_next_share: float = 0.5,
     pack: bool = True,
     max_examples_per_row: int = 8,
     held_out: float = 0.0,
@@ -92,9 +93,9 @@ def prepare(
 
     Documents are read in order, exact duplicates are dropped, and consecutive documents form a
     block. Each block is split into sentences, tokenized, paired, packed and written. The random
-    second segment of a pair comes from another document of the same block. The output depends only
-    on the corpus, the tokenizer, the settings and the seed, not on the number of workers or the
-    `runner`. The memory needed is a few blocks per worker (at least two whole documents), and 8
+    second segment of a pair comes from another document of the same block; if the corpus is one
+    document, from a distant part of it. The output depends only on the corpus, the tokenizer, the
+    settings and the seed, not on the number of workers or the `runner`. The memory needed is a few blocks per worker (at least two whole documents), and 8
     bytes per document to detect duplicates.
 
     After an interruption, the finished blocks stay in a hidden folder next to `output_directory`,
@@ -115,6 +116,7 @@ def prepare(
         passes: Number of times that new examples are drawn from each document. Masks are new in
             each epoch for any value.
         short_sequence_probability: Fraction of the documents that get a shorter target length.
+        random_next_share: Fraction of the `"mlm_nsp"` pairs whose second segment is random.
         pack: Whether several examples share a row.
         max_examples_per_row: Maximum number of examples packed into a row.
         held_out: Fraction of the documents in the held-out split.
@@ -147,7 +149,14 @@ def prepare(
         prepare("wiki.txt", "records", Tokenizer.from_pretrained("vocabulary"), held_out=0.01)
     """
     settings = blocks.Settings(
-        length, objective, passes, short_sequence_probability, pack, max_examples_per_row, seed
+        length,
+        objective,
+        passes,
+        short_sequence_probability,
+        random_next_share,
+        pack,
+        max_examples_per_row,
+        seed,
     )
     held_out = check("held_out", held_out, Rate)
     block_characters = check("block_characters", block_characters, PositiveInt)

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-
 if TYPE_CHECKING:
     from keras_bert_impl.tokenizers import Tokenizer
 
@@ -86,22 +84,45 @@ def next_sentence_examples(
     seed: int = 0,
     pass_number: int = 0,
     short_sequence_probability: float = 0.1,
+    random_next_share: float = 0.5,
 ) -> list[Example]:
     """Creates segment pairs for next-sentence prediction, as in BERT's published code.
 
+    The published code gives more random than consecutive pairs, because a single sentence at the
+    end of a document can only be the first segment of a random pair. Here, other pairs are random
+    less often, so that `random_next_share` of all pairs are random.
+
+    The random segment of the only document of a block comes from this document, without the
+    sentences before and after the first segment.
+
     Source: Devlin et al. 2018, section 3.1 and appendix A.2.
     """
-    if len(block.document_numbers) < 2:
-        raise InputError(
-            "next-sentence prediction draws random segments from another document, but there is "
-            "only one. Add documents, or choose --objective mlm."
-        )
     examples: list[Example] = []
+    is_alone = len(block.document_numbers) == 1
+    # A slow correction: a fast one would tell the label from the place in the document.
+    coin = _Coin(random_next_share, gain=1.0 if is_alone else 1 / 16)
     for document, number in enumerate(block.document_numbers):
         generator = stream(seed, "pairs", pass_number, number)
         target = _target(length - 3, short_sequence_probability, generator)
-        examples += _document_pairs(block, document, length - 3, target, generator)
+        if is_alone:  # at least two chunks, for both labels
+            target = min(target, -(-len(block.token_ids) // 2))
+        examples += _document_pairs(block, document, length - 3, target, generator, coin)
     return examples
+
+
+class _Coin:
+    """Decides which pairs are random, so that their share approaches `share`."""
+
+    def __init__(self, share, gain):
+        self.share, self.gain = share, gain
+        self._surplus = 0.0  # random pairs beyond `share`
+
+    def is_random(self, generator, is_only_choice):
+        """Returns whether the next pair is random."""
+        probability = self.share - self.gain * self._surplus
+        is_random = is_only_choice or generator.random() < probability
+        self._surplus += is_random - self.share
+        return is_random
 
 
 def _target(most_tokens, short_sequence_probability, generator):
@@ -116,8 +137,8 @@ def _end_of_chunk(block, sentence, document_end, target):
     return bisect.bisect_left(starts, starts[sentence] + target, sentence, document_end)
 
 
-def _document_pairs(block, document, most_tokens, target, generator):
-    starts = block.sentence_starts
+def _document_pairs(block, document, most_tokens, target, generator, coin):
+    starts, is_alone = block.sentence_starts, len(block.document_numbers) == 1
     sentence, document_end = block.document_starts[document : document + 2]
     while sentence < document_end:
         chunk_end = _end_of_chunk(block, sentence, document_end, target)
@@ -126,22 +147,41 @@ def _document_pairs(block, document, most_tokens, target, generator):
         if num_sentences > 1:
             middle = sentence + integer(generator, 1, num_sentences - 1)
         first = starts[sentence], starts[middle]
-        if num_sentences == 1 or generator.random() < 0.5:
+        places = _distant(block, sentence, middle) if is_alone else None  # None for any document
+        if num_sentences == 1 and places == []:
+            sentence = middle
+            continue
+        if places != [] and coin.is_random(generator, num_sentences == 1):
             label, sentence = 1, middle
-            second = _random_segment(block, document, target - (first[1] - first[0]), generator)
+            places = places or [_other(block, document, generator)]
+            second = _random_segment(block, places, target - (first[1] - first[0]), generator)
         else:
             label, sentence = 0, chunk_end
             second = starts[middle], starts[chunk_end]
         yield Example(*_trim(first, second, most_tokens, generator), label)
 
 
-def _random_segment(block, document, target, generator):
-    """Returns at least `target` tokens of another document, or all tokens up to its end."""
+def _distant(block, sentence, middle):
+    """Returns the sentences (ranges) of the only document that are not next to a segment."""
+    begin, end = block.document_starts
+    return [place for place in (range(begin, sentence - 1), range(middle + 1, end)) if place]
+
+
+def _other(block, document, generator):
+    """Returns the sentences (range) of another document."""
     other = integer(generator, 0, len(block.document_starts) - 3)
     other += other >= document
-    begin, end = block.document_starts[other : other + 2]
-    sentence = integer(generator, begin, end - 1)
+    return range(*block.document_starts[other : other + 2])
+
+
+def _random_segment(block, places, target, generator):
+    """Returns at least `target` tokens from one of the ranges, or all tokens up to its end."""
+    chosen = integer(generator, 0, sum(map(len, places)) - 1)
+    place = places[0]
+    if chosen >= len(place):
+        chosen, place = chosen - len(place), places[1]
     starts = block.sentence_starts
+    sentence, end = place[chosen], place.stop
     return starts[sentence], starts[_end_of_chunk(block, sentence, end, max(target, 1))]
 
 

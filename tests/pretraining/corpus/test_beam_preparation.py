@@ -88,7 +88,7 @@ def test_text_and_records_on_a_bucket(folder, tmp_path, tokenizer):
         ("\n\n", "no text in .*corpus.txt"),
         (
             "\ufffd\n\n\ufffd \ufffd\n\n",
-            "next-sentence prediction needs at least two documents per block",
+            "no document in the train split has text that the tokenizer can encode",
         ),
     ],
 )

@@ -85,6 +85,8 @@ def test_texts_stay_texts(text):
         (["aa ab.", None], {}, "text 1 must be a string, got None"),
         (iter(["aa", float("nan")]), {}, "text 1 must be a string, got nan"),
         (TEXTS, {"input_format": "sentences"}, "format is only for files"),
+        (["aa ab. ac ad."], {}, r"one distinct document \(text 0\)"),
+        ([" "], {}, "^the texts: no text found"),
         (["gone.txt"], {}, r"gone.txt does not exist.*iter\(texts\)"),
     ],
 )

@@ -288,7 +288,7 @@ def test_progress_increases(tmp_path, write_corpus, tokenizer):
 @pytest.mark.parametrize(
     "text, keywords, message",
     [
-        ("aa ab.\nac ad.\n", {}, r"only one distinct document .*corpus.txt:1.*--objective mlm"),
+        ("aa ab.\nac ad.\n", {}, r"only one distinct document .*corpus.txt:1.*three sentences"),
         ("", {}, "no text"),
         (
             "aa.\n\nab.\n\n",
@@ -307,7 +307,12 @@ def test_progress_increases(tmp_path, write_corpus, tokenizer):
         (
             "\ufffd\n\ufffd\n\n\ufffd \ufffd\n\n",
             {},
-            "next-sentence prediction needs at least two documents per block",
+            "no document in the train split has text that the tokenizer can encode",
+        ),
+        (
+            "aa.\n\nab.\n\n",
+            {"random_next_share": 0},
+            r"random_next_share must be .* \(0, 1\), got 0",
         ),
     ],
 )
@@ -319,14 +324,13 @@ def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, me
     assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
 
 
-@pytest.mark.slow  # starts two processes; the test of bytes per worker count covers the same code
-def test_worker_raises_the_same_error(tmp_path, tokenizer, monkeypatch):
-    monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
+@pytest.mark.parametrize("seed", range(3))
+def test_four_sentences_are_a_corpus(tmp_path, tokenizer, seed):
     path = tmp_path / "corpus.txt"
-    path.write_text("aa ab.\nad.\n\nac.\n\n" + "\ufffd\n\n\ufffd \ufffd\n\n")
-    with pytest.raises(InputError, match="next-sentence prediction needs at least two documents"):
-        prepare(path, tmp_path / "records", tokenizer, block_characters=4, num_workers=2)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
+    path.write_text("aa ab.\nac ad.\nba bb.\nbc bd.\n")
+    manifest = prepare(path, tmp_path / "records", tokenizer, num_workers=1, seed=seed)
+    counts = manifest["splits"]["train"]
+    assert 0 < counts["pairs_labelled_1"] < counts["examples"]
 
 
 def test_replaced_records_leave_no_old_shard(tmp_path, corpus, tokenizer):

@@ -7,7 +7,6 @@ import types
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.examples import rows
 from keras_bert_impl.pretraining.examples.rows import (
     Example,
@@ -203,9 +202,35 @@ def test_short_sequences(block):
     assert np.mean([e.length for e in always]) < 0.8 * np.mean([e.length for e in never])
 
 
-def test_one_document_has_no_other():
-    with pytest.raises(InputError, match="--objective mlm"):
-        next_sentence_examples(_block([[[1], [2]]]), 16)
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
+def test_share_of_random_pairs(block, share):
+    # A share of 0.5 as a coin gives more, since a last single sentence is always random.
+    labels = [e.label for e in next_sentence_examples(block, 32, random_next_share=share)]
+    forced = [e.label for e in next_sentence_examples(block, 32, random_next_share=1e-9)]
+    assert 0.1 < np.mean(forced) < 0.3
+    assert abs(np.mean(labels) - share) < 16 / len(labels)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("sizes", [[4, 4, 4, 4], [3, 3, 3], [2, 9, 1, 5, 7], [1] * 500])
+def test_only_document_gives_its_own_random_segments(sizes, seed):
+    block = _block([[[1] * size for size in sizes]])
+    made = next_sentence_examples(block, 64, seed, short_sequence_probability=0.0)
+    starts = block.sentence_starts
+    assert {example.label for example in made} == {0, 1}
+    for example in made:
+        if example.label:  # at least one sentence lies between the segments
+            low, high = sorted([example.first, example.second])
+            between = np.searchsorted(starts, [low[1], high[0]])
+            assert between[1] - between[0] >= 1 and low[1] < high[0]
+        else:
+            assert example.first[1] == example.second[0]
+
+
+@pytest.mark.parametrize("sizes", [[3], [3, 4]])
+def test_only_document_without_distant_sentences_has_no_random_pair(sizes):
+    made = next_sentence_examples(_block([[[1] * size for size in sizes]]), 32)
+    assert not any(example.label for example in made)
 
 
 def test_documents_are_cut_into_segments_that_fit():
