@@ -295,7 +295,7 @@ class EncoderConfig:
         return self.max_global_tokens is not None or index % self.global_every != 0
 
     def rotary_base_of(self, index: int) -> float | None:
-        """Returns the base of the rotary positions in the block at this index, or None."""
+        """Returns the rotary base of the block at this index; None without rotary positions."""
         if self.is_local(index) and self.local_rotary_base is not None:
             return self.local_rotary_base
         return self.rotary_base

@@ -55,7 +55,7 @@ _LINES = {
 
 
 def explain(package: str, name: str) -> str | None:
-    """Returns a suggestion for a name that a package does not have, or None."""
+    """Returns a suggestion for a name that a package does not have; None if there is none."""
     if name.startswith("_") or importlib.util.find_spec(f"{package}.{name}") is not None:
         return None
     home = _home(name)

@@ -194,7 +194,7 @@ def variables_of(optimizer: keras.optimizers.Optimizer) -> list:
 
 
 def averages_of(optimizer: keras.optimizers.Optimizer) -> list:
-    """Returns the moving average (`use_ema`) of each variable in `variables_of`, or None."""
+    """Returns the moving average of each variable in `variables_of`; None without `use_ema`."""
     return optimizer._model_variables_moving_average
 
 

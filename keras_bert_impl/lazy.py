@@ -203,7 +203,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _module_of(name):
-    """Returns the module that registers `package>Class`, or None."""
+    """Returns the module that registers `package>Class`; None for other names."""
     package, _, kind = name.partition(">")
     found = re.compile(
         rf'register_keras_serializable\("{re.escape(package)}"\)\n(?:@.*\n)*class {kind}\b'

@@ -392,7 +392,7 @@ def unsupported_in_name(name: str) -> str | None:
 
 
 def _family_of_class(name):
-    """Returns the `model_type` of a class such as `keras_hub>BertBackbone`, or None."""
+    """Returns the `model_type` of a class such as `keras_hub>BertBackbone`; None for others."""
     lower = re.sub("^.*>|(?:For[A-Z].*|Model|LMHeadModel|Backbone)$", "", name).lower()
     families = {re.sub("[-_]", "", family): family for family in (*SUPPORTED, *_INSTEAD)}
     return families.get(lower)

@@ -81,7 +81,7 @@ def install_command(extras: str = "", options: str = "") -> str:
 
 
 def wheel_command(directory: str) -> str | None:
-    """Returns the command that builds a wheel of this installation, or None for an index."""
+    """Returns the command that builds a wheel of this installation; None if it is from an index."""
     return f'pip wheel --no-deps --wheel-dir "{directory}" "{_target()}"' if _origin() else None
 
 

@@ -275,7 +275,7 @@ def bars(
 
 
 def matrix(name: str, title: str, labels: Sequence[str], counts: np.ndarray) -> Drawing:
-    """Draws counts `[true, predicted]`, shaded by their share of the row."""
+    """Draws counts `[true, predicted]`, shaded by their fraction of the row."""
     side, left, top = 44, 110, 120
     size = len(labels) * side
     drawing = Drawing(name, title, left + size + 16, top + size + 16)

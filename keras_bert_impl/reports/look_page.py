@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.inputs.words import Words
 
 MOST_TOKENS = 64
-_LONGEST_ROW = 512  # tokens; the size of all attention weights grows quadratically
+_LONGEST_ROW = 512  # maximum number of tokens; the attention weights grow quadratically
 _ROWS = 16  # rows per batch
 _CONTROLS = """
 <p class="note">Choose a word. The other words are shaded by the attention between them. Arrow keys

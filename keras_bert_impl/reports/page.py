@@ -216,7 +216,7 @@ def code(text: str) -> str:
 
 
 def details(summary: str, html: str) -> str:
-    """Returns collapsed contents, to be opened by the reader."""
+    """Returns contents that are collapsed until the reader opens them."""
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 

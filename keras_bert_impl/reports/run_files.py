@@ -124,8 +124,8 @@ class Subject(NamedTuple):
     """A run with its examples and model, if available.
 
     Attributes:
-        examples: labeled examples to score the model on, or None.
-        model: the model of the run, or None.
+        examples: labeled examples to score the model on; None if not given.
+        model: the model of the run; None if not given.
     """
 
     run: Run

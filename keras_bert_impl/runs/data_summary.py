@@ -13,7 +13,7 @@ from keras_bert_impl.tasks.scores.comparison import is_uneven
 _SAMPLE = 10_000  # number of rows to tokenize
 _SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize; takes about half a second
 _PERCENTILES = (50, 90, 99)
-_CUT = 0.01  # share of truncated texts that causes a warning
+_CUT = 0.01  # fraction of truncated texts that causes a warning
 _SHOWN_CLASSES = 8
 
 

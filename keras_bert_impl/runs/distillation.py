@@ -48,7 +48,7 @@ class _WithLabelLoss:
         return _DIVERGENCES[_problem_type(self._model)](targets, outputs, temperature)
 
     def _share(self, losses, y, sample_weight, totals):
-        """Computes a batch's share of the loss from losses `[batch]` or `[batch, length]`."""
+        """Computes a batch's part of the loss from losses `[batch]` or `[batch, length]`."""
         if self._model.has_token_labels:
             losses = losses * token_weights(y, sample_weight)
         elif sample_weight is not None:

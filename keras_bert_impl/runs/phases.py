@@ -62,7 +62,7 @@ def metric_of(
 
 
 def metric_first(scores: dict[str, float], metric: str | None) -> dict[str, float]:
-    """Moves the score of a metric to the first place."""
+    """Moves the score of a metric to the front."""
     return scores if metric is None else {metric: scores[metric], **scores}
 
 

@@ -27,7 +27,7 @@ model = openvino.Core().compile_model("model.xml", "CPU", precision)
 print(model.inputs, model.outputs)
 """
 _FILE = "model.xml"
-_FEWEST = 1024  # number of values; smaller weights are not compressed
+_FEWEST = 1024  # minimum number of values of a compressed weight
 # Operator -> (index of the weight input, axis of the scales). Embeddings have a scale per token
 # vector; matrices have a scale per column.
 _WEIGHTS = {"Gather": (0, 0), "MatMul": (1, 1)}

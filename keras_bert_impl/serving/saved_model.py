@@ -103,7 +103,7 @@ def export_saved_model(
     module = tf.Module()
     with for_inference(signatures.model) as variables:
         functions = signatures.functions(ids_only)
-    # only the variables, without the serving functions of Keras layers
+    # saves only the variables, not the serving functions of Keras layers
     module.weights = variables
     module.serve = _of_one_argument(functions["serving_default"])
     with replace_directory(directory) as temporary:

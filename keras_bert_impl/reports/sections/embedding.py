@@ -53,7 +53,7 @@ def principal_components(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarra
     """Projects vectors onto their principal components.
 
     Returns:
-        (float `[texts, count]`, fraction of the variance explained by each component).
+        Float `[texts, count]`, and the fraction of the variance explained by each component.
     """
     centered = np.asarray(vectors, "float64") - np.mean(vectors, axis=0)
     left, sizes, _ = np.linalg.svd(centered, full_matrices=False)

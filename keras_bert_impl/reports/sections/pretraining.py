@@ -74,7 +74,7 @@ def sections(subject: Subject) -> list[Section]:
 
 
 def _masked(tokenizer, text):
-    """Replaces every sixth word by the mask token; returns the text and the masked words."""
+    """Replaces every sixth word with the mask token; returns the text and the masked words."""
     words = text.split()
     places = np.arange(_EVERY // 2, len(words), _EVERY)
     hidden = [words[place] for place in places]

@@ -256,8 +256,8 @@ class ModelServer:
         async def read():
             nonlocal size
             async for part in request.stream():
-                # The rest is read and discarded, because many clients read only after they have
-                # sent everything.
+                # The rest is read and discarded, because many clients read the response only after
+                # they have sent everything.
                 if length > limit:
                     continue
                 parts.append(part)

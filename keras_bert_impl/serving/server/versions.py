@@ -75,7 +75,7 @@ class Folder:
 
 
 class Versions:
-    """Serves the newest version of a model that can be loaded."""
+    """Serves the newest loadable version of a model."""
 
     def __init__(
         self, folder: Folder, load: Callable[[Path, int], "Model"], report: Callable[[str], None]

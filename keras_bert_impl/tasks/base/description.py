@@ -164,7 +164,7 @@ class Task:
 
     @classmethod
     def recognize(cls, source: Any) -> type | None:
-        """Returns the model class for a model of another library, or None.
+        """Returns the model class for a model of another library; None if the task has none.
 
         Args:
             source: `interop.source.ModelSource`, the contents of the model directory.

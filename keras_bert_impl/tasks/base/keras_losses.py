@@ -162,7 +162,8 @@ class TaskLoss(keras.losses.Loss):
         if outputs.is_binary:
             stable = stable | _SIGMOID_LOSSES
         if name in stable and _is_of_keras(type(loss)):
-            # Same value, but the gradient does not vanish where a probability rounds to 0 or 1.
+            # The value is the same, but the gradient does not vanish where a probability rounds to
+            # 0 or 1.
             loss = type(loss).from_config(loss.get_config() | {"from_logits": True})
         super().__init__(name=valid_name(loss.name), reduction=loss.reduction)
         self._loss = loss

@@ -201,11 +201,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         `Precision` and `Recall` use the second class as the positive class, as in scikit-learn.
 
         Args:
-            optimizer: default: AdamW with 10% warm-up, linear decay to 0 and gradient clipping to a
-                global norm of 1.0. Each call of `fit` restarts it.
-            loss: default: the task's cross-entropy; squared error for regression.
-            metrics: default: accuracy; absolute error for regression; `[]` for none. Also accepts
-                the task's scores by name, such as `"macro_f1"`.
+            optimizer: Keras optimizer. Default: AdamW with 10% warm-up, linear decay to 0 and
+                gradient clipping to a global norm of 1.0. Each call of `fit` restarts it.
+            loss: Keras loss. Default: the task's cross-entropy; squared error for regression.
+            metrics: Keras metrics. Default: accuracy; absolute error for regression; `[]` for none.
+                Also accepts the task's scores by name, such as `"macro_f1"`.
             learning_rate: peak learning rate of the default optimizer. Default 3e-5, or the default
                 for the kind of adapter.
             seed: determines the order of the texts and the dropout masks.

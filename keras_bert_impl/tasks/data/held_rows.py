@@ -64,7 +64,7 @@ def copy_rows(source: ExampleSource, rows: list[int], path: Path, has_mark: bool
 
 
 def copy_arrow(source: str | Path, rows: Sequence[int], path: Path) -> None:
-    """Writes rows of an Arrow or Parquet file, numbered from 1, to a file of the same format."""
+    """Copies rows of an Arrow or Parquet file (1-based numbers) to a file of the same format."""
     import pyarrow
     import pyarrow.parquet
 

@@ -32,7 +32,7 @@ from keras_bert_impl.tasks.data.user_input import column_names
 
 
 class LabelCodec:
-    """Base class of the labels of a task."""
+    """Base class of label codecs."""
 
     has_classes = False  # whether `fit` supports `class_weight`
 
@@ -67,7 +67,7 @@ def text_labels(names: list[str], problem_type: str, takes_soft: bool = False) -
 
 
 class ClassLabels(LabelCodec):
-    """A class for each text: names, class numbers, one-hot rows, or soft rows."""
+    """Codec for one class per text: names, class numbers, one-hot rows, or soft rows."""
 
     has_classes = True
 
@@ -165,7 +165,7 @@ class ClassLabels(LabelCodec):
 
 
 class SeveralLabels(LabelCodec):
-    """Any number of classes for each text: lists of names, or rows or tables of 0 and 1."""
+    """Codec for any number of classes per text: lists of names, or rows or tables of 0 and 1."""
 
     has_classes = True
 
@@ -201,7 +201,7 @@ class SeveralLabels(LabelCodec):
 
 
 class NumberLabels(LabelCodec):
-    """`width` finite numbers for each text, for regression."""
+    """Codec for regression: `width` finite numbers per text."""
 
     has_classes = True
 
@@ -232,7 +232,7 @@ class NumberLabels(LabelCodec):
 
 
 class ScoreLabels(LabelCodec):
-    """A similarity for each example, a number from `-limit` to `limit`."""
+    """Codec for similarities: one number per example, from `-limit` to `limit`."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -263,7 +263,7 @@ class ScoreLabels(LabelCodec):
 
 
 class ChoiceLabels(LabelCodec):
-    """The index of each correct ending, or a one-hot row of endings."""
+    """Codec for correct endings: an index per example, or a one-hot row of endings."""
 
     what = "the numbers of the correct endings"
 
@@ -279,7 +279,7 @@ class ChoiceLabels(LabelCodec):
             numbers = numbers.astype("int64")
         if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
             raise InputError(
-                f"labels must be {self.what}, from 0. Received: {numbers.dtype}, shape "
+                f"labels must be {self.what}, starting at 0. Received: {numbers.dtype}, shape "
                 f"{numbers.shape}: {labels!r:.60}"
             )
         return numbers.astype("int32")
@@ -292,7 +292,7 @@ class ChoiceLabels(LabelCodec):
 
 
 class WordLabels(LabelCodec):
-    """A class for each word: names, class numbers (negative for none), or one-hot rows."""
+    """Codec for one class per word: names, class numbers (negative for none), or one-hot rows."""
 
     has_classes = True
 

@@ -79,7 +79,7 @@ class Layout:
         return [self.label] if isinstance(self.label, str) else self.label
 
     def check_labels(self) -> None:
-        """Raises `InputError` for contradictory settings of labels."""
+        """Raises `InputError` for contradictory label settings."""
         if isinstance(self.label, list):
             if not self.label or len(set(self.label)) < len(self.label):
                 raise InputError(f"label columns must be unique names. Received: {self.label}")

@@ -34,7 +34,7 @@ PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 _ITEM = re.compile(r"\s*([\[,\]]?)\s*")
 _DELIMITERS = (",", ";", "\t", "|")  # in order of preference
 _SEPARATOR = re.compile(rb'"?sep=([^\r\n"])"?[\r\n]*', re.IGNORECASE)
-# Pairs of (line or row number, from 1; function that returns the row or raises `InputError`).
+# Pairs of a 1-based line or row number and a function that returns the row or raises `InputError`.
 Rows = Iterator[tuple[int, Callable[[], dict[str, Any]]]]
 
 
@@ -324,7 +324,7 @@ def csv_header(
 
 
 def _stated_delimiter(path):
-    """Returns the delimiter from a first line such as `sep=;`, as in Excel, or None."""
+    """Returns the delimiter in a first line such as `sep=;` (as in Excel); None for other lines."""
     stated = _SEPARATOR.fullmatch(next(raw_lines(path), (1, b""))[1])
     return stated and stated[1].decode("ascii", "replace")
 

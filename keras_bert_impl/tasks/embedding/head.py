@@ -146,7 +146,7 @@ def _checked_dim(dim, limit):
 
 
 def _checked_weights(weights, learned, num_layers, limit):
-    """Returns the layer weights as floats, or None."""
+    """Returns the layer weights as floats; None if there are none."""
     check("num_layers", num_layers, Annotated[int, Range(least=1, most=limit)])
     if num_layers == 1 and (learned or weights is not None):
         raise InputError("layer weights require num_layers of 2 or more.")

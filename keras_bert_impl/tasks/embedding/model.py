@@ -316,7 +316,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
 
 class NoLabels(LabelCodec):
-    """Labels for a loss that does not take labels."""
+    """Codec for a loss that does not take labels."""
 
     def __init__(self, message: str) -> None:
         self.message = message

@@ -69,8 +69,8 @@ class CheckedExamples(NamedTuple):
 
     Attributes:
         texts: return value of `model.as_texts`, or `FeatureRows`.
-        labels: return value of `label_codec.encode`, or None.
-        weights: float32 `[texts]`, or None.
+        labels: return value of `label_codec.encode`; None without labels.
+        weights: float32 `[texts]`; None without weights.
     """
 
     texts: list | FeatureRows

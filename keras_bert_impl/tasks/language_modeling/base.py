@@ -1,4 +1,4 @@
-"""`LanguageModel`: what masked and causal language models share."""
+"""`LanguageModel`: base class of masked and causal language models."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ class Perplexity(NamedTuple):
 
 
 class TokenIds(LabelCodec):
-    """Labels for features: token ids, `[rows, positions]`."""
+    """Codec for labels of features: token ids, `[rows, positions]`."""
 
     def encode(self, labels: Any, count: int) -> np.ndarray:
         labels = np.asarray(labels)
@@ -102,7 +102,8 @@ class LanguageModel(TokenLabels, TaskModel):
         _, y, weights = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
         if y is not None or weights is not None:
             raise InputError(
-                "a language model does not take labels: pass a dataset of batches of texts only."
+                "a language model does not take labels: pass a dataset that contains only "
+                "batches of texts."
             )
 
         @tf.autograph.experimental.do_not_convert

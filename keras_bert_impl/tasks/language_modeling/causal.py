@@ -51,8 +51,8 @@ class CausalLM(LanguageModel):
     the mean over all tokens except the first of each row. For pre-training on a corpus, see
     `pretrain` with `objectives=["left_to_right"]`.
 
-    The network takes `FEATURES` and returns float32 logits `[batch, length, vocabulary]` of the
-    token after each token. Labels for features are int32 `[batch, length]`, -100 for none.
+    The network takes `FEATURES` and returns float32 logits `[batch, length, vocabulary]` for the
+    token after each position. Labels for features are int32 `[batch, length]`, -100 for none.
 
     Args:
         max_length: texts are truncated to this number of tokens in training. Default: the encoder's
@@ -136,19 +136,20 @@ class CausalLM(LanguageModel):
         Args:
             texts: see `RawTextTrainer`, but without pairs. Or a single text, for a single result.
             max_new_tokens: maximum number of new tokens.
-            temperature: divisor of the logits; 0 takes the most likely token.
+            temperature: divisor of the logits; 0 selects the most likely token.
             top_k: number of the most likely tokens to draw from. Default None: all.
-            top_p: draws from the most likely tokens whose probabilities sum up to at least this
-                value, in (0, 1].
+            top_p: float in (0, 1]: draws from the most likely tokens whose probabilities add up to
+                at least this value.
             stop: tokens of the vocabulary that end a text. Default: the tokenizer's separator, such
                 as `[SEP]`; `[]` for none.
-            seed: a draw depends only on the seed, the number of the text and of the token.
+            seed: seed of the draws; a draw depends only on the seed and the indices of text and
+                token.
 
         Returns:
             list of `Continuation`s.
 
         Raises:
-            InputError: a setting is invalid, or a text with `max_new_tokens` is too long for the
+            InputError: a setting is invalid, or a text with its new tokens is too long for the
                 model.
         """
         count = check("max_new_tokens", max_new_tokens, PositiveInt)
@@ -283,14 +284,14 @@ def _check_causal(encoder):
 
 @tf.autograph.experimental.do_not_convert
 def _with_next_tokens(features, *targets):
-    """Adds the next token of each token as its label, `NO_LABEL` at the end of a row."""
+    """Labels each token with the next token; `NO_LABEL` at the end of a row."""
     ids, mask = features["token_ids"], features["padding_mask"]
     labels = tf.where(mask[:, 1:] > 0, ids[:, 1:], NO_LABEL)
     return features, tf.pad(labels, [[0, 0], [0, 1]], constant_values=NO_LABEL), *targets
 
 
 def _batches(lengths: Iterable[int]) -> Iterable[list[int]]:
-    """Yields the numbers of texts of similar length, up to `_ROWS` and `_TOKENS` per batch."""
+    """Yields the indices of texts of similar length, up to `_ROWS` and `_TOKENS` per batch."""
     lengths = np.asarray(lengths)
     batch: list[int] = []
     for text in np.argsort(lengths, kind="stable").tolist():

@@ -14,12 +14,12 @@ Probability = Annotated[float, Range(above=0, most=1)]
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """Settings of the selection of the next token.
+    """Settings for selecting the next token.
 
     Args:
-        temperature: divisor of the logits; 0 takes the most likely token.
+        temperature: divisor of the logits; 0 selects the most likely token.
         top_k: number of the most likely tokens to draw from; None for all.
-        top_p: draws from the most likely tokens whose probabilities sum up to at least this value.
+        top_p: draws from the most likely tokens whose probabilities add up to at least this value.
         seed: a draw depends only on the seed, the text and the position of the token.
 
     Raises:
@@ -72,8 +72,8 @@ class Sampling:
 
         Args:
             logits: float array [rows, tokens].
-            texts: number of each row's text.
-            step: number of tokens generated before.
+            texts: index of each row's text.
+            step: number of tokens generated so far.
 
         Raises:
             UndefinedScoresError: a logit is NaN.

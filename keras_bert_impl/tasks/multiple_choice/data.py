@@ -99,7 +99,7 @@ def write_choice_predictions(
     write_predictions_table(path, columns, map(line, probabilities), examples)
 
 
-_LONGEST_TEXT = 100_000  # characters; longer texts indicate a damaged file
+_LONGEST_TEXT = 100_000  # maximum characters of a text; longer texts indicate a damaged file
 _ENDING = re.compile(r"ending\d+")
 _SIQA = ("answerA", "answerB", "answerC")
 
@@ -281,7 +281,7 @@ def _codah_row(path, numbered):
 
 
 def _json_rows(path, labels, unit):
-    """Same as `_swag_rows`; `labels` is the path of a file with one number per line, or None."""
+    """Same as `_swag_rows`; `labels` is the path of a file with one number per line, if any."""
     rows = table_rows.json_array(path) if unit == "row" else table_rows.json_lines(path)
     example = functools.partial(_json_row, path, unit, labels)
     if labels is None:

@@ -215,7 +215,7 @@ def _questions(path):
 
 
 def _flat_rows(path):
-    """Returns (iterator of (number, function that reads a flat row), unit), or None."""
+    """Returns (iterator of (number, function that reads a row), unit); None without flat rows."""
     suffix = suffix_of(path)
     if suffix in (*table_rows.PARQUET, *table_rows.ARROW):
         return table_rows.arrow_rows(path), "row"

@@ -271,7 +271,7 @@ class QuestionAnswerer(TaskModel):
 
 
 class AnswerLabels(LabelCodec):
-    """Labels: an answer (text, start) or None for each question; for features, int `[rows, 2]`."""
+    """Codec for answers: (text, start) or None for each question; for features, int `[rows, 2]`."""
 
     def __init__(self, takes_none: bool) -> None:
         self.takes_none = takes_none

@@ -19,7 +19,7 @@ _RULES = (
     "f1 (or another beta, such as f2), recall=0.9, precision=0.9, or cost=FP,FN such as cost=1,10"
 )
 _TEMPERATURES = 1e-2, 1e2
-# Function of the numbers of true positives, positives and predicted positives at each threshold.
+# Function of three counts at each threshold: true positives, positives, predicted positives.
 # Returns the values to maximize, -inf for thresholds that are not allowed.
 _Rule = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
 

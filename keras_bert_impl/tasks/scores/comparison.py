@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
     scores: np.ndarray | None = None
 
     def column(self, metric: str) -> Any:
-        """Returns the second argument of a metric."""
+        """Returns what a metric compares with the labels: predictions or scores."""
         return self.scores if is_of_scores(metric) else self.predictions
 
     def score(self, metric: str) -> float:

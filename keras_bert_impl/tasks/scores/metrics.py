@@ -93,7 +93,7 @@ def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 @_nan_if_any_is
 def subset_accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Fraction of rows with all labels correct."""
+    """Fraction of examples whose labels are all correct."""
     return float(np.mean((np.asarray(labels) == np.asarray(predictions)).all(axis=1)))
 
 
@@ -137,7 +137,7 @@ METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     for function in (accuracy, f1, macro_f1, matthews, pearson, spearman, mean_squared_error)
 }
 
-# Metrics of 0 and 1 `[examples, labels]`.
+# Metrics of multi-label predictions, 0 and 1 `[examples, labels]`.
 MULTI_LABEL_METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     "micro_f1": f1,
     "macro_f1": macro_f1_of_labels,
@@ -177,7 +177,7 @@ def _of_class(number, labels, scores):
 
 
 def ranking_names(classes: Sequence[str]) -> list[str]:
-    """Returns the names of the metrics of scores."""
+    """Returns the names of the metrics that take class scores."""
     return [RANKING, *(f"{RANKING}/{name}" for name in classes)]
 
 

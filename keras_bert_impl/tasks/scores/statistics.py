@@ -112,7 +112,7 @@ class ClassScores(NamedTuple):
 
 
 def confusion(labels: np.ndarray, predictions: np.ndarray, count: int) -> np.ndarray:
-    """Counts `[true, predicted]`, int64 `[count, count]`, of class numbers."""
+    """Counts pairs of true and predicted class numbers, int64 `[count, count]`."""
     pairs = np.asarray(labels, int) * count + np.asarray(predictions, int)
     return np.bincount(pairs, minlength=count * count).reshape(count, count)
 

@@ -12,7 +12,7 @@ from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 def word_tags(
     texts: list[list[str]], labels: list[list[str]], of_dev: list[list[str]]
 ) -> list[list[str]]:
-    """Labels each word with its most frequent label, or with the most frequent of all labels.
+    """Labels each word with its most frequent label; unknown words get the most frequent of all.
 
     Args:
         texts, labels: words and labels of each training sentence.
@@ -51,13 +51,13 @@ def _no_entity(counts):
 
 
 def _entities(gold, predicted):
-    """Counts correct, true and predicted entities, int [sentences, 3]."""
+    """Counts the correct, true and predicted entities of each sentence, int [sentences, 3]."""
     pairs = ((set(spans_of(a)), set(spans_of(b))) for a, b in zip(gold, predicted))
     return np.array([[len(a & b), len(a), len(b)] for a, b in pairs])
 
 
 def _words(gold, predicted):
-    """Counts correct and all word labels, int [sentences, 2]."""
+    """Counts the correct labels and the words of each sentence, int [sentences, 2]."""
     return np.array([[sum(map(str.__eq__, a, b)), len(a)] for a, b in zip(gold, predicted)])
 
 

@@ -137,7 +137,7 @@ Scheme = Annotated[str, OneOf(*SCHEMES)]
 
 
 class Span(NamedTuple):
-    """An entity in a sentence, in words.
+    """An entity in a sentence, as a range of words.
 
     Attributes:
         type: such as `"PER"`; `"_"` if labels are bare prefixes.
@@ -251,7 +251,7 @@ def entity_scores(
         Counter(),
         Counter(),
         Counter(),
-    ]  # by type: correct, predicted and true entities
+    ]  # counts by type: correct, predicted and true entities
     every = {*labels, *(x for rows in (gold, predicted) for row in rows for x in row)}
     found = read_labels(every, scheme)
     parts = None if found is None else found.parts

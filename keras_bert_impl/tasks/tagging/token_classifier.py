@@ -155,7 +155,7 @@ class TokenClassifier(WordTagger):
 
     def scores(self, outputs: Any) -> Any:
         scores = outputs if self.crf else ops.softmax(outputs)
-        # Padded to max_length: batches of different lengths are concatenated.
+        # Outputs are padded to max_length, because batches of different lengths are concatenated.
         length = outputs.shape[1] or ops.shape(outputs)[1]
         return ops.pad(scores, [[0, 0], [0, self.max_length - length], [0, 0]])
 

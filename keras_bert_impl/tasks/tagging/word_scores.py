@@ -256,7 +256,7 @@ def _end_together(first, second):
         first, second: bool `[rows, length]`.
     """
     either = first | second
-    count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # stops up to each word
+    count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # number of stops up to each word
     length = ops.shape(either)[1]
     places = ops.take_along_axis(_true_ones_first(either), ops.minimum(count, length - 1), axis=1)
     is_alone = ops.take_along_axis(first != second, places, axis=1)

@@ -14,7 +14,7 @@ class ClassificationSettings(VectorSettings):
     """Settings for text classification.
 
     Args:
-        class_weight: Loss weight of each class: `"balanced"`, or a dict of label name to weight.
+        class_weight: Loss weight of each class: `"balanced"`, or a dict of label name -> weight.
             Requires one label per text; see `TextClassifier.fit`.
     """
 

@@ -34,7 +34,7 @@ _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
 
 
 class FollowsLabels(LabelCodec):
-    """Labels of pairs: 1 if the second text follows, else 0. The outputs are in reverse order."""
+    """Codec for pairs: 1 if the second text follows, else 0. The outputs are in reverse order."""
 
     has_classes = True
 

@@ -28,8 +28,8 @@ def zero_shot(
             ignored). To score labels independently, another label name must start with
             `"contradict"`, unless there are only two classes.
         hypothesis_template: hypothesis with `{}` in place of the label.
-        multi_label: False: probabilities are a softmax of the entailment logits over the labels.
-            True: each label is scored independently, with a softmax over entailment and
+        multi_label: if False, probabilities are a softmax of the entailment logits over the labels.
+            If True, each label is scored independently, with a softmax over entailment and
             contradiction. A single label is always scored independently.
         batch_size: text-label pairs per batch.
 

@@ -18,13 +18,13 @@ from keras_bert_impl.tasks.tagging.spans import (
 )
 
 _LOG = logging.getLogger(__name__)
-_LONGEST_WORD = 10_000  # characters; longer words indicate a damaged file
+_LONGEST_WORD = 10_000  # maximum characters of a word; longer words indicate a damaged file
 
 _MOST_WORDS_OF_A_LABEL = 6  # longer cells are sentences
 
 
 class Row(NamedTuple):
-    """A word with its label (or None) and its line or row in the file."""
+    """A word with its label (None if unlabeled) and its line or row in the file."""
 
     line: int
     word: str

@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.tagging.reading.offsets import (
 )
 from keras_bert_impl.tasks.tagging.spans import Span, labels_of
 
-_LONGEST_LIST = 100_000  # characters of a Python list in a cell
+_LONGEST_LIST = 100_000  # maximum characters of a Python list in a cell
 _WITHOUT_COMMAS = re.compile(r"""\[\s*('[^']*'|"[^"]*"|\d+)\s+['"\d]""")
 
 

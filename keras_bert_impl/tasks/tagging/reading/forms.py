@@ -101,7 +101,7 @@ def _is_json(first):
 
 
 def _numbers_words(rows):
-    """Whether rows are CoNLL-U: ten columns, word numbers in the first."""
+    """Whether rows are CoNLL-U: ten columns, with word numbers in the first."""
     cells = [row.split("\t") for row in rows if not row.startswith("#")][:5]
     numbers = [row[0] for row in cells if row[0].isdecimal()]
     return (

@@ -1,4 +1,4 @@
-"""Converts entities given as character offsets to labels of words."""
+"""Converts entities given as character offsets to word labels."""
 
 import dataclasses
 import functools
