@@ -73,7 +73,7 @@ def finetune(
         resume: whether to resume if the directory contains a run.
         callbacks: see `fit` of Keras.
         verbose: output on stderr: 0 for none; 1 (or `"auto"`) for a summary of the data, a progress
-            bar and a line per epoch; 2 for the same without the bar.
+            bar and a line per epoch; 2 for the same output without the bar.
         more_dev: dict of name -> additional validation set, such as MNLI's mismatched set. Their
             scores are named `NAME/...`; their predictions are in the folder NAME.
         keep_checkpoints: whether a finished run keeps its checkpoints.
@@ -128,7 +128,7 @@ def finetune_set(
 ) -> dict[str, Any]:
     """Fine-tunes once for each combination of settings and compares the runs.
 
-    The directory contains the run directories `runs/NAME`, with the settings of the grid as names;
+    The directory contains the run directories `runs/NAME`, named after their settings in the grid;
     `scores.json` with the return value of this function; and `model/`, `recipe.yaml` and
     `data.json` of the best run. The directory can be used like the directory of a single run. An
     interrupted set resumes and keeps finished runs. When a set is resumed, the grid may have

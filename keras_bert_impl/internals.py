@@ -34,7 +34,7 @@ def call(model: keras.Model, x: Any, training: bool) -> Any:
 def compiled_loss(model: keras.Model, y: Any, y_pred: Any, sample_weight: Any) -> Any:
     """Returns the loss of `compile`, without the losses of the layers."""
     if model._compile_loss is None:
-        # raises Keras's error if there is no loss
+        # Keras raises an error if there is no loss.
         return 0.0 if model.losses else keras.Model.compute_loss(model)
     return model._compile_loss(y, y_pred, sample_weight)
 

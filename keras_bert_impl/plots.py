@@ -48,9 +48,9 @@ def learning_curves(
 
     Args:
         metrics: the `keras.callbacks.History` returned by `fit`, or its `history`, a dict of metric
-            to a list of values per epoch; or a run directory or its `metrics.jsonl`; or a list of
-            dicts like its lines, each with `step` and the values of some metrics. Names of held-out
-            metrics start with `val_`.
+            -> list of values per epoch; or a run directory or its `metrics.jsonl`; or a list of
+            dicts like the lines of this file, each with `step` and the values of some metrics.
+            Names of held-out metrics start with `val_`.
         path: PNG file to write; None writes no file.
         title: Title of the figure.
         names: Metrics to plot, without `val_`; None for all metrics.
@@ -223,7 +223,7 @@ def attention_map(
     heads = heads[:, : len(tokens), : len(tokens)]
     rows = -(-len(heads) // _MOST_MAPS)
     columns = -(-len(heads) // rows)
-    side = 1.2 + 0.19 * min(len(tokens), _MOST_NAMED_TOKENS)  # inches; each name needs one line
+    side = 1.2 + 0.19 * min(len(tokens), _MOST_NAMED_TOKENS)  # inches; each name needs a line
     side = max(side, 3.4 if len(heads) == 1 else 2.6)
     figure, grid = _new_figure(
         rows, columns, 1.6 + side * columns, 0.9 + side * rows, sharex=True, sharey=True

@@ -32,7 +32,7 @@ class PublishedModel:
     paper: str = "Devlin et al. 2019, arXiv:1810.04805"
 
 
-# layers, width and heads for `_config`
+# arguments of `_config`: layers, width and heads
 _SIZES = {"small": (12, 256, 4), "base": (12, 768, 12), "large": (24, 1024, 16)}
 
 
@@ -172,7 +172,7 @@ def _flauberts():
     about = {"tokenizer": "Moses + BPE", "license": "MIT"}
     about["paper"] = "Le et al. 2020, arXiv:1912.05372"
     fields = {"architecture": "flaubert", "num_segments": 0, "use_pooler": False, "pad_token_id": 2}
-    shapes = {  # vocabulary size, layers, width, heads, pre_norm
+    shapes = {  # arguments: vocabulary size, layers, width, heads, pre_norm
         "small_cased": (68729, 6, 512, 8, True),
         "base_uncased": (67542, 12, 768, 12, False),
         "base_cased": (68729, 12, 768, 12, False),

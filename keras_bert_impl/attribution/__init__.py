@@ -1,4 +1,4 @@
-"""Attributes the output of a task model to the words of a text."""
+"""Attributes a task model's output to the words of a text."""
 
 from keras_bert_impl.attribution.methods import attribute
 from keras_bert_impl.attribution.results import AttributedWord, Attribution

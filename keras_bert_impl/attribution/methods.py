@@ -31,8 +31,8 @@ def attribute(
     """Attributes an output of a model to the words of a text.
 
     The baseline is the text with every token of a word replaced by the mask token; special tokens
-    stay. The output is the log-odds of a class, `log(p / (1 - p))`, the value of a regression, or
-    the sum of the start and end logits of an answer. The model is not changed.
+    stay. The output is the log-odds of a class, `log(p / (1 - p))`, a regression value, or the sum
+    of an answer's start and end logits. The model is not changed.
 
     - `"integrated_gradients"`: integrates the gradient along the line from the baseline embeddings
       to the text embeddings, and multiplies the integral by the difference of the embeddings. The

@@ -181,7 +181,7 @@ def _draw(axes, shape):
 # === Charts ===
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 42, 44
-_MOST_POINTS = 400  # maximum number of points of a line; more than the pixels of a chart
+_MOST_POINTS = 400  # maximum number of points in a line, more than a chart has pixels
 SERIES = ("s0", "s1", "s2", "s3", "s4", "s5")
 
 
@@ -203,7 +203,7 @@ class Series(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """An axis: its label and its range; None for the range of the data."""
+    """An axis with a label and a range; None for the range of the data."""
 
     label: str
     limits: tuple[float, float] | None = None

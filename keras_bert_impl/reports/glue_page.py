@@ -21,7 +21,7 @@ def is_benchmark(directory: str | Path) -> bool:
     try:
         return path.is_file() and {"average", "tasks"} <= read_json(path).keys()
     except InputError:
-        return False  # a damaged file; the report of a run describes the damage
+        return False  # The file is damaged, as the report of the run explains.
 
 
 def write_glue_page(directories: Sequence[str | Path], path: str | Path) -> Path:

@@ -93,7 +93,7 @@ def runs_of(path: str | Path) -> list[Path]:
     if folds:
         return sorted(folds, key=lambda run: (len(run.name), run.name))  # by number
     found = sorted(recipe.parent for recipe in path.glob("runs/*/recipe.yaml"))
-    if found and (path / "scores.json").is_file():  # otherwise the set is not finished
+    if found and (path / "scores.json").is_file():  # Without scores, the set is not finished.
         best = path / read_json(path / "scores.json").text("best")
         found.sort(key=lambda run: run != best)
     return found or [path]

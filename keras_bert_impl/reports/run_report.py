@@ -290,5 +290,5 @@ def is_described(run_directory: str | Path) -> bool:
 def _only_warning(run, what):
     try:
         yield
-    except Exception as error:  # any error, because a failed report must not fail the run
+    except Exception as error:  # A failed report must not fail the run.
         _LOG.warning("%s has no complete %s: %s: %s", run, what, type(error).__name__, error)

@@ -13,7 +13,7 @@ from keras_bert_impl.tasks.registry import score, task_of_examples
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tuning.choice import save_tuned
 
-_BEFORE = "Before calibration: "  # key of the run's verdict, which needs the training set
+_BEFORE = "Before calibration: "  # key of the verdict on a run, which requires the training set
 
 
 def calibrate(

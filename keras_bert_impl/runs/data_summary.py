@@ -11,7 +11,7 @@ from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.comparison import is_uneven
 
 _SAMPLE = 10_000  # number of rows to tokenize
-_SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize; takes about half a second
+_SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize, which takes about half a second
 _PERCENTILES = (50, 90, 99)
 _CUT = 0.01  # fraction of truncated texts that causes a warning
 _SHOWN_CLASSES = 8
@@ -23,7 +23,7 @@ class DataSummary:
 
     Attributes:
         train_rows, dev_rows: number of examples.
-        labels: the unit of `train_labels` and `dev_labels`: `"classes"`, `"entities"`, `"tags"`,
+        labels: what `train_labels` and `dev_labels` count: `"classes"`, `"entities"`, `"tags"`,
             `"questions"` or `"endings"`; `"numbers"` if they contain `min`, `mean` and `max`; None
             without labels.
         train_labels, dev_labels: name -> count.

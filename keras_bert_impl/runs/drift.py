@@ -16,7 +16,7 @@ from keras_bert_impl.tasks.registry import task_of_model
 _BINS = 10  # number of bins: deciles of the reference
 _LARGE, _SMALL = 0.25, 0.1  # conventional limits of the population stability index
 _SIGNIFICANT = 0.01
-_MIN_EXPECTED = 5  # expected count of a class, for the chi-square approximation
+_MIN_EXPECTED = 5  # minimum expected count of a class, for the chi-square approximation
 
 
 @dataclasses.dataclass(frozen=True)

@@ -96,7 +96,7 @@ def read_options(
     options = {"task": task, **dev.read_with, "train": (train.read_with or {}).get("dev")}
     if options.get("dev_split"):
         options["train"], options["dev"] = options["dev"], None
-    # otherwise the examples are from splits
+    # With `tfds`, `train` and `dev` are names of splits, not files.
     places = ("data",) if options.get("tfds") else ("train", "dev", "data")
     for name in places:
         if isinstance(options.get(name), list):

@@ -89,7 +89,7 @@ def tune(
         raise InputError(f"{output_directory} contains a set of runs. Choose another directory.")
     task, own = task_with(config, train, dev)
     for more in more_dev.values():
-        task_of(train, more)  # raises for invalid labels before training
+        task_of(train, more)  # raises an error for invalid labels before training
     metric = metric_of(config, task, train, dev)
     dev = task.with_metric(dev, metric)
     of_fit: dict[str, Any] = {}
@@ -287,7 +287,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
         )
         with progress:
             if checkpoint.batches:
-                if phase.is_scored:  # creates the metrics, to restore their values
+                if phase.is_scored:  # creates the metrics, so that their values can be restored
                     model.evaluate(*dev, batch_size=settings.batch_size, steps=1, verbose=0)
                 model.batches_done = checkpoint.batches
                 fit(epochs=finished + 1, initial_epoch=finished)

@@ -9,7 +9,7 @@ import contextlib
 import json
 import sys
 
-sys.modules["keras_bert_impl"] = None  # makes any import of this package an error
+sys.modules["keras_bert_impl"] = None  # makes any import of this package fail
 
 import tensorflow as tf  # noqa: E402
 

@@ -25,7 +25,8 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.proof import as_inputs
 
-_LARGE = 2**31 - 2**24  # bytes; the limit of a FlatBuffer is 2 GiB, including graph and names
+# Maximum bytes of the weights; a FlatBuffer with graph and names is limited to 2 GiB.
+_LARGE = 2**31 - 2**24
 _USE = """\
 from ai_edge_litert.interpreter import Interpreter
 model = Interpreter("model.tflite").get_signature_runner()

@@ -62,7 +62,7 @@ def _write(model, directory, precision, batches):
         try:
             openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
         except RuntimeError as error:
-            if "iostream" in str(error):  # a full disk raises no other error
+            if "iostream" in str(error):  # a full disk raises only this error
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise
 
@@ -136,7 +136,7 @@ class Session:
     def __init__(self, path: str | Path, config: EncoderConfig, precision: str = "f32") -> None:
         core = openvino.Core()
         model = core.read_model(path)
-        # After compilation, an output also has names of its inputs.
+        # After compilation, an output may also have the names of inputs.
         self._names = [output.get_any_name() for output in model.outputs]
         if precision == "bf16" and "BF16" not in core.get_property(
             "CPU", "OPTIMIZATION_CAPABILITIES"

@@ -217,7 +217,7 @@ def export_version(
 @contextlib.contextmanager
 def _no_other_export(directory):
     """Context manager that locks the folder against other exports."""
-    with _OF_THREADS:  # file locks belong to the process
+    with _OF_THREADS:  # File locks do not lock out threads of a process.
         lock = claim(directory / ".lock")
         if lock is None:
             raise InputError(f"another process is exporting to {directory}; wait for it to finish.")
@@ -226,7 +226,7 @@ def _no_other_export(directory):
         finally:
             (directory / ".lock").unlink(missing_ok=True)
             lock.release()
-            with contextlib.suppress(OSError):  # not empty, because it contains a version
+            with contextlib.suppress(OSError):  # The folder contains a version, so it is not empty.
                 directory.rmdir()
 
 

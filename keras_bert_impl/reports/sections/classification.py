@@ -80,7 +80,7 @@ def _chosen(names, scores, labels, examples):
     if examples.is_multi_label:
         sets = (set(next(csv.reader([label]), [])) for label in labels)
         return np.array([[name in found for name in names] for found in sets]).reshape(scores.shape)
-    # a row of NaN has no predicted label
+    # An example with NaN scores has no predicted label.
     places = {name: place for place, name in enumerate(names)}
     return np.array([places.get(label, row.argmax()) for label, row in zip(labels, scores)], int)
 

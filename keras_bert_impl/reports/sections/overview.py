@@ -17,10 +17,10 @@ from keras_bert_impl.training.runs.reports import KEY as SCORE
 # Values in `metrics.jsonl` that are not metrics of the model.
 _NOT_CURVES = {"step", "epoch", "seconds", "seconds_left", SCORE}
 _HELD_OUT = "val_"
-_MOST_CLASSES = 30  # number of points in a chart
+_MOST_CLASSES = 30  # maximum number of points in a chart
 _SETS = {"train": "training", "dev": "validation"}
 _PLACES = ("train", "dev", "data", "tfds")
-_WIDTH = 78  # characters per line of a command
+_WIDTH = 78  # maximum characters in a line of a command
 _OFF: tuple = (None, False, "", [], {})
 
 

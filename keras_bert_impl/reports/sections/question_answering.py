@@ -13,7 +13,7 @@ from keras_bert_impl.reports.sections.scores import proportion, resampled, score
 from keras_bert_impl.tasks.question_answering.metrics import scores_of_questions
 
 _MOST_ERRORS = 20
-_WINDOW = 160  # context characters on each side of an answer
+_WINDOW = 160  # number of context characters on each side of an answer
 
 
 def sections(subject: Subject) -> list[Section]:

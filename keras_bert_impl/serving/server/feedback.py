@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # imports TensorFlow
 
 # maximum number of stored responses, and of characters in their texts
 _MOST_REQUESTS, _MOST_TEXT = 100_000, 64 << 20
-_MOST_BYTES = 100 << 20  # maximum size of the file
+_MOST_BYTES = 100 << 20  # maximum size of the file in bytes
 _WINDOW = 1000  # number of recent labels per version that are scored
-# columns in addition to texts and labels
+# columns of the file in addition to texts and labels
 _KEYS = ("prediction", "correct", "version", "time", "request_id")
 
 Labels = str | list[str]
@@ -67,7 +67,7 @@ class Feedback:
     def __init__(self, path: str | Path, report: Callable[[int, Scores], None]) -> None:
         self._path = local_path(path).absolute()
         self._report = report
-        self._answers: dict[str, _Answer] = {}  # by request id, oldest first
+        self._answers: dict[str, _Answer] = {}  # request id -> stored response, oldest first
         self._size = 0  # characters of all responses
         self._windows: dict[int, collections.deque] = {}  # version -> pairs (label, prediction)
 
@@ -143,13 +143,13 @@ class Feedback:
 
     def _append(self, row):
         """Appends a line with a single write. If the write fails, the file is unchanged."""
-        line = json.dumps(row).encode("ascii") + b"\n"  # the same bytes in any encoding
+        line = json.dumps(row).encode("ascii") + b"\n"  # ASCII: the same bytes in any encoding
         try:
             file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             try:
                 size = os.fstat(file).st_size
                 if size and os.pread(file, 1, size - 1) != b"\n":
-                    line = b"\n" + line  # after a line that another program left unfinished
+                    line = b"\n" + line  # ends a line that another program left unfinished
                 if size + len(line) > _MOST_BYTES:
                     text = f"The feedback file has reached {_MOST_BYTES} bytes. Move it away."
                     raise ApiError(text, "RESOURCE_EXHAUSTED", 507)

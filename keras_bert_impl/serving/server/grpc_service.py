@@ -41,7 +41,7 @@ def start(
         maximum_concurrent_rpcs=limits.max_waiting,
         options=[
             ("grpc.max_receive_message_length", limits.max_bytes),
-            ("grpc.so_reuseport", 0),  # raise if the port is in use
+            ("grpc.so_reuseport", 0),  # raises an error if the port is in use
             ("grpc.max_connection_idle_ms", 1000 * int(limits.client_seconds)),
         ],
     )
@@ -81,7 +81,7 @@ class _ParsesRequests(grpc.ServerInterceptor):
 
 
 class _Service:
-    """Both services; gRPC calls the methods by name."""
+    """Implements both services; gRPC calls the methods by name."""
 
     def __init__(self, versions, batcher, limits, count):
         self._versions = versions
@@ -199,7 +199,7 @@ def _array(name: str, tensor: Any, kind: Input, limits: Limits) -> np.ndarray:
     shape = [dim.size for dim in tensor.tensor_shape.dim]
     check_shape(name, [-1] if tensor.tensor_shape.unknown_rank else shape, kind)
     check_rows(name, shape[0] if shape else 1, limits.max_rows)
-    if math.prod(shape) > limits.max_bytes:  # a tensor may consist of one repeated value
+    if math.prod(shape) > limits.max_bytes:  # A small message may contain one value to repeat.
         raise ApiError(f"Input {name!r} has more than {limits.max_bytes} values.")
     try:
         return tf.make_ndarray(tensor)

@@ -350,7 +350,7 @@ class Batcher:
         """Runs a batch. After an error, runs each request separately."""
         try:
             outputs = run_joined(batch)
-        except Exception as error:  # any error of the model, because the thread must continue
+        except Exception as error:  # The thread must continue after any error of the model.
             if len(batch) > 1:
                 for request in batch:
                     self._answer([request])

@@ -62,8 +62,8 @@ class ModelServer:
             limits.max_batch, limits.batch_timeout, limits.max_waiting, self._metrics.batch.observe
         )
         self._metrics.queue.set_function(lambda: len(self._batcher))
-        self._json = ThreadPoolExecutor(1, "json")  # one thread, to limit memory for parsing
-        self._held = 0  # bytes of the bodies of all requests
+        self._json = ThreadPoolExecutor(1, "json")  # A single thread limits the memory for parsing.
+        self._held = 0  # total size of the bodies of all requests in bytes
         config = uvicorn.Config(
             self._application(),
             loop="asyncio",
@@ -194,7 +194,7 @@ class ModelServer:
     def _metadata(self, name, version):
         model = self.versions.find(name, version)
         spec = {"name": name, "signature_name": "", "version": str(model.version)}
-        # twice, as in TensorFlow Serving
+        # The key is repeated, as in TensorFlow Serving.
         signatures = {"signature_def": {"signature_def": model.metadata}, **model.decisions}
         return json.dumps({"model_spec": spec, "metadata": signatures})
 

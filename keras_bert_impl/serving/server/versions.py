@@ -85,7 +85,7 @@ class Versions:
         self.current: Model | None = None
         self._states: dict[int, tuple[str, str, str]] = {}  # version: (state, code, message)
         self._files: Any = None  # files of the served version at load time
-        self._refused: dict[int, Any] = {}  # failed version -> its files at that time
+        self._refused: dict[int, Any] = {}  # version that failed to load -> its files at that time
         self._load = load
         self._report = report
         self._stopped = threading.Event()

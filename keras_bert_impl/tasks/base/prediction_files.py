@@ -65,7 +65,7 @@ def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
     """
     headings, *rows = _read_table(path)
     end = len(headings)
-    if TRUE_LABEL in headings:  # use the last one: a class may have the same name
+    if TRUE_LABEL in headings:  # The last one is used, because a class may have the same name.
         end -= headings[::-1].index(TRUE_LABEL) + 1
     return headings[1:end], [row[1:end] for row in rows]
 

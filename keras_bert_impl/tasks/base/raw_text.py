@@ -61,7 +61,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     text_columns: tuple[str, ...] = ()  # see `user_input.from_columns`
     most_columns = 2
     long_texts = LongTexts()
-    long_part = "second"  # text of a pair that `LongTexts` applies to
+    long_part = "second"  # text of a pair to which `LongTexts` applies
     block_texts: int | None = None  # block size of `predict`; None for the default of `blocks`
     block_characters: int | None = None
     outputs_function: Callable | None = None  # the compiled `fitting.outputs_of_batch`
@@ -126,7 +126,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
                 float32 [texts].
 
         Returns:
-            (`TokenizedTexts`, tuple of targets [rows, ...]: labels, then weights).
+            `TokenizedTexts`, and a tuple of targets [rows, ...]: labels, then weights.
         """
         targets = tuple(target for target in (labels, weights) if target is not None)
         return self.tokenized(texts), targets
@@ -273,8 +273,9 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
             class_weight: dict of label name or class index -> loss weight (default 1); a list with
-                the weight of each class; or `"balanced"`, which weights all classes equally: texts
-                / (classes * texts of the class). Multiplied by `sample_weight`.
+                the weight of each class; or `"balanced"`, with the weights texts / (classes * texts
+                of the class), so that all classes have the same total weight. Multiplied by
+                `sample_weight`.
             Other arguments: see `keras.Model.fit`.
         """
         self._check_not_quantized("trained")
@@ -303,7 +304,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
-            steps: number of batches to evaluate, from the first. Default: all.
+            steps: number of batches to evaluate, starting with the first. Default: all.
         """
         self.compile_if_needed()
         if not kwargs.get("_use_cached_eval_dataset"):  # Keras sets it inside `fit`

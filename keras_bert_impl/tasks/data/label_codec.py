@@ -45,7 +45,7 @@ class LabelCodec:
         raise NotImplementedError
 
     def tensor(self, labels: Any) -> Any:
-        """Same as `encode`, for the labels of a `tf.data.Dataset` batch."""
+        """Like `encode`, for the labels of a `tf.data.Dataset` batch."""
         raise NotImplementedError
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:

@@ -74,7 +74,7 @@ def folds(
     for units in _strata(examples):
         of_stratum = np.zeros(count, int)
         for place in sorted(draw.permutation(len(units)), key=lambda place: -len(units[place])):
-            fold = np.lexsort((sizes, of_stratum))[0]  # fewest of the stratum, then of all
+            fold = np.lexsort((sizes, of_stratum))[0]  # smallest fold of the stratum, then overall
             numbers[units[place]] = fold
             of_stratum[fold] += len(units[place])
             sizes[fold] += len(units[place])

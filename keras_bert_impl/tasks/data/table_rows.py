@@ -26,7 +26,7 @@ from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.data.layout import Layout
 
 LONGEST_ROW = LONGEST_LINE  # longer rows usually lack a closing quote
-SURROGATE = re.compile("[\ud800-\udfff]")  # valid in JSON escapes, but not in UTF-8
+SURROGATE = re.compile("[\ud800-\udfff]")  # surrogates; allowed in JSON escapes, but not in UTF-8
 _CHUNK = 1 << 16  # bytes read at once
 _ROWS = 1024  # Arrow rows read at once
 _BATCH_BYTES = 64 << 20  # bytes of rows converted to Python at once
@@ -53,7 +53,7 @@ def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
             found[name] = value
             continue
         if is_label and isinstance(value, bool):
-            value = str(value).lower()  # as in JSON and CSV
+            value = str(value).lower()  # true and false, as in JSON and CSV
         if is_label and isinstance(value, float) and value.is_integer():
             value = int(value)  # 1 and 1.0 are the same number
         if value is None or value != value:  # missing values in Arrow and pandas

@@ -103,8 +103,8 @@ def read_table(
         `numeric`.
 
     Raises:
-        InputError: a column is missing or duplicate; a row has the wrong number of cells or more
-            than 4 MiB; a label is not allowed; a text is empty; an id is duplicate; the encoding is
+        InputError: a column is missing or occurs twice; a row has the wrong number of cells or more
+            than 4 MiB; a label is not allowed; a text is empty; an id occurs twice; the encoding is
             wrong; or the file contains a NUL byte. The message contains file and line.
 
     Example:

@@ -104,8 +104,9 @@ def embedding_network(
     """Builds the network of a `TextEmbedder`; see `TextEmbedder` for other arguments.
 
     Returns:
-        (inputs, outputs, mix): dict of int32 `[batch, group, length]`, with windows
-        `[batch, group, windows, length]`; float32 `[batch, group, dim]`; the `LayerMix`, or None.
+        `inputs`, dict of int32 `[batch, group, length]`, with windows
+        `[batch, group, windows, length]`; `outputs`, float32 `[batch, group, dim]`; and the
+        `LayerMix`, None without layer weights.
     """
     poolings = poolings_of(pooling)
     if POOLINGS["cls"] in poolings and encoder.config.causal:

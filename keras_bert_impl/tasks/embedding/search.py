@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 _VECTORS, _QUERIES = 1 << 13, 256  # vectors compared at once
-_LEAST_COSINE = 0.9  # with the stored vector; above 0.99 for the same model
+_LEAST_COSINE = 0.9  # minimum cosine with the stored vector; above 0.99 for the same model
 
 
 def search(
@@ -44,8 +44,8 @@ def search(
         k: maximum number of results per query.
 
     Returns:
-        (rows, scores): int64 and float32 `[queries, k]`, vector indices and cosine similarities,
-        best first; for equal scores, the lower index first.
+        `rows`, int64 `[queries, k]`: vector indices, best first; and `scores`, float32
+        `[queries, k]`: cosine similarities. For equal scores, the lower index comes first.
 
     Raises:
         InputError: the vectors do not have the embedder's dimension, or contain NaN or infinite
@@ -106,7 +106,7 @@ def _highest(cosines, k):
     """Returns the columns of the k highest values in each row, int64 [queries, k], ascending."""
     if k == cosines.shape[1]:
         return np.broadcast_to(np.arange(k), cosines.shape)
-    least = np.partition(cosines, -k, axis=1)[:, -k, None]  # lowest of the k values
+    least = np.partition(cosines, -k, axis=1)[:, -k, None]  # lowest of the k highest values
     is_taken = cosines > least
     missing = k - is_taken.sum(axis=1, keepdims=True)
     is_equal = cosines == least

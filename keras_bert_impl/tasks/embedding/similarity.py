@@ -95,7 +95,7 @@ def _scores(examples, cosines):
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
-_CHUNK = 1024  # anchors per block, compared with all candidates
+_CHUNK = 1024  # number of anchors per block, which are compared with all candidates
 
 
 class AnchorExamples(Examples):

@@ -215,7 +215,7 @@ def _npy(path, dim):
             _write_header(vectors, count, dim)
 
 
-_HEADER = 128  # bytes; fixed size, because the number of vectors is written last
+_HEADER = 128  # fixed size in bytes, because the number of vectors is written last
 
 
 def _write_header(file, count, dim):

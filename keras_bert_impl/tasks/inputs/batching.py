@@ -326,8 +326,8 @@ def sorted_batches(
         targets: tuple of arrays [texts, ...], may be empty.
 
     Returns:
-        (dataset, order): batches of `(features, *targets)`; int64 array [texts], the original index
-        of each row.
+        `dataset`, batches of `(features, *targets)`; and `order`, int64 array [texts]: the original
+        index of each row.
     """
     batches, order = _row_numbers(tokenized, batch_size, any_shape)
     sizes = np.array([len(batch) for batch in batches], "int64")

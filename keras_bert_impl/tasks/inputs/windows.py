@@ -213,7 +213,7 @@ def pack_head_and_tail(
 
 
 def other_length(tokenizer: Tokenizer, length: int) -> int:
-    """Returns the maximum number of tokens of the shorter text of a pair: half of the row."""
+    """Returns the token limit of the shorter text of a pair: half of the sequence length."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 

@@ -138,7 +138,7 @@ def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
 
     firsts = np.full(len(starts), -1, "int64")
     tokens = np.flatnonzero(within)[::-1]
-    firsts[words[tokens]] = tokens  # in reverse order, so the first token of a word is kept
+    firsts[words[tokens]] = tokens  # in reverse order, so that the first token of a word is kept
     owns = firsts >= 0
     # Words without a separate token use the token that contains their last character.
     holders = np.searchsorted(token_ends, ends - 1, side="right")

@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.language_modeling.masked_batches import masked_batche
 from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 from keras_bert_impl.tasks.scores.decisions import unit_length
 
-_CHUNK = 1024  # words to compare with the vocabulary at once
+_CHUNK = 1024  # number of words to compare with the vocabulary at once
 
 
 def augment(

@@ -319,7 +319,7 @@ def _json_row(path, unit, labels, numbered_and_label):
     answer = row.get("answer")
     if answer is None and row.get("label") is not None:
         raise InputError(
-            f"{where}: store the 0-based index of the correct ending as 'answer', not as 'label'."
+            f"{where}: store the 0-based index of the correct ending as 'answer', not 'label'."
         )
     label = None if answer is None else _number(where, answer)
     return line, *_checked(where, row.get("prompt"), row["endings"], label)

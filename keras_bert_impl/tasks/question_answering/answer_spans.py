@@ -204,7 +204,7 @@ def _with_null(table, counts, nulls, num_best):
     """Inserts the answer "" into the table; see `answer_table`.
 
     Returns:
-        (dict of tensors [texts, num_best + 1], counts).
+        A dict of tensors [texts, num_best + 1], and the number of answers of each text.
     """
     columns = tf.range(num_best)
     total = tf.reduce_sum(nulls, axis=1)[:, tf.newaxis]

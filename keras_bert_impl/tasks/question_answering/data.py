@@ -16,7 +16,7 @@ from keras_bert_impl.tasks.data.examples import LabeledExamples, join_names
 from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
 
 _LONGEST_TEXT = 4 << 20  # maximum characters
-_PLACE = re.compile(r"(line|row) \d+|data\[\d+\]")  # ids of flat rows without an id
+_PLACE = re.compile(r"(line|row) \d+|data\[\d+\]")  # generated ids of flat rows without an id
 _NO_ANSWERS: dict[str, list] = {"text": [], "answer_start": []}  # keys of a flat row
 
 
@@ -226,7 +226,7 @@ def _flat_rows(path):
     try:
         first = next(read() for _, read in table_rows.json_lines(path))
     except (InputError, StopIteration):
-        return None, None  # one object on several lines
+        return None, None  # The file contains one object on several lines.
     return (table_rows.json_lines(path), "line") if "question" in first else (None, None)
 
 

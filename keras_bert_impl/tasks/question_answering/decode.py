@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.question_answering.answer_spans import (
 from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tokenizers.text_words import TextReader
 
-_QUESTIONS = 64  # questions per block, to limit memory
+_QUESTIONS = 64  # maximum number of questions per block, to limit memory
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,7 +33,7 @@ from keras_bert_impl.tasks.question_answering.signature import (
 )
 from keras_bert_impl.tokenizers import Tokenizer
 
-_NO_LOGIT = -1e9  # probability 0; -inf would make rows of padding NaN
+_NO_LOGIT = -1e9  # results in probability 0; with -inf, rows of padding would be NaN
 # Model -> network with the same layers, for functional models.
 _NETWORKS: weakref.WeakKeyDictionary[Any, keras.Model] = weakref.WeakKeyDictionary()
 
@@ -237,7 +237,7 @@ class QuestionAnswerer(TaskModel):
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         y_pred = _of_tokens(x, y_pred)
-        if sample_weight is not None:  # the same weight for start and end
+        if sample_weight is not None:  # start and end have the same weight
             sample_weight = ops.repeat(ops.reshape(sample_weight, (-1, 1)), 2, axis=1)
         return super().loss_share(x, y, y_pred, sample_weight, totals)
 

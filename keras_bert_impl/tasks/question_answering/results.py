@@ -21,9 +21,9 @@ def score_answers(
         null_threshold: "" is predicted if the null odds exceed it; None: "" is never predicted.
 
     Returns:
-        dict of scores in percent. SQuAD 1.1: `exact_match`, `f1`. SQuAD 2.0: see
-        `metrics.squad_v2_scores`; if "" is among the answers, also the best threshold and the
-        scores with it.
+        dict of scores in percent. SQuAD 1.1: `exact_match`, `f1`. For SQuAD 2.0, see
+        `metrics.squad_v2_scores`; if the answers include "", also the best threshold and the scores
+        with it.
 
     Example:
         from keras_bert_impl.tasks import score_answers

@@ -64,7 +64,7 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
     deviations = []
     for values in (labels, predictions):
         values = np.asarray(values, "float64").ravel()
-        if not np.ptp(values):  # rounding of the mean would hide this
+        if not np.ptp(values):  # because of rounding, the deviations may not be exactly 0
             return float("nan")
         from_mean = values - values.mean()
         deviations.append(from_mean / np.linalg.norm(from_mean))
@@ -145,8 +145,8 @@ MULTI_LABEL_METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
 }
 
 
-OF_CLASS = "f1/"  # followed by a class name
-RANKING = average_precision.__name__  # metric of scores; may be followed by `/CLASS`
+OF_CLASS = "f1/"  # prefix that is followed by a class name
+RANKING = average_precision.__name__  # metric that takes scores; may be followed by `/CLASS`
 
 
 def is_of_scores(name: str) -> bool:

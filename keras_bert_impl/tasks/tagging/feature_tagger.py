@@ -29,7 +29,7 @@ from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 from keras_bert_impl.tokenizers import Tokenizer
 
 _BIAS = "feature_tagger.classifier.dense.bias"
-_BATCH = 64  # windows per batch of the encoder
+_BATCH = 64  # number of windows in a batch of the encoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,8 +86,8 @@ class FeatureTagger(WordTagger):
         labels: label names, instead of `num_classes`.
         features: `"last_four"`, the concatenated states of the last four layers; `"mix"`, a
             `ScalarMix` of the embeddings and all layers; `"mix_last_four"`, a `ScalarMix` of the
-            last four; or int, the states of one layer: 0 for the embeddings, -1 for the last layer.
-            Default `"last_four"`.
+            last four layers; or an int, the states of one layer: 0 for the embeddings, -1 for the
+            last layer. Default `"last_four"`.
         lstm_dim: even int, output size of each BiLSTM (both directions together).
         head_dropout: dropout rate before both BiLSTMs and the linear layer. Default: the encoder's.
         doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
@@ -104,7 +104,7 @@ class FeatureTagger(WordTagger):
     settings = ("doc_stride", "features", "lstm_dim", "crf")
     signature_class = FeatureTaggerSignatures
     default_learning_rate = 1e-3
-    block_characters = 1 << 16  # 12,000 words: 150 MB of states for four layers of 768
+    block_characters = 1 << 16  # 12,000 words: 150 MB for the states of four layers of width 768
 
     def __init__(
         self,
@@ -203,8 +203,8 @@ class FeatureTagger(WordTagger):
         """Computes the states of each word's first subword, in the window with the most context.
 
         Returns:
-            (states, row_splits): float32 array [words of all texts, layers, hidden], 0 for words
-            without subwords; int64 array [texts + 1].
+            `states`, float32 array [words of all texts, layers, hidden]: 0 for words without
+            subwords; and `row_splits`, int64 array [texts + 1].
         """
         windows = self.windows(texts)
         alignment = align_tokens(texts, windows)
@@ -242,7 +242,7 @@ class FeatureTagger(WordTagger):
 
     @functools.cached_property
     def states_of(self) -> Any:
-        """Compiled version of `states`; returns an array."""
+        """Computes `states` in a compiled function; returns an array."""
         spec = {name: tf.TensorSpec([None, None], tf.int32) for name in FEATURES}
         return compiled(self.states, self.encoder_of_states, [spec])
 

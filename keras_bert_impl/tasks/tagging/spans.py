@@ -140,7 +140,7 @@ class Span(NamedTuple):
     """An entity in a sentence, as a range of words.
 
     Attributes:
-        type: such as `"PER"`; `"_"` if labels are bare prefixes.
+        type: entity type, such as `"PER"`; `"_"` if labels are bare prefixes.
         start, end: index of the first word; index of the last word plus 1.
     """
 
@@ -195,8 +195,8 @@ def invalid_spans(
     """Finds the entities that do not follow the label scheme, such as an `I` without its `B`.
 
     Returns:
-        (scheme, list of (sentence, word) of the invalid entities). IOB1 and IOB2 have the same
-        labels; the scheme with fewer invalid entities is returned.
+        The scheme, and a list of (sentence, word) for the invalid entities. IOB1 and IOB2 have the
+        same labels; the scheme with fewer invalid entities is returned.
     """
     scheme = detect_scheme(labels)
     if scheme is None:

@@ -163,7 +163,7 @@ class TokenClassifier(WordTagger):
         word, label = target if isinstance(target, tuple) else (target, None)
         firsts = [int(np.argmax(row.word_of == number)) for number in range(len(row.words))]
         scores = ops.convert_to_numpy(ops.softmax(outputs[0]))[firsts]  # [words, labels]
-        if word is None:  # use the most likely entity word
+        if word is None:  # By default, the target is the most likely entity word.
             marked = scores.copy()
             marked[:, self.unknown_label] = -1
             place = int(marked.max(axis=1).argmax())

@@ -20,7 +20,7 @@ from keras_bert_impl.tasks.tagging import decode
 from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 from keras_bert_impl.tokenizers.text_words import WordTokens
 
-_BATCH = 64  # label sequences decoded per batch
+_BATCH = 64  # number of label sequences decoded per batch
 
 
 class WordScores(NamedTuple):
@@ -50,7 +50,7 @@ def token_targets(
         weights: float32 [texts].
 
     Returns:
-        (labels int32, weights float32) [positions]; 0 where there is no label.
+        Labels, int32 [positions], and weights, float32 [positions]; 0 where there is no label.
     """
     alignment = align_tokens(sentences, tokenized)
     of_words = np.concatenate(labels)  # [words of all texts]
@@ -160,7 +160,7 @@ def units_of(answers: list[WordScores]) -> decode.Units:
     base = 0
     for answer in answers:
         tokens.append(np.where(answer.tokens >= 0, answer.tokens + base, -1))
-        base = max(base, 1 + tokens[-1].max(initial=-1))  # tokens of different texts differ
+        base = max(base, 1 + tokens[-1].max(initial=-1))  # no token number is in two texts
     return decode.find_units(_int32(np.concatenate(tokens)))
 
 

@@ -206,8 +206,8 @@ class WordTagger(TokenLabels, TaskModel):
             texts, batch_size, verbose: see `tag`.
 
         Returns:
-            (result of `tag`, result of `entities`); the second is None if the labels do not mark
-            entities.
+            The result of `tag`, and the result of `entities`, which is None if the labels do not
+            mark entities.
         """
 
         def annotated(texts, answers):

@@ -231,11 +231,11 @@ class TextClassifier(TaskModel):
 
         Args:
             x, y: texts that the model was not trained on, and their labels; see `fit`.
-            threshold: rule for selecting the threshold: `"f1"`, or another beta such as `"f2"`, for
-                the highest score; `"recall=0.9"` for the highest precision with at least this
-                recall; `"precision=0.9"` for the highest recall with at least this precision; or
-                `"cost=1,10"` for the lowest cost of false positives and false negatives. Default:
-                no threshold.
+            threshold: rule for selecting the threshold: `"f1"`, or another beta such as `"f2"`,
+                maximizes this score; `"recall=0.9"` maximizes the precision with at least this
+                recall; `"precision=0.9"` maximizes the recall with at least this precision;
+                `"cost=1,10"` minimizes the total cost of false positives (1 each) and false
+                negatives (10 each). Default: no threshold.
             label: label to select a threshold for. Default: the second of two classes; each label
                 in multi-label classification.
 

@@ -36,7 +36,7 @@ def copy_sentences(
     is_json = form == JSON_ROWS
     if is_json:
         table = open_rows(origin, form, None, True)
-        if table.unit == "row":  # one JSON array or object
+        if table.unit == "row":  # The file contains one JSON array or object.
             found = [read() for number, read in table.rows if number in wanted]
             path.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
             return

@@ -47,7 +47,7 @@ def read_tags(
 
     The format is detected from the file suffix and the first lines:
 
-    - lines with a word and its label, see `read_columns`; CoNLL-U, see `read_conllu`;
+    - lines with a word and its label (see `read_columns`), and CoNLL-U (see `read_conllu`);
     - tables (CSV, TSV, JSON, Parquet or Arrow) with a word in each row and a column of sentence
       numbers, which may be filled only in the first row of each sentence;
     - tables with lists of words and labels in each row, as in `datasets`;
@@ -161,6 +161,6 @@ def _read_rows(reader, labels, outside, skip_bad_rows, read_with):
         read_with,
     )
     reader.alignment.report()
-    if reader.class_names and labels is None:  # keep the order of the class numbers
+    if reader.class_names and labels is None:  # The order of the class numbers is kept.
         return dataclasses.replace(examples, label_names=list(reader.class_names))
     return examples
