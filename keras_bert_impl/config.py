@@ -145,8 +145,8 @@ class EncoderConfig:
             directory. The other fields determine the computation.
         embedding_dim: Width of the embeddings, which a linear layer projects to `hidden_dim`. If
             None, the width is `hidden_dim` and there is no projection.
-        position_offset: Index of the position embedding of the first token. If it is not 0,
-            positions count only real tokens, and padding uses the index before the offset.
+        position_offset: Index of the position embedding of the first token. If it is not 0, padding
+            is not counted and uses the index `position_offset - 1`.
         num_layer_groups: Number of blocks with separate weights. Each block is shared by the same
             number of consecutive layers. None for one block per layer.
         pre_norm: Whether a block normalizes its inputs instead of its outputs.

@@ -61,8 +61,8 @@ class TextAttention(NamedTuple):
     Attributes:
         tokens: first tokens of the model's input, including special tokens. Rows of one example,
             such as the texts of an embedder, are concatenated.
-        features: dict of int32 `[rows, length]`, the encoder's inputs in `predict`, without common
-            padding.
+        features: dict of int32 `[rows, length]`, the encoder's inputs in `predict`, padded only to
+            the longest row.
         weights: float32 `[layers, heads, tokens, tokens]`. Rows attend to columns. If all tokens
             are included, each row sums to 1.
         rollout: float32 `[layers, tokens, tokens]`, computed from all tokens. See `rollout`.

@@ -87,7 +87,7 @@ def read_run(path: str | Path) -> Run:
 
 
 def runs_of(path: str | Path) -> list[Path]:
-    """Returns the runs of a `finetune_set` (best first) or `cross_validate`; else the path."""
+    """Returns the runs of a set (best first) or a cross-validation; for a single run, its path."""
     path = local_path(path)
     folds = [recipe.parent for recipe in path.glob("folds/*/recipe.yaml")]
     if folds:

@@ -269,7 +269,7 @@ def predict_list(
 
 
 def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
-    """Same as Keras's `predict_on_batch`, for a dict of TensorFlow tensors."""
+    """Like Keras's `predict_on_batch`, for a dict of TensorFlow tensors."""
     trace_for_any_shape(model, (features,))
     of_backend = keras.tree.map_structure(
         lambda feature: keras.ops.convert_to_tensor(feature.numpy()), features

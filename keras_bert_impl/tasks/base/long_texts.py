@@ -55,7 +55,7 @@ class LongTexts:
             is ignored. Default 8.
 
     Raises:
-        InputError: the way is unknown or does not support a field.
+        InputError: `way` is unknown or does not support a field.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
 

@@ -146,7 +146,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
         Args:
             batches: batches of `(features, *targets)`.
-            first_batch: index of the first training batch; None draws the same values each time.
+            first_batch: index of the first training batch; None to draw the same values each time.
         """
         return batches
 

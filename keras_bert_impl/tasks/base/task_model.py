@@ -257,8 +257,8 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
                 Default: the saved rates.
             max_length: see the class. Default: the saved value, or 128.
             adapter: `Adapter` to add; only if the directory has none.
-            base: for a directory written by `save_tuned`: the current location of the original
-                model, like `name_or_path`. Default: its location at fine-tuning.
+            base: current location of the original model (a directory or a name), for a directory
+                written by `save_tuned`. Default: its location at fine-tuning.
             **kwargs: arguments of the class: `num_classes`, `labels`, `problem_type`.
 
         Raises:

@@ -41,7 +41,7 @@ def count_in_both(train: LabeledExamples, dev: LabeledExamples) -> int:
 
 
 def count_repeated(examples: LabeledExamples) -> tuple[int, int]:
-    """Returns (number of duplicate texts, number of them with a different label)."""
+    """Returns (number of duplicate texts, number of duplicates with a different label)."""
     first: dict[Any, Any] = {}
     repeated = different = 0
     for text, label in zip(examples.texts, examples.labels or [None] * len(examples)):

@@ -58,7 +58,7 @@ def read_texts(
 
     Args:
         paths: str or `Path`, or a list of them.
-        column: column or field of tables that contains the text.
+        column: name of the table column or JSON field with the texts.
         unit: `"line"` or `"file"`: whether each line of a `.txt` file is a text, or the whole file.
         delimiter, header: format of tables; see `read_table`. With a delimiter, a file in `paths`
             may have any suffix, and `.txt` files are also tables.

@@ -134,7 +134,7 @@ class CausalLM(LanguageModel):
         The keys and values of earlier tokens are kept, so that each step computes one token.
 
         Args:
-            texts: see `RawTextTrainer`, but without pairs. Or a single text, for a single result.
+            texts: see `RawTextTrainer`, but without pairs. A single text returns a single result.
             max_new_tokens: maximum number of new tokens.
             temperature: divisor of the logits; 0 selects the most likely token.
             top_k: number of the most likely tokens to draw from. Default None: all.

@@ -144,7 +144,7 @@ class MaskedLM(LanguageModel):
 
         Args:
             texts: see `RawTextTrainer`; each needs at least one of the tokenizer's mask tokens
-                (`[MASK]` or `<mask>`). Or a single text, for a single result.
+                (`[MASK]` or `<mask>`). A single text returns a single result.
             top_k: maximum number of tokens per mask.
             candidates: tokens to choose from: vocabulary entries, or words that are a single token.
                 Scores are still probabilities over the whole vocabulary. Default None: all tokens.

@@ -233,7 +233,7 @@ class MultipleChoice(TaskModel):
         """Returns the 0-based index of the most likely ending of each example.
 
         Args:
-            examples: see `predict`; or a single (prompt, endings) pair, for a single int.
+            examples: see `predict`; a single (prompt, endings) pair returns a single int.
         """
         if isinstance(examples, str):
             raise InputError("examples must be (prompt, endings): write choose((prompt, endings)).")

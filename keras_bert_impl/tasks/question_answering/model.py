@@ -152,7 +152,7 @@ class QuestionAnswerer(TaskModel):
         `null_threshold`.
 
         Args:
-            pairs: see `predict`; or a single (question, context) pair, for a single str.
+            pairs: see `predict`; a single (question, context) pair returns a single str.
         """
 
         def answer(pairs):

@@ -112,8 +112,8 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
     Args:
         labels: class numbers `[examples]`, or 0 and 1 `[examples, classes]`.
-        scores: `[examples, classes]`. For class numbers of two classes, the result is the value of
-            class 1. Classes that never occur are ignored.
+        scores: `[examples, classes]`. If `labels` are class numbers of two classes, the result is
+            the value of class 1. Classes that never occur are ignored.
     """
     is_class, ranking = np.asarray(labels), np.asarray(scores)
     classes = range(ranking.shape[1])

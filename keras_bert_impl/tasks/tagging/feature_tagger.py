@@ -49,7 +49,7 @@ class WordFeatures(batching.FlatRows):
             rows: int64 [rows], text numbers.
 
         Returns:
-            `states` float32 [rows, words, layers, hidden], `mask` int32 [rows, words].
+            `states`, float32 [rows, words, layers, hidden], and `mask`, int32 [rows, words].
         """
         flat, place, lengths = self.places(rows)
         is_real = (place < lengths)[:, :, tf.newaxis, tf.newaxis]

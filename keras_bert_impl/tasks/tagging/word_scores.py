@@ -242,7 +242,7 @@ def _begins_second(before, label, parts):
 
 
 class _Spans(NamedTuple):
-    """Starts of entities, words after the end of entities, and types, `[rows, length]`."""
+    """Returns the starts of entities, the words after their ends, and types, `[rows, length]`."""
 
     begins: Any
     stops: Any

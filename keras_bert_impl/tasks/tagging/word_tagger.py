@@ -157,7 +157,7 @@ class WordTagger(TokenLabels, TaskModel):
         """Returns the label name of each word; with `crf`, the most likely label sequence.
 
         Args:
-            texts: list of str or of lists of words; or a single str, for a single result.
+            texts: list of str or of lists of words; a single str returns a single result.
             batch_size, verbose: see `predict`.
         """
 

@@ -271,7 +271,7 @@ class TextClassifier(TaskModel):
         For multi-label classification, returns a list of names for each text; see `thresholds`.
 
         Args:
-            texts: see `predict`; or a single text or (first, second) pair, for a single result.
+            texts: see `predict`; a single text or (first, second) pair returns a single result.
         """
         if self.problem_type == REGRESSION:
             raise InputError("a regression model has no label names; predict() returns its values.")

@@ -85,7 +85,7 @@ def tagged_examples(
 
 
 def _stand_ins(source, counts, outside):
-    """Returns the labels to replace by "O": `outside`, or common spellings of "O"."""
+    """Returns the labels to replace with "O": `outside`, or common spellings of "O"."""
     if outside is not None:
         return {outside.strip()} - {"O"}
     candidates = outside_candidates(counts)
