@@ -87,6 +87,13 @@ class Embed(Command):
             metavar="N",
             help="batch size",
         )
+        add(
+            "--cache-mb",
+            type=positive_int,
+            metavar="N",
+            help="maximum memory of cached vectors, in MiB, so that repeated texts are embedded "
+            "once; default: no cache",
+        )
         add_dtype(group)
 
     def check_files(self, arguments: Namespace) -> None:
@@ -115,7 +122,12 @@ class Embed(Command):
         embedder = load_embedder(arguments.model, arguments.dtype, long_texts=long_texts)
         with Progress("embedding", unit="texts") as progress:
             count = write_vectors(
-                embedder, texts, arguments.out, arguments.batch_size, progress.update
+                embedder,
+                texts,
+                arguments.out,
+                arguments.batch_size,
+                progress.update,
+                cache_bytes=(arguments.cache_mb or 0) << 20,
             )
         say(f"wrote {count:,} vectors of {embedder.dim} numbers to {arguments.out}")
 

@@ -70,7 +70,7 @@ class Serve(Command):
             metavar="DIR",
             help="write files for Docker, Compose and Kubernetes to a new directory, and exit",
         )
-        group = parser.add_argument_group("batches")
+        group = parser.add_argument_group("batches and cache")
         _limit(group, "--max-batch", 32, "maximum batch size of merged requests")
         group.add_argument(
             "--batch-timeout",
@@ -78,6 +78,12 @@ class Serve(Command):
             default=2.0,
             metavar="MS",
             help="milliseconds that a request waits for other requests",
+        )
+        group.add_argument(
+            "--cache-mb",
+            type=positive_int,
+            metavar="N",
+            help="maximum memory of cached responses, in MiB; default: no cache",
         )
         group = parser.add_argument_group("limits")
         _limit(group, "--max-rows", 1024, "maximum texts per request")
@@ -178,6 +184,7 @@ def _serve(arguments, folder, listener):
         seconds=arguments.timeout,
         client_seconds=arguments.client_timeout,
         stop_seconds=arguments.stop_timeout,
+        cache_bytes=(arguments.cache_mb or 0) << 20,
     )
     server = ModelServer(
         folder,

@@ -22,7 +22,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from keras_bert_impl.serving.server.model import Batcher, Limits, Model
+from keras_bert_impl.serving.server.cache import Submit
+from keras_bert_impl.serving.server.model import Limits, Model
 from keras_bert_impl.serving.server.versions import Versions
 from keras_bert_impl.serving.server.wire import ApiError, Arrays, Input, check_rows, check_shape
 
@@ -31,7 +32,7 @@ Count = Callable[[str, str, float], None]
 
 
 def start(
-    address: str, versions: Versions, batcher: Batcher, limits: Limits, count: Count
+    address: str, versions: Versions, submit: Submit, limits: Limits, count: Count
 ) -> tuple[grpc.Server, int]:
     """Starts a gRPC server without TLS."""
     # Each running request blocks a thread. This number of threads can fill several batches.
@@ -45,7 +46,7 @@ def start(
             ("grpc.max_connection_idle_ms", 1000 * int(limits.client_seconds)),
         ],
     )
-    service = _Service(versions, batcher, limits, count)
+    service = _Service(versions, submit, limits, count)
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, server)
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(service, server)
     port = server.add_insecure_port(address)
@@ -83,9 +84,9 @@ class _ParsesRequests(grpc.ServerInterceptor):
 class _Service:
     """Implements both services; gRPC calls the methods by name."""
 
-    def __init__(self, versions, batcher, limits, count):
+    def __init__(self, versions, submit, limits, count):
         self._versions = versions
-        self._batcher = batcher
+        self._submit = submit
         self._limits = limits
         for name in (
             *("Predict", "Classify", "Regress", "MultiInference", "GetModelMetadata"),
@@ -101,7 +102,7 @@ class _Service:
         signature = model.signature(name)
         arrays = read_tensors(request.inputs, signature.inputs, self._limits)
         seconds = min(self._limits.seconds, context.time_remaining() or math.inf)
-        future = self._batcher.submit(signature, arrays, time.monotonic() + seconds)
+        future = self._submit(signature, arrays, time.monotonic() + seconds)
         context.add_callback(future.cancel)  # the client has disconnected
         try:
             outputs = future.result(seconds)

@@ -40,6 +40,7 @@ class Limits:
         client_seconds: maximum seconds for a client to send a request or receive a response. Idle
             connections are closed after this time.
         stop_seconds: maximum seconds to finish running requests when the server is stopped.
+        cache_bytes: maximum memory of cached responses; 0 for no cache.
     """
 
     max_batch: int = 32
@@ -51,6 +52,7 @@ class Limits:
     seconds: float = 30.0
     client_seconds: float = 30.0
     stop_seconds: int = 30
+    cache_bytes: int = 0
 
 
 class Signature:
@@ -83,6 +85,11 @@ class Signature:
     def mask(self) -> str | None:
         """Name of the padding mask among the inputs, if any."""
         return next((name for name in ("padding_mask", "input_mask") if name in self.inputs), None)
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether each row of the inputs gives a row of every output."""
+        return all(shape[:1] == [None] for shape in self._shapes.values())
 
     @property
     def varying(self) -> list[str]:
@@ -258,6 +265,8 @@ def _key(signature: Signature, arrays: Arrays) -> Hashable:
     shapes = [array.shape for array in arrays.values()]
     # The model rejects inputs of different sizes, but could not detect them in a batch of requests.
     if any(0 in shape or shape[:1] != shapes[0][:1] for shape in shapes) or not shapes[0]:
+        return None
+    if not signature.is_by_row:
         return None
     if signature.varying:
         has_strings = all(dtype.kind == "O" for dtype, _ in signature.inputs.values())

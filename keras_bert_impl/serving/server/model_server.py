@@ -19,6 +19,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from keras_bert_impl.io.cache import Cache
+from keras_bert_impl.serving.server.cache import CacheMetrics, Submit, cached
 from keras_bert_impl.serving.server.feedback import Feedback, Scores
 from keras_bert_impl.serving.server.model import Batcher, Limits, load
 from keras_bert_impl.serving.server.versions import Folder, Versions
@@ -61,6 +63,11 @@ class ModelServer:
         self._batcher = Batcher(
             limits.max_batch, limits.batch_timeout, limits.max_waiting, self._metrics.batch.observe
         )
+        self._submit: Submit = self._batcher.submit
+        if limits.cache_bytes:
+            cache = Cache(limits.cache_bytes)
+            self._metrics.add_cache(cache)
+            self._submit = cached(self._submit, cache)
         self._metrics.queue.set_function(lambda: len(self._batcher))
         self._json = ThreadPoolExecutor(1, "json")  # A single thread limits the memory for parsing.
         self._held = 0  # total size of the bodies of all requests in bytes
@@ -92,7 +99,7 @@ class ModelServer:
         from keras_bert_impl.serving.server import grpc_service  # needs the extra `serving`
 
         server, port = grpc_service.start(
-            address, self.versions, self._batcher, self.limits, self._metrics.count
+            address, self.versions, self._submit, self.limits, self._metrics.count
         )
         self._server.stop_grpc = lambda: server.stop(self.limits.stop_seconds).wait
         return port
@@ -237,7 +244,7 @@ class ModelServer:
             return write_outputs(outputs, parsed.by_row, request_id)
 
         model, signature, arrays, parsed = await loop.run_in_executor(self._json, read)
-        outputs = await asyncio.wrap_future(self._batcher.submit(signature, arrays, expires))
+        outputs = await asyncio.wrap_future(self._submit(signature, arrays, expires))
         return await loop.run_in_executor(self._json, write)
 
     @contextlib.asynccontextmanager
@@ -375,6 +382,10 @@ class _Metrics:
         """Counts a finished request with its HTTP status or gRPC code."""
         self._requests.labels(method, status).inc()
         self._seconds.labels(method).observe(seconds)
+
+    def add_cache(self, cache: Cache) -> None:
+        """Adds the metrics of a cache."""
+        self._registry.register(CacheMetrics(cache))
 
     async def page(self, request: Request) -> Response:
         """Returns the metrics in Prometheus's text format."""

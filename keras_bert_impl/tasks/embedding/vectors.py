@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
+from keras_bert_impl.io.cache import Cache, key_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file, replace_files
 from keras_bert_impl.io.lines import LONGEST_LINE, read_lines, suffix_of
@@ -139,6 +141,7 @@ def write_vectors(
     path: str | Path,
     batch_size: int | None = None,
     progress: Callable[[int], Any] | None = None,
+    cache_bytes: int = 0,
 ) -> int:
     """Embeds texts in chunks and writes the vectors to a file.
 
@@ -152,6 +155,7 @@ def write_vectors(
         path: str or `Path` that ends in `.npy` or `.parquet`.
         batch_size: default 32.
         progress: function that is called with the number of finished texts; None for no calls.
+        cache_bytes: maximum memory of cached vectors. A text in the cache gets its earlier vector.
 
     Returns:
         Number of texts.
@@ -169,6 +173,9 @@ def write_vectors(
         raise InputError(f"{path}: the name must end in {' or '.join(_WRITERS)}.")
     count = 0
     prompt = document_prompt(embedder)
+    encode = functools.partial(embedder.encode, prompt_name=prompt, batch_size=batch_size)
+    if cache_bytes:
+        encode = functools.partial(_encode_missing, encode, Cache(cache_bytes))
     written = {place.resolve() for place in _written(path)}
     with _WRITERS[path.suffix](path, embedder.dim) as write:
         for chunk in filter(None, blocks(texts, _CHUNK_TEXTS, _CHUNK_CHARACTERS)):
@@ -178,14 +185,25 @@ def write_vectors(
                         f"{source} would be replaced by the vectors in {path}. Choose another file "
                         "name."
                     )
-            texts_of_chunk = [one.text for one in chunk]
-            write(chunk, embedder.encode(texts_of_chunk, prompt, batch_size=batch_size))
+            write(chunk, encode([one.text for one in chunk]))
             count += len(chunk)
             if progress is not None:
                 progress(count)
         if not count:
             raise InputError("there are no texts to embed.")
     return count
+
+
+def _encode_missing(encode, cache, texts):
+    """Returns the vectors of texts; encodes only texts that the cache lacks, once each."""
+    keys = [key_of(text) for text in texts]
+    found = dict(zip(keys, cache.get(keys)))
+    missing = {key: text for key, text in zip(keys, texts) if found[key] is None}
+    if missing:
+        for key, vector in zip(missing, encode(list(missing.values()))):
+            found[key] = {"vector": vector}
+            cache.put(key, found[key])
+    return np.stack([found[key]["vector"] for key in keys])
 
 
 def _written(path):

@@ -139,6 +139,7 @@ def test_a_full_queue_refuses(model):
         """A signature that waits."""
 
         inputs, mask, varying = model.signatures["serving_default"].inputs, None, []
+        is_by_row = True
 
         def __call__(self, arrays):
             ready.set()

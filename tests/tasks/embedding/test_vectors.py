@@ -94,6 +94,27 @@ def written(folder):
     return file
 
 
+def test_repeated_texts_are_embedded_once(folder, embedder, tmp_path, monkeypatch):
+    lines = TEXTS[:3] * 4 + TEXTS[3:5]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in lines))
+    found = read_texts(tmp_path / "texts.jsonl")
+    vectors.write_vectors(embedder, found, tmp_path / "plain.npy")
+    monkeypatch.setattr(vectors, "_CHUNK_TEXTS", 4)
+    encoded, encode = [], embedder.encode
+    monkeypatch.setattr(
+        type(embedder),
+        "encode",
+        lambda self, texts, **how: encoded.extend(texts) or encode(texts, **how),
+    )
+    command = ["embed", "--model", str(folder / "model"), str(tmp_path / "texts.jsonl")]
+    assert main([*command, "--out", str(tmp_path / "cached.npy"), "--cache-mb", "1"]) == 0
+    assert encoded == TEXTS[:5]
+    plain, cached = (np.load(tmp_path / f"{name}.npy") for name in ("plain", "cached"))
+    np.testing.assert_allclose(cached, plain, rtol=0, atol=1e-6)
+    for row, text in enumerate(lines):
+        assert (cached[row] == cached[lines.index(text)]).all()
+
+
 def test_npy_holds_the_vectors_in_order(folder, embedder, written):
     found = list(read_texts(folder / "texts"))
     stored = np.load(written, allow_pickle=False)

@@ -1,0 +1,81 @@
+"""A cache bounded by memory, for results that are the same for the same input."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+_ENTRY, _ARRAY = 400, 200  # bytes of Python objects per entry, and per array
+
+
+class Cache:
+    """Arrays by key; the least recently used are dropped first. Threads may share a cache.
+
+    Args:
+        max_bytes: Maximum memory of the entries.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.num_bytes = 0
+        self.hits = self.misses = 0  # number of keys
+        self._entries: collections.OrderedDict[bytes, tuple[Any, int]] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, keys: Sequence[bytes]) -> list[dict[str, np.ndarray] | None]:
+        """Returns the arrays of each key, or None if the key is missing."""
+        with self._lock:
+            found = [self._entries.get(key) for key in keys]
+            for key, entry in zip(keys, found):
+                if entry:
+                    self._entries.move_to_end(key)
+            misses = found.count(None)
+            self.hits, self.misses = self.hits + len(keys) - misses, self.misses + misses
+        return [entry and entry[0] for entry in found]
+
+    def put(self, key: bytes, arrays: dict[str, np.ndarray]) -> None:
+        """Stores the arrays of a key. Arrays that exceed the whole cache are not stored."""
+        # A view would keep its whole batch in memory.
+        arrays = {
+            n: array.copy() if array.base is not None else array for n, array in arrays.items()
+        }
+        size = _ENTRY + sum(map(_bytes_of, arrays.values()))
+        if size > self.max_bytes:
+            return
+        with self._lock:
+            _, old = self._entries.pop(key, (None, 0))
+            self._entries[key] = arrays, size
+            self.num_bytes += size - old
+            while self.num_bytes > self.max_bytes:
+                _, (_, dropped) = self._entries.popitem(last=False)
+                self.num_bytes -= dropped
+
+
+def _bytes_of(array):
+    size = _ARRAY + array.nbytes
+    return size + sum(map(sys.getsizeof, array.flat)) if array.dtype.kind == "O" else size
+
+
+def key_of(*parts: Any) -> bytes:
+    """Returns a key for numbers, strings and arrays: equal only if all parts are equal."""
+    digest = hashlib.blake2b(digest_size=32)
+    for part in _parts(parts):
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.digest()
+
+
+def _parts(values: Iterable) -> Iterable[bytes]:
+    for value in values:
+        if isinstance(value, np.ndarray):
+            yield repr((value.dtype.str, value.shape)).encode()
+            is_object = value.dtype.kind == "O"
+            yield repr(value.tolist()).encode() if is_object else value.tobytes()
+        else:
+            yield repr(value).encode("utf-8", "surrogatepass")

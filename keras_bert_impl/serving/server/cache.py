@@ -1,0 +1,110 @@
+"""Cached responses: repeated texts are not computed again."""
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import numpy as np
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from keras_bert_impl.io.cache import Cache, key_of
+from keras_bert_impl.serving.server.model import Request, Signature
+from keras_bert_impl.serving.server.wire import Arrays
+
+Submit = Callable[[Signature, Arrays, float], "Future[Arrays]"]
+
+
+def cached(submit: Submit, cache: Cache) -> Submit:
+    """Returns `Batcher.submit` with a cache.
+
+    Rows of requests that may share a batch are cached separately. Other requests are cached whole.
+    """
+    numbers: weakref.WeakKeyDictionary[Signature, int] = weakref.WeakKeyDictionary()
+    lock, next_number = threading.Lock(), itertools.count()
+
+    def submit_missing(signature: Signature, arrays: Arrays, expires: float) -> "Future[Arrays]":
+        with lock:  # differs by version, even if a version is reloaded
+            number = numbers.get(signature)
+            if number is None:
+                number = numbers[signature] = next(next_number)
+        by_row = _is_by_row(signature, arrays)
+        rows = _rows(arrays) if by_row else [arrays]
+        keys = [key_of(number, *(row[name] for name in signature.inputs)) for row in rows]
+        entries = dict(zip(keys, cache.get(keys)))
+        missing = [key for key, entry in entries.items() if entry is None]
+        if not missing:
+            return _finished(_joined([entries[key] for key in keys]))
+        if by_row:
+            places = dict(zip(reversed(keys), reversed(range(len(keys)))))  # first row of each key
+            at = [places[key] for key in missing]
+            arrays = {name: array[at] for name, array in arrays.items()}
+
+        def complete(outputs: Arrays) -> Arrays:
+            for key, row in zip(missing, _rows(outputs) if by_row else [outputs]):
+                entries[key] = row
+                cache.put(key, row)
+            return _joined([entries[key] for key in keys])
+
+        return _then(submit(signature, arrays, expires), complete)
+
+    return submit_missing
+
+
+class CacheMetrics(Collector):
+    """Metrics of a cache for Prometheus."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields the metrics."""
+        rows = CounterMetricFamily(
+            "keras_bert_cache_rows", "Rows, by whether the cache had them.", labels=["result"]
+        )
+        rows.add_metric(["hit"], self._cache.hits)
+        rows.add_metric(["miss"], self._cache.misses)
+        yield rows
+        yield GaugeMetricFamily(
+            "keras_bert_cache_bytes", "Memory of the cache.", self._cache.num_bytes
+        )
+
+
+def _then(future, function):
+    """Returns a future of a function's value for the result of another future."""
+    value = Future()
+
+    def done(_):
+        if value.set_running_or_notify_cancel():
+            try:
+                value.set_result(function(future.result()))
+            except Exception as error:
+                value.set_exception(error)
+
+    value.add_done_callback(lambda _: future.cancel())  # if the client has disconnected
+    future.add_done_callback(done)
+    return value
+
+
+def _finished(outputs):
+    value = Future()
+    value.set_result(outputs)
+    return value
+
+
+def _is_by_row(signature, arrays):
+    return Request(signature, arrays, 0.0).key is not None and not signature.varying
+
+
+def _rows(arrays):
+    count = len(next(iter(arrays.values())))
+    return [{name: array[n : n + 1] for name, array in arrays.items()} for n in range(count)]
+
+
+def _joined(rows):
+    if len(rows) == 1:
+        return rows[0]
+    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
