@@ -118,6 +118,7 @@ ARCHITECTURES = (
     "modernbert",
     "longformer",
     "big_bird",
+    "gpt2",
 )
 
 
@@ -151,8 +152,9 @@ class EncoderConfig:
             number of consecutive layers. None for one block per layer.
         pre_norm: Whether a block normalizes its inputs instead of its outputs.
         final_norm: Requires `pre_norm`. Whether to normalize the outputs of the last block. The
-            first block then does not normalize the inputs of its attention, which the embeddings
-            already normalize.
+            first block then does not normalize the inputs of its attention if the embeddings
+            already normalize them.
+        embedding_norm: Whether to normalize the embeddings. False requires `pre_norm`.
         pooling: Source of `pooled_output`: `"cls"`, the last hidden state of the first token, or
             `"mean"`, the mean of the last hidden states of all tokens except padding.
         use_bias: Whether the encoder's dense and normalization layers have a bias.
@@ -206,6 +208,7 @@ class EncoderConfig:
     num_layer_groups: PositiveInt | None = None
     pre_norm: bool = False
     final_norm: bool = False
+    embedding_norm: bool = True
     pooling: Annotated[str, OneOf(*_POOLINGS)] = "cls"
     use_bias: bool = True
     gated: bool = False
@@ -233,6 +236,8 @@ class EncoderConfig:
             raise self._error(rule, "hidden_dim", "num_heads")
         if self.final_norm and not self.pre_norm:
             raise InputError("final_norm=True requires pre_norm=True.")
+        if not (self.embedding_norm or self.pre_norm):
+            raise InputError("embedding_norm=False requires pre_norm=True.")
         self._check_positions()
 
     def _check_positions(self) -> None:
@@ -290,6 +295,10 @@ class EncoderConfig:
         before padding, as in `ModernBertDecoderForSequenceClassification`."""
         return "last" if self.causal and self.architecture == "modernbert" else self.pooling
 
+    def has_attention_norm(self, index: int) -> bool:
+        """Returns whether the block at this index normalizes the inputs of its attention."""
+        return index > 0 or not (self.final_norm and self.embedding_norm)
+
     def is_local(self, index: int) -> bool:
         """Returns whether the block at this index uses local attention, limited to `window`."""
         return self.max_global_tokens is not None or index % self.global_every != 0
@@ -330,15 +339,16 @@ class EncoderConfig:
         def norm(width):
             return (1 + self.use_bias) * width
 
-        embeddings = rows * width + norm(width)
+        embeddings = rows * width + self.embedding_norm * norm(width)
         if self.embedding_dim:
             embeddings += dense(width, hidden)
         projections = 4 if self.max_global_tokens is None else 7
         attention = projections * dense(hidden, hidden)
         feed_forward = (1 + self.gated) * dense(hidden, inner) + dense(inner, hidden)
         blocks = self.num_layer_groups or self.num_layers
-        # The final normalization replaces the attention normalization of the first block.
         blocks *= attention + feed_forward + 2 * norm(hidden)
+        # Usually, the final normalization replaces the attention normalization of the first block.
+        blocks += (self.final_norm and not self.embedding_norm) * norm(hidden)
         pooler = hidden * hidden + hidden if self.use_pooler else 0
         return embeddings + blocks + pooler
 

@@ -255,6 +255,26 @@ def _moderns():
     return models
 
 
+def _gpts():
+    paper = "Radford et al. 2019, Language Models are Unsupervised Multitask Learners"
+    about = {"tokenizer": "byte-level BPE", "license": "MIT", "paper": paper}
+    shapes = {
+        "openai-community/gpt2": (12, 768, 12),
+        "openai-community/gpt2-medium": (24, 1024, 16),
+        "openai-community/gpt2-large": (36, 1280, 20),
+        "openai-community/gpt2-xl": (48, 1600, 25),
+        "distilbert/distilgpt2": (6, 768, 12),
+    }
+    fields = {"architecture": "gpt2", "max_length": 1024, "num_segments": 0}
+    fields |= {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5, "pad_token_id": 50256}
+    fields |= {"use_pooler": False, "pre_norm": True, "final_norm": True}
+    fields |= {"embedding_norm": False, "causal": True}
+    return [
+        PublishedModel(_config(50257, *shape, **fields), hub, **about)
+        for hub, shape in shapes.items()
+    ]
+
+
 _FAMILIES = (
     _berts,
     _small_berts,
@@ -266,6 +286,7 @@ _FAMILIES = (
     _moderns,
     _longformers,
     _big_birds,
+    _gpts,
 )
 MODELS = {model.hub.split("/")[1]: model for family in _FAMILIES for model in family()}
 
@@ -275,28 +296,6 @@ def published_name(name: str) -> str | None:
     short = name.rpartition("/")[2]
     return short if short in MODELS and name in (short, MODELS[short].hub) else None
 
-
-# KerasHub model -> its presets, without the prefix of the model.
-_PRESETS = {
-    "bert": "tiny_en_uncased small_en_uncased medium_en_uncased base_en_uncased base_en base_zh"
-    " base_multi large_en_uncased large_en tiny_en_uncased_sst2",
-    "roberta": "base_en large_en",
-    "albert": "base_en_uncased large_en_uncased extra_large_en_uncased"
-    " extra_extra_large_en_uncased",
-    "distil_bert": "base_en_uncased base_en base_multi",
-    "electra": "small_discriminator_uncased_en small_generator_uncased_en"
-    " base_discriminator_uncased_en base_generator_uncased_en large_discriminator_uncased_en"
-    " large_generator_uncased_en",
-    "xlm_roberta": "base_multi large_multi",
-}
-# Kaggle version of a model or preset, from KerasHub's table. All others have version 3.
-_VERSIONS = {"electra": 2, "bert_tiny_en_uncased_sst2": 5, "albert_base_en_uncased": 5}
-# KerasHub preset names -> names on Kaggle.
-PRESETS = {
-    preset: f"keras/{model}/keras/{preset}/{_VERSIONS.get(preset, _VERSIONS.get(model, 3))}"
-    for model, names in _PRESETS.items()
-    for preset in (f"{model}_{name}" for name in names.split())
-}
 
 # SHA-256 of a published vocabulary's tokens, joined by newlines -> model name.
 _VOCABULARIES = {
@@ -333,7 +332,7 @@ def published_lowercase(
 # Values of `model_type` in `config.json` that `interop.layouts` reads.
 SUPPORTED = (
     "bert roberta xlm-roberta camembert albert distilbert electra flaubert modernbert "
-    "modernbert-decoder longformer big_bird"
+    "modernbert-decoder longformer big_bird gpt2"
 ).split()
 # Suggested model -> unsupported families, as in `model_type`.
 _NEAREST = {
@@ -346,7 +345,7 @@ _NEAREST = {
     "bert-base-chinese": "ernie nezha",
     "bigbird-roberta-base": "bigbird_pegasus",
     "longformer-base-4096": "led reformer",
-    "ModernBERT-base": "nomic_bert nomic-bert new gte neobert eurobert gpt2 gpt_neox gptj llama mistral "
+    "ModernBERT-base": "nomic_bert nomic-bert new gte neobert eurobert gpt_neo gpt_neox gptj llama mistral "
     "qwen2 qwen3 gemma gemma2 gemma3 gemma3_text phi phi3 opt bloom t5 umt5 falcon mamba",
 }
 _INSTEAD = {family: name for name, families in _NEAREST.items() for family in families.split()}

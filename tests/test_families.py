@@ -25,7 +25,7 @@ def test_the_layouts_are_those_of_the_supported_families():
         ({"model_type": "unheard_of"}, "bert-base-uncased"),
         ({"model_type": ["bert"]}, "bert-base-uncased"),
         ({"architectures": ["MPNetForMaskedLM"]}, "all-MiniLM-L6-v2"),
-        ({"architectures": ["GPT2LMHeadModel"]}, "ModernBERT-base"),
+        ({"architectures": ["LlamaForCausalLM"]}, "ModernBERT-base"),
     ],
 )
 def test_a_folder_without_weights_names_its_family_first(tmp_path, config, instead):

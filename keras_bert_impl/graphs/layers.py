@@ -77,7 +77,8 @@ def _add_and_norm(graph, inputs, update, name, epsilon):
 
 def embeddings(graph: Graph, config: EncoderConfig, features: Tensors) -> Tensor:
     """Mirrors `layers.Embeddings`, [batch, length, hidden]."""
-    if graph.fused and config.rotary_base is None and config.use_bias:
+    with_bias = config.embedding_norm and config.use_bias
+    if graph.fused and config.rotary_base is None and with_bias:
         outputs = _fused_embeddings(graph, config, features)
     else:
         outputs = _embeddings(graph, config, features)
@@ -120,6 +121,8 @@ def _embeddings(graph, config, features):
         total = graph.add("Add", total, rows)
     # ONNX Runtime fuses an addition only if the shapes are known to be equal.
     graph.declare(total, ["batch", "length", config.embedding_dim or config.hidden_dim])
+    if not config.embedding_norm:
+        return total
     return layer_norm(graph, total, "embeddings/layer_norm", config.layer_norm_epsilon)
 
 
@@ -279,7 +282,7 @@ def block(
         update = _feed_forward(graph, config, attended, name)
         return _add_and_norm(graph, attended, update, f"{name}/output_layer_norm", epsilon)
     normed = inputs
-    if index > 0 or not config.final_norm:
+    if config.has_attention_norm(index):
         normed = layer_norm(graph, inputs, f"{name}/attention_layer_norm", epsilon)
     attended = graph.add("Add", attention(normed, index, f"{name}/attention"), inputs)
     normed = layer_norm(graph, attended, f"{name}/output_layer_norm", epsilon)

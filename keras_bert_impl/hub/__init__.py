@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keras_bert_impl.hub import downloads
+from keras_bert_impl.hub.presets import PRESETS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import expanded
-from keras_bert_impl.published import MODELS, PRESETS, instead_of, unsupported_in_name
+from keras_bert_impl.published import MODELS, instead_of, unsupported_in_name
 
 # Characters allowed in names on both hubs. Names become folder names, so `..` is rejected.
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"

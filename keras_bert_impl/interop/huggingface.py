@@ -34,6 +34,7 @@ _OTHER_KEYS = frozenset(
     cls_token_id sep_token_id deterministic_flash_attn initializer_cutoff_factor layer_norm_eps
     position_embedding_type reference_compile repad_logits_with_grad sparse_prediction
     sparse_pred_ignore_index attention_mode ignore_attention_mask onnx_export
+    n_ctx predict_special_tokens reorder_and_upcast_attn
     """.split()
 )
 

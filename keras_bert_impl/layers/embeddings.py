@@ -30,6 +30,7 @@ class Embeddings(keras.layers.Layer):
         dropout: rate after the normalization.
         initializer_range: standard deviation of the initial weights.
         use_bias: whether the normalization and the projection add a bias.
+        has_norm: whether the sum is normalized.
         shared: built `Embeddings` layer of the same sizes; both layers share tables and
             normalization. None creates new tables, and so does `from_config`.
 
@@ -59,6 +60,7 @@ class Embeddings(keras.layers.Layer):
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
         use_bias: bool = True,
+        has_norm: bool = True,
         shared: "Embeddings | None" = None,
         **kwargs,
     ) -> None:
@@ -73,10 +75,13 @@ class Embeddings(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.use_bias = use_bias
+        self.has_norm = has_norm
         self._is_sharing = shared is not None
         if self._is_sharing:
             for name in (*_TABLES, "layer_norm"):
                 setattr(self, name, getattr(shared, name, None))
+        elif not has_norm:
+            self.layer_norm = keras.layers.Identity(dtype=self.variable_dtype)
         else:
             self.layer_norm = LayerNormalization(
                 epsilon=layer_norm_epsilon,
@@ -178,6 +183,7 @@ class Embeddings(keras.layers.Layer):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
             "use_bias": self.use_bias,
+            "has_norm": self.has_norm,
         }
 
 

@@ -110,6 +110,7 @@ class MaskedLMHead(keras.layers.Layer):
             dense layer and normalization.
         initializer_range: standard deviation of the initial weights.
         use_bias: whether the dense layer and the normalization add a bias.
+        has_output_bias: whether to add a bias to the logits.
         factored: whether to return `VocabularyLogits` inside `factored_logits`.
 
     Call arguments:
@@ -128,11 +129,14 @@ class MaskedLMHead(keras.layers.Layer):
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
         use_bias: bool = True,
+        has_output_bias: bool = True,
         factored: bool = False,
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
         self.embeddings = embeddings
+        self.has_output_bias = has_output_bias
+        self.output_bias = None
         self.factored = factored
         self.dense = None
         if activation is not None:
@@ -155,23 +159,27 @@ class MaskedLMHead(keras.layers.Layer):
         if self.dense is not None:
             self.dense.build(input_shape)
             self.layer_norm.build((*input_shape[:-1], self.embeddings.embedding_dim))
-        self.output_bias = self.add_weight(
-            shape=(self.embeddings.vocabulary_size,),
-            initializer="zeros",
-            autocast=False,
-            name="output_bias",
-        )
+        if self.has_output_bias:
+            self.output_bias = self.add_weight(
+                shape=(self.embeddings.vocabulary_size,),
+                initializer="zeros",
+                autocast=False,
+                name="output_bias",
+            )
         self.built = True
 
     def call(self, inputs: Tensor) -> Tensor | VocabularyLogits:
         if self.dense is not None:
             inputs = self.layer_norm(self.dense(inputs))  # [batch, picks, width of embeddings]
+        bias = self.output_bias
+        if bias is None:
+            bias = ops.zeros(self.embeddings.vocabulary_size)
         if self.factored and are_logits_factored():
-            table, bias = self.embeddings.token_embeddings, self.output_bias
+            table = self.embeddings.token_embeddings
             return VocabularyLogits(inputs, *map(ops.convert_to_tensor, (table, bias)))
         table = ops.cast(self.embeddings.token_embeddings, self.compute_dtype)
         logits = ops.matmul(inputs, ops.transpose(table))
-        return ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
+        return ops.cast(logits, "float32") + ops.cast(bias, "float32")
 
     def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
         shape = (*inputs.shape[:-1], self.embeddings.vocabulary_size)

@@ -23,6 +23,7 @@ _SEQUENCE_TRANSFORMS = {
 _WITH_POOLER = ("bert", "albert")
 # The masked LM heads of these architectures always use GELU.
 _GELU_IN_MASKED_LM = ("electra", "modernbert", "roberta", "xlm-roberta", "camembert", "longformer")
+_NO_TRANSFORM = ("flaubert", "gpt2")  # Their masked LM heads are only an output matrix.
 _CHOICE_WITH_POOLER = (*_WITH_POOLER, *"roberta xlm-roberta camembert longformer big_bird".split())
 
 
@@ -34,10 +35,11 @@ def masked_lm_head(
     activation = "gelu" if config.architecture in _GELU_IN_MASKED_LM else config.activation
     return MaskedLMHead(
         encoder.embeddings,
-        activation=None if config.architecture == "flaubert" else activation,
+        activation=None if config.architecture in _NO_TRANSFORM else activation,
         layer_norm_epsilon=config.layer_norm_epsilon,
         initializer_range=config.initializer_range,
         use_bias=config.use_bias,
+        has_output_bias=config.architecture != "gpt2",
         factored=factored,
         dtype=encoder.dtype_policy,
         name=name,

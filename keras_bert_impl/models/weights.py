@@ -138,6 +138,10 @@ def values_of_encoder() -> Iterator[None]:
         forget_variables_without_values()
 
 
+# Constants in old files: position ids, and the causal mask of GPT-2.
+_CONSTANTS = ("position_ids", ".attn.bias", ".attn.masked_bias")
+
+
 class MissingTensorError(InputError):
     """Error for a model directory that lacks a tensor of the model."""
 
@@ -156,12 +160,12 @@ def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorN
         with np.errstate(all="ignore"):
             if not np.isfinite(np.sum(tensor, dtype="float32")):
                 not_finite.append(name.tensor)
-        tensor = np.split(tensor, name.num_parts)[name.part]
+        tensor = np.split(tensor, name.num_parts, name.axis)[name.part]
         assign(variables[name.variable], tensor.T if name.transpose else tensor)
     for variable in model.variables:
         if not has_value(variable):
             set_first_value(variable)
-    unread = [name for name in directory.unread() if not name.endswith("position_ids")]
+    unread = [name for name in directory.unread() if not name.endswith(_CONSTANTS)]
     for what, found in (
         ("newly initialized; train before use", fresh),
         ("not loaded", unread),
@@ -188,8 +192,9 @@ def _check_shape(directory, name, shape):
     received = directory.shape(name.tensor)
     if received is None and not name.optional:
         raise MissingTensorError(f"{directory.path}: tensor {name.tensor} is missing.")
-    expected = shape[::-1] if name.transpose else shape
-    expected = (name.num_parts * expected[0], *expected[1:])
+    sizes = list(shape[::-1] if name.transpose else shape)
+    sizes[name.axis] *= name.num_parts
+    expected = tuple(sizes)
     if received not in (None, expected):
         raise InputError(
             f"{directory.path}: tensor {name.tensor} must have shape {expected}. "
@@ -229,6 +234,7 @@ def tensors_of(
     """Returns the variables of a built model as float32 arrays by tensor name."""
     variables = _by_path(model)
     parts: dict[str, list[np.ndarray]] = {}
+    axes = {prefix + name.tensor: name.axis for name in names}
     for name in names:
         array = (in_place_of or {}).get(name.variable)
         if array is None:
@@ -237,7 +243,7 @@ def tensors_of(
         array = array.T if name.transpose else array
         parts.setdefault(prefix + name.tensor, []).append(array)
     return {
-        tensor: np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+        tensor: np.concatenate(arrays, axes[tensor]) if len(arrays) > 1 else arrays[0]
         for tensor, arrays in parts.items()
     }
 

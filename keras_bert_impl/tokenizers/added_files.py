@@ -179,7 +179,8 @@ def special_as_matched(
     tells = is_whole or "added_tokens_decoder" in config
     tells |= any(isinstance(settings.get("mask_token"), dict) for settings in (config, names))
     mask = next((token for token, _ in found if token.content == contents[-1]), None)
-    strips = mask.lstrip if mask and tells else not is_whole
+    # RoBERTa's mask includes the space before it.
+    strips = mask.lstrip if mask and tells else not is_whole and len({*contents}) > 1
     usual = special_tokens(contents, strips)
     return strips, usual if tells else usual + special_tokens(contents)
 

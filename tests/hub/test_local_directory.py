@@ -6,8 +6,9 @@ import pytest
 
 from keras_bert_impl import EncoderConfig, hub
 from keras_bert_impl.hub import downloads, local_directory
+from keras_bert_impl.hub.presets import PRESETS
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.published import MODELS, PRESETS
+from keras_bert_impl.published import MODELS
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,8 @@ BERT = {
 }
 DISTIL = {"vocab_size": VOCABULARY, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48}
 XLM = {"vocab_size": VOCABULARY, "emb_dim": 32, "n_layers": 3, "n_heads": 4}
+GPT2 = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 22}
+GPT2 |= {"n_inner": 48, "pad_token_id": 1}
 # Padding must attend to a real token: otherwise theirs is NaN in float64, because its softmax runs
 # in float32.
 MODERN = BERT | {"num_hidden_layers": 5, "intermediate_size": 24, "local_attention": 15}
@@ -64,6 +66,7 @@ CASES = {
     "longformer": ("longformer", BERT | {"type_vocab_size": 1, "attention_window": 4}),
     "big_bird": ("big_bird", BIG_BIRD),
     "big_bird full": ("big_bird", BIG_BIRD | {"attention_type": "original_full"}),
+    "gpt2": ("gpt2", GPT2),
     "modernbert decoder": ("modernbert-decoder", MODERN | {"local_attention": 17}),
 }
 HEADS = [(case, head) for case in CASES for head in LAYOUTS[CASES[case][0]].classes if head]

@@ -258,8 +258,8 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
         "a list": (edit_file("config.json", lambda b: b"[1]"), "must contain one JSON object"),
         "no key": (edit_config(hidden_size=...), "config.json: hidden_size is missing"),
         "other model": (
-            edit_config(model_type="gpt2"),
-            "models of type 'gpt2' are not supported.*Supported are bert, roberta",
+            edit_config(model_type="gpt_neox"),
+            "models of type 'gpt_neox' are not supported.*Supported are bert, roberta",
         ),
         "relative positions": (
             edit_config(position_embedding_type="relative_key"),

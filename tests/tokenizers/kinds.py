@@ -43,6 +43,17 @@ def learn_bytes(path):
     learner.save_model(str(path))
 
 
+def learn_gpt2(path):
+    """Writes vocab.json and merges.txt of GPT-2; returns the tokenizer of `transformers`."""
+    learner = tokenizers.ByteLevelBPETokenizer()
+    learner.train_from_iterator([ENGLISH] * 3, 400, show_progress=False)
+    learner.add_special_tokens(["<|endoftext|>"])
+    learner.save_model(str(path))
+    ids = learner.get_vocab(with_added_tokens=True)
+    (path / "vocab.json").write_text(json.dumps(ids))
+    return transformers.GPT2Tokenizer.from_pretrained(path)
+
+
 def learn_french(path):
     """Writes vocab.json and merges.txt of a FlauBERT tokenizer that lacks some tokens."""
     learner = tokenizers.Tokenizer(models.BPE(end_of_word_suffix="</w>"))

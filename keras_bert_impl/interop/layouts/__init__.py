@@ -16,6 +16,7 @@ from keras_bert_impl.interop.layouts.bert import (
     two_layers,
     without_pairs,
 )
+from keras_bert_impl.interop.layouts.gpt2 import Gpt2Layout
 from keras_bert_impl.interop.layouts.modernbert import ModernBertDecoderLayout, ModernBertLayout
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import Document
@@ -281,6 +282,7 @@ _LAYOUTS: tuple[BertLayout, ...] = (
     ModernBertDecoderLayout(),
     LongformerLayout(),
     BigBirdLayout(),
+    Gpt2Layout(),
 )
 LAYOUTS = {layout.model_type: layout for layout in _LAYOUTS}
 

@@ -20,7 +20,8 @@ class TensorName:
         optional: Whether the tensor may be missing. The variable then keeps its initial value.
         part: Index of the variable in a tensor that combines several variables. Lists contain all
             parts in order.
-        num_parts: Number of equal parts in the tensor, along the first axis.
+        num_parts: Number of equal parts in the tensor, along the axis of the outputs: the first
+            axis if transposed, otherwise the last axis.
     """
 
     variable: str
@@ -29,6 +30,11 @@ class TensorName:
     optional: bool = False
     part: int = 0
     num_parts: int = 1
+
+    @property
+    def axis(self) -> int:
+        """Axis of the tensor along which the parts are concatenated."""
+        return 0 if self.transpose else -1
 
 
 Heads: TypeAlias = dict[str, list[TensorName]]  # head to its tensor names

@@ -110,6 +110,10 @@ class CausalLM(LanguageModel):
             )
         return super().predict(x, *args, **kwargs)
 
+    def task_config(self) -> dict[str, Any]:
+        ends = {"bos_token_id": self.tokenizer.cls_id, "eos_token_id": self.tokenizer.sep_id}
+        return super().task_config() | ends
+
     def export(self, filepath: Any, *args: Any, **settings: Any) -> None:
         """Raises `InputError`: no export format supports generation."""
         raise InputError(

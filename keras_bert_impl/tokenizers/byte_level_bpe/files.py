@@ -38,7 +38,8 @@ _log = logging.getLogger(__name__)
 # Padding, unknown, start of a row, separator, mask.
 ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_CLASSES = ("LongformerTokenizer", "RobertaTokenizer", *GENERIC)
+GPT2 = ("<|endoftext|>",) * 5
+_CLASSES = ("LongformerTokenizer", "RobertaTokenizer", "GPT2Tokenizer", *GENERIC)
 
 
 def byte_characters() -> list[str]:
@@ -50,7 +51,9 @@ def byte_characters() -> list[str]:
 
 def usual_rows(special: tuple[str, ...]) -> tuple[int, int]:
     """Returns the defaults for (number of separators, segment id of the second text)."""
-    return (2, 0) if special == ROBERTA else (1, 1)
+    if special == ROBERTA:
+        return 2, 0
+    return (1, 0) if special == GPT2 else (1, 1)
 
 
 def read(directory: str | Path) -> dict[str, Any]:
@@ -60,23 +63,25 @@ def read(directory: str | Path) -> dict[str, Any]:
     if whole.exists() and is_preset(read_json(whole)):
         *files, arguments = keras_hub_files.read_byte_pairs(directory)
         return _read_parts(*files) | arguments
-    added = added_files.read_if_there(whole).get("added_tokens") or []
-    names = [added_files.content(token) for token in added] if isinstance(added, list) else []
-    special = BERT if BERT[-1] in names else ROBERTA
-    found = added_files.read_added_tokens(directory, special)
     if whole.exists():
         arguments = _read_whole(whole)
     elif (directory / "merges.txt").exists():
         arguments = _read_parts(directory / "vocab.json", directory / "merges.txt")
     else:
         raise no_tokenizer(directory)
+    special = _read_special(whole, arguments["vocabulary"])
+    found = added_files.read_added_tokens(directory, special)
+    if special == GPT2:
+        arguments = {"trim_offsets": False} | arguments
     arguments = _read_config(directory / "tokenizer_config.json", arguments, special)
     strips, usual = added_files.special_as_matched(directory, found, special)
     # Without normalization, the `normalized` flag has no effect.
     if not arguments.get("normalize"):
         usual += [dataclasses.replace(token, normalized=True) for token in usual]
     vocabulary = added_files.with_added_tokens(directory, arguments["vocabulary"], found, special)
-    rows = read_rows(directory, vocabulary, special, usual_rows(special), separators=(1, 2))
+    rows = usual_rows(special)
+    if special != GPT2:  # Its files add no special tokens; rows here begin and end with one.
+        rows = read_rows(directory, vocabulary, special, rows, separators=(1, 2))
     return arguments | {
         "vocabulary": vocabulary,
         "num_separators": rows[0],
@@ -85,6 +90,16 @@ def read(directory: str | Path) -> dict[str, Any]:
         "mask_strips_left": strips,
         "added_tokens": added_files.settings_of(found, usual),
     }
+
+
+def _read_special(whole, vocabulary):
+    """Returns the special tokens: of RoBERTa, unless others are in the files."""
+    added = added_files.read_if_there(whole).get("added_tokens") or []
+    names = [added_files.content(token) for token in added] if isinstance(added, list) else []
+    if BERT[-1] in names:
+        return BERT
+    known = [*names, *vocabulary]
+    return GPT2 if GPT2[0] in known and ROBERTA[-1] not in known else ROBERTA
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
@@ -97,10 +112,14 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     # RobertaTokenizer of `transformers` always does this, regardless of tokenizer.json.
     rows = settings["num_separators"], settings["segment_of_second"]
     is_roberta = special == ROBERTA and rows == (2, 0)
-    is_roberta &= not settings["normalize"] and not settings["keeps_unknown_bytes"]
+    is_usual = not settings["normalize"] and not settings["keeps_unknown_bytes"]
+    is_roberta &= is_usual
+    name = "RobertaTokenizer" if is_roberta else "PreTrainedTokenizerFast"
+    is_gpt2 = special == GPT2 and is_usual
+    name = "GPT2Tokenizer" if is_gpt2 else name
     config = {
         "add_prefix_space": settings["add_prefix_space"],
-        "tokenizer_class": "RobertaTokenizer" if is_roberta else "PreTrainedTokenizerFast",
+        "tokenizer_class": name,
         "trim_offsets": trim_offsets,
         **named,
         **added_files.added_settings(tokens, added, ids),
@@ -115,7 +134,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
         "tokenizer.json": added_files.to_whole(whole, tokens, added, ids),
     }
     # vocab.json and merges.txt cannot express other settings.
-    if is_roberta and trim_offsets and not added:
+    if (is_gpt2 or is_roberta and trim_offsets) and not added:
         pairs = settings["merges"]
         files["vocab.json"] = json.dumps(ids, ensure_ascii=False) + "\n"
         files["merges.txt"] = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in pairs)
@@ -124,6 +143,9 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
 
 def _settings(special):
     """Returns the special tokens for `tokenizer_config.json`."""
+    if special == GPT2:
+        names = ("bos_token", "eos_token", "unk_token", "pad_token")
+        return dict.fromkeys(names, special[0])
     settings = dict(zip(added_files.SPECIAL_NAMES, special))
     if special == ROBERTA:
         settings |= {"bos_token": "<s>", "eos_token": "</s>"}
@@ -159,6 +181,8 @@ def _post_processor(ids, settings, prefix):
         return processors.RobertaProcessing(
             (sep, ids[sep]), (cls, ids[cls]), trim_offsets=trim_offsets, **prefix
         )
+    if special == GPT2:
+        return processors.ByteLevel(trim_offsets=trim_offsets, **prefix)
     frame = row_template(cls, sep, ids, *rows)
     trimming = processors.ByteLevel(trim_offsets=True, **prefix)
     return processors.Sequence([trimming, frame]) if trim_offsets else frame

@@ -1,4 +1,4 @@
-"""Byte-level BPE tokenizer of RoBERTa and ModernBERT in the TensorFlow graph."""
+"""Byte-level BPE tokenizer of RoBERTa, ModernBERT and GPT-2 in the TensorFlow graph."""
 
 import functools
 from collections.abc import Iterable, Sequence
@@ -52,7 +52,8 @@ class ByteLevelBPETokenizer(Tokenizer):
             RoBERTa.
         special_tokens: Padding, unknown, start of a row, separator, mask. Two segments become
             `<s> A </s></s> B </s>` with RoBERTa's special tokens and `[CLS] A [SEP] B [SEP]` with
-            others, unless `num_separators` is set.
+            others, unless `num_separators` is set. With GPT-2's, `<|endoftext|>` has all five
+            roles.
         added_tokens: str, `AddedToken` or dicts of its fields: additional tokens matched literally
             in the text. Those missing from the vocabulary get the next ids. A special token listed
             here changes how it is matched.

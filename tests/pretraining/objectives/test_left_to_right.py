@@ -18,6 +18,7 @@ CLASSES = {
     "roberta": "RobertaForCausalLM",
     "electra": "ElectraForCausalLM",
     "modernbert": "ModernBertDecoderForCausalLM",
+    "gpt2": "GPT2LMHeadModel",
 }
 CONFIG = dataclasses.replace(TINY, num_segments=2, dropout=0.0, attention_dropout=0.0, causal=True)
 
@@ -56,6 +57,9 @@ def test_equals_transformers(architecture, tmp_path):
         config = dataclasses.replace(MODERN, causal=True, dropout=0.0, attention_dropout=0.0)
     if architecture == "roberta":
         config = dataclasses.replace(config, position_offset=2, pad_token_id=1)
+    if architecture == "gpt2":
+        fields = {"num_segments": 0, "pre_norm": True, "final_norm": True, "embedding_norm": False}
+        config = dataclasses.replace(config, use_pooler=False, activation="gelu_tanh", **fields)
     if architecture == "electra":
         config = dataclasses.replace(config, use_pooler=False)
     model = Pretrainer(Encoder(config), ["left_to_right"])

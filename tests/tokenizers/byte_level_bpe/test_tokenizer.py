@@ -10,7 +10,7 @@ import transformers
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer
-from tests.tokenizers.kinds import ENGLISH, edit, learn_bytes
+from tests.tokenizers.kinds import ENGLISH, edit, learn_bytes, learn_gpt2
 
 ODD = [
     "",
@@ -284,3 +284,25 @@ def test_adds_a_space_before_the_first_word(ours, directory, tmp_path, normalize
     assert [list(zip(*pair)) for pair in zip(starts, ends)] == [row.offsets for row in rows]
     ours.save_pretrained(tmp_path / "again")
     assert Tokenizer.from_pretrained(tmp_path / "again").get_config() == ours.get_config()
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["tokenizer.json", "vocab and merges"])
+def test_gpt2(tmp_path, is_whole):
+    theirs = learn_gpt2(tmp_path)
+    if is_whole:
+        theirs.save_pretrained(tmp_path)
+    ours = Tokenizer.from_pretrained(tmp_path)
+    texts = [ENGLISH, *ODD, "one<|endoftext|> two"]
+    encoded = theirs(texts, return_offsets_mapping=True)
+    ids, starts, ends = (one.to_list() for one in ours.tokenize_with_offsets(texts))
+    assert ids == encoded["input_ids"]
+    offsets = [list(zip(*row)) for row in zip(starts, ends, strict=True)]
+    assert offsets == encoded["offset_mapping"]
+    end = theirs.eos_token_id
+    assert [ours.pad_id, ours.unk_id, ours.cls_id, ours.sep_id, ours.mask_id] == [end] * 5
+    assert ours(["a"])["token_ids"][0].numpy().tolist() == [end, *theirs("a")["input_ids"], end]
+    ours.save_pretrained(tmp_path / "ours")
+    assert Tokenizer.from_pretrained(tmp_path / "ours").fingerprint == ours.fingerprint
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
+    assert (again.bos_token_id, again.eos_token_id, again.pad_token_id) == (end, end, end)
+    assert again(texts)["input_ids"] == encoded["input_ids"]
