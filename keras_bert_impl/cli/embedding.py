@@ -1,4 +1,4 @@
-"""`keras-bert embed`, `search`, `fill-mask` and `look`."""
+"""`keras-bert embed`, `search`, `fill-mask`, `generate` and `look`."""
 
 import dataclasses
 import webbrowser
@@ -247,6 +247,76 @@ class FillMask(Command):
             print(text)
             for mask in masks:
                 print("  " + ", ".join(f"{filling.token} {filling.score:.1%}" for filling in mask))
+
+
+class Generate(Command):
+    """`keras-bert generate`: continues texts with a causal language model."""
+
+    example = (
+        '  keras-bert generate gpt2 "Paris is"\n'
+        '  keras-bert generate run/model "Paris is" --temperature 0.8 --top-p 0.9'
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "text",
+            nargs="+",
+            help="texts to continue; without --model, the first is a model directory or name",
+        )
+        parser.add_argument("--model", type=MODEL, metavar="MODEL", help="model directory or name")
+        parser.add_argument(
+            "--max-new-tokens",
+            type=positive_int,
+            default=20,
+            metavar="N",
+            help="maximum number of new tokens",
+        )
+        parser.add_argument(
+            "--temperature",
+            type=float,
+            default=0.0,
+            metavar="T",
+            help="divisor of the logits; 0 takes the most likely token",
+        )
+        parser.add_argument(
+            "--top-k", type=positive_int, metavar="N", help="draw from the N most likely tokens"
+        )
+        parser.add_argument(
+            "--top-p",
+            type=float,
+            metavar="P",
+            help="draw from the most likely tokens with this total probability",
+        )
+        parser.add_argument(
+            "--stop",
+            action="append",
+            metavar="TOKEN",
+            help="token that ends a text, instead of the separator; may be repeated",
+        )
+        parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the draws")
+        parser.add_argument("--json", action="store_true", help="print the results as JSON")
+
+    def check(self, arguments: Namespace) -> None:
+        """Checks that a model (possibly the first positional argument) and a text are given."""
+        path, texts = _model_and_texts(arguments)
+        if not texts:
+            raise InputError('the text is missing: write keras-bert generate DIR "a text".')
+        check_model("model", path)
+
+    def run(self, arguments: Namespace) -> None:
+        """Prints each text with its continuation."""
+        from keras_bert_impl.tasks import CausalLM
+
+        path, texts = _model_and_texts(arguments)
+        names = ("max_new_tokens", "temperature", "top_k", "top_p", "stop", "seed")
+        settings = {name: getattr(arguments, name) for name in names}
+        found = CausalLM.from_pretrained(path).generate(texts, **settings)
+        if arguments.json:
+            rows = zip(texts, found, strict=True)
+            print_json([{"prompt": text, **dataclasses.asdict(one)} for text, one in rows])
+            return
+        for text, one in zip(texts, found, strict=True):
+            print(text + one.text)
 
 
 def _model_and_texts(arguments):

@@ -66,6 +66,7 @@ GROUPS = {
             "detect data drift between served texts and the training set",
         ),
         "fill-mask": ("embedding.FillMask", "predict the words at [MASK]"),
+        "generate": ("embedding.Generate", "continue texts with a causal language model"),
         "embed": ("embedding.Embed", "write the embeddings of texts"),
         "search": ("embedding.Search", "find the texts that are most similar to a query"),
     },

@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from keras_bert_impl.hub import downloads
-from keras_bert_impl.hub.presets import PRESETS
+from keras_bert_impl.hub import downloads, presets
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.published import MODELS, instead_of, unsupported_in_name
@@ -95,8 +94,8 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
         raise InputError(f"{name!r} {what}.")
     if name in MODELS:
         return _hugging_face(MODELS[name].hub, revision)
-    if name in PRESETS:
-        return _kaggle(PRESETS[name], revision)
+    if name in presets.PRESETS:
+        return _kaggle(presets.PRESETS[name], revision)
     if _REPOSITORY.fullmatch(name.partition("@")[0]):
         return functools.partial(_no_directory_but, name, _hugging_face(name, revision))
     raise InputError(f"No model is named {name!r}.{_hint(name)}")
@@ -128,7 +127,7 @@ def _hint(name):
     family = unsupported_in_name(name)
     if family:
         return f" Models of type {family!r} are not supported. {instead_of(family)}"
-    near = difflib.get_close_matches(name, [*MODELS, *PRESETS], n=3)
+    near = difflib.get_close_matches(name, [*MODELS, *presets.PRESETS], n=3)
     if near:
         return f" Did you mean {' or '.join(map(repr, near))}?"
     return (

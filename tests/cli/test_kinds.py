@@ -61,6 +61,7 @@ COMMANDS = [
     ("predict --model {} --input {}/gone.txt", "--input: "),
     ("predict --model {} --input {}/file.txt --out {}/x.pdf", ".pdf"),
     ("fill-mask {}/gone [MASK]", "does not exist"),
+    ("generate {}/gone text", "does not exist"),
     ("embed {}/gone --model {} --out {}/vectors.npy", "PATH: "),
     ("embed {}/file.txt --model {} --out {}", "is a directory; pass a file to write"),
     ("search query --model {} --vectors {}/gone.npy", "--vectors: "),

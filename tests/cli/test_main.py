@@ -36,7 +36,7 @@ def test_the_overview_names_every_command(arguments, capsys):
     out = capsys.readouterr().out
     assert all(f"  {command} " in out for command in cli.COMMANDS)
     assert [title for title in cli.GROUPS if f"\n\n{title}:\n" in out] == list(cli.GROUPS)
-    assert out.count("\n") <= 40 and max(map(len, out.splitlines())) <= 100
+    assert out.count("\n") <= 48 and max(map(len, out.splitlines())) <= 100
 
 
 def test_closed_streams_are_no_error(monkeypatch):

@@ -24,6 +24,7 @@ _CLASSES = [
     Row("pipeline('ner')", ("TokenClassifier.entities",)),
     Row("pipeline('question-answering')", ("QuestionAnswerer.answer",)),
     Row("pipeline('fill-mask')", ("MaskedLM.fill",)),
+    Row("pipeline('text-generation')", ("CausalLM.generate",)),
     Row("pipeline('zero-shot-classification')", ("tasks.zero_shot",)),
     Row("pipeline('feature-extraction')", ("TextEmbedder.encode",)),
 ]

@@ -1,6 +1,7 @@
 """Generation and perplexity of causal language models beside `transformers`."""
 
 import dataclasses
+import json
 
 import keras
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 import transformers
 
+from keras_bert_impl.cli.main import main
 from keras_bert_impl.config import Adapter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
@@ -133,8 +135,7 @@ def test_gpt2_trains_without_an_output_bias(gpt2, tmp_path):
     model.compile(AdamW(1e-3))
     texts = ["It's a test", "numbers and quotes"]
     model.fit(texts, epochs=2, verbose=0)
-    names = [weight.path for weight in model.get_layer("masked_lm").weights]
-    assert names == ["embeddings/token_embeddings"]
+    assert not [weight for weight in model.weights if "output_bias" in weight.path]
     model.save_pretrained(tmp_path)
     np.testing.assert_array_equal(weights(CausalLM.from_pretrained(tmp_path)), weights(model))
     with pytest.raises(InputError, match="CausalLM.from_pretrained"):
@@ -247,6 +248,22 @@ def test_learns_texts_and_round_trips_through_files(tmp_path):
         assert type(loaded) is CausalLM
         np.testing.assert_array_equal(weights(loaded), weights(model))
         assert loaded.generate("bad") == model.generate("bad")
+
+
+def test_command(gpt2, capsys):
+    words = ["It's a test", "numbers and"]
+    settings = {"max_new_tokens": 5, "temperature": 0.9, "top_k": 9, "top_p": 0.9, "seed": 4}
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+    assert main(["generate", str(gpt2[2]), *words, *options, "--stop=a", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = CausalLM.from_pretrained(gpt2[2]).generate(words, stop=["a"], **settings)
+    assert found == [
+        {"prompt": text, **dataclasses.asdict(one)} for text, one in zip(words, expected)
+    ]
+    assert main(["generate", "--model", str(gpt2[2]), "It's", "--max-new-tokens=3"]) == 0
+    assert capsys.readouterr().out.startswith("It's")
+    assert main(["generate", str(gpt2[2])]) == 2
+    assert "the text is missing" in capsys.readouterr().err
 
 
 def test_rejects_invalid_input(model, tmp_path):
