@@ -5,15 +5,25 @@ import re
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from keras_bert_impl.cli.common import FILE, FOLDER, OUTPUT_DIRECTORY, add_tuned_model, say
+from keras_bert_impl.cli.common import (
+    FILE,
+    FOLDER,
+    MODEL,
+    OUTPUT_DIRECTORY,
+    add_tuned_model,
+    say,
+)
 from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples_of
 from keras_bert_impl.cli.parser import Command, Rare
 from keras_bert_impl.cli.remembered import run_of
 from keras_bert_impl.graphs.formats import NAMES, exporter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.progress import Progress
+
+if TYPE_CHECKING:  # imports TensorFlow
+    from keras_bert_impl.graphs.signatures import Signatures
 
 # Argument -> the formats that support it.
 _ARGUMENTS = {
@@ -33,7 +43,8 @@ class Export(Command):
     example = (
         "  keras-bert export --model run --out models/reviews --check\n"
         "  keras-bert export --model bert-base-uncased --as encoder --out models/bert\n"
-        "  keras-bert export --model run --out exported --format onnx --precision int8"
+        "  keras-bert export --model run --out exported --format onnx --precision int8\n"
+        "  keras-bert export --model runs/topic --with runs/tone runs/urgency --out models/mail"
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -43,6 +54,15 @@ class Export(Command):
             dest="use",
             choices=["encoder", "embedder", "masked-lm"],
             help="kind of model to export; default: the task of the model",
+        )
+        group.add_argument(
+            "--with",
+            dest="others",
+            nargs="+",
+            type=MODEL,
+            metavar="DIR",
+            help="export these models in the same SavedModel; weights that are equal, such as the "
+            "frozen encoder below adapters, are stored once",
         )
         group = parser.add_argument_group("output")
         group.add_argument(
@@ -115,24 +135,34 @@ class Export(Command):
         if arguments.out and (Path(arguments.out) / "recipe.yaml").is_file():
             raise InputError(f"{arguments.out} is a run; choose a different folder for the export.")
         if arguments.format != "saved_model":
-            for name in ("ids_only", "no_custom_ops", "check", "dtype", "xla", "whole_batches"):
+            for name in (
+                "ids_only",
+                "no_custom_ops",
+                "check",
+                "dtype",
+                "xla",
+                "whole_batches",
+                "others",
+            ):
                 if getattr(arguments, name):
-                    raise InputError(f"--{name.replace('_', '-')} requires --format saved_model.")
+                    raise InputError(f"{_option(name)} requires --format saved_model.")
             if not arguments.out:
                 raise InputError("--out, the directory to write, is missing.")
             return
+        for name in ("use", "dev", "task") if arguments.others else ():
+            if getattr(arguments, name):
+                raise InputError(f"{_option(name)} cannot be combined with --with.")
         if bool(arguments.out) == isinstance(arguments.check, str):
             raise InputError("pass --out to export, or --check DIR to check an export.")
         if arguments.ids_only and arguments.check:
             raise InputError("--check requires strings, which --ids-only does not export.")
         for name in ("no_custom_ops", "xla", "whole_batches", "dev", "task", "max_drop"):
             if getattr(arguments, name) and not arguments.out:
-                option = name.replace("_", "-")
-                raise InputError(f"--{option} requires --out, the SavedModel to write.")
+                raise InputError(f"{_option(name)} requires --out, the SavedModel to write.")
 
     def run(self, arguments: Namespace) -> None:
         """Exports a model and prints its path, or compares an export with the model."""
-        from keras_bert_impl.runs.evaluation import load_model, load_signatures
+        from keras_bert_impl.runs.evaluation import load_model, load_several, load_signatures
 
         if arguments.format != "saved_model":
             with Progress("loading the model"):
@@ -144,7 +174,13 @@ class Export(Command):
 
         how = arguments.dtype, arguments.base
         with Progress("loading the model"):
-            signatures = load_signatures(arguments.model, arguments.use, *how)
+            if arguments.others:
+                several = load_several([arguments.model, *arguments.others], *how)
+                if arguments.check and not several.answers_at_once:
+                    raise InputError("--check requires models of one task that tokenize alike.")
+                signatures: Signatures = several
+            else:
+                signatures = load_signatures(arguments.model, arguments.use, *how)
         signatures.buckets = _buckets(arguments.xla)
         signatures.whole_batches = arguments.whole_batches
         signatures.custom_ops = not arguments.no_custom_ops
@@ -153,12 +189,17 @@ class Export(Command):
             if has_examples(arguments):
                 say(_score(arguments, signatures.model))
             with Progress("writing the SavedModel"):
-                run = run_of(arguments.model)
+                run = None if arguments.others else run_of(arguments.model)
                 path = export_version(signatures, arguments.out, arguments.ids_only, run)
             say(f"wrote the SavedModel to {Path(arguments.out) / path.name}")
             _say_neighbors(arguments, signatures.model)
         if arguments.check:
             _check(signatures, path)
+
+
+def _option(name):
+    """Returns the option of an argument."""
+    return {"use": "--as", "others": "--with"}.get(name, f"--{name.replace('_', '-')}")
 
 
 def _buckets(text):

@@ -14,8 +14,11 @@ Bucket = tuple[int, int]  # (rows, length)
 
 
 @contextlib.contextmanager
-def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[None]:
-    """Traces each encoder once, for inference, for all graphs that are traced in the context."""
+def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[Callable]:
+    """Traces each encoder once, for inference, for all graphs that are traced in the context.
+
+    Yields the function passed to `encoders_run_by`.
+    """
     buckets = sorted(buckets, key=lambda bucket: bucket[0] * bucket[1])
 
     @functools.cache  # Signatures that call the same encoder share one function.
@@ -38,7 +41,7 @@ def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[None]:
         return tf.switch_case(first, [*branches, plain])
 
     with encoders_run_by(run):
-        yield
+        yield run
 
 
 def check_buckets(buckets: Sequence[Bucket], max_length: int) -> None:

@@ -124,6 +124,22 @@ class Signatures:
         segments = self.config.num_segments
         return not segments or self.tokenizer.segment_of_second < segments
 
+    @property
+    def models(self) -> list[keras.Model]:
+        """The models whose variables the graphs use."""
+        return [self.model]
+
+    def described(self) -> dict[str, Any]:
+        """Returns what clients need to know, as content of JSON files by name."""
+        names = ("labels", "thresholds")
+        return {name: value for name in names if (value := getattr(self.model, name, None))}
+
+    @property
+    def tokenization(self) -> tuple:
+        """Equal for signatures of one class whose `tokenize` returns the same features."""
+        long_texts = getattr(self.model, "long_texts", None)
+        return type(self), self.tokenizer.fingerprint, self.max_length, long_texts
+
     # === Shared by all subclasses ===
 
     def functions(self, ids_only: bool = False) -> Functions:

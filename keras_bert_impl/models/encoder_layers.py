@@ -305,12 +305,16 @@ def apply_layers(
         states[-1] = layers.final_layer_norm(states[-1])
     if layers.virtual_tokens is not None:
         states = [state[:, first:] for state in states]
-    sequence = states[-1]
-    pooled = (
-        layers.pooling(sequence, features["padding_mask"]) if layers.pooling else sequence[:, 0]
-    )
+    return outputs_of(layers, states[-1], features["padding_mask"]), states, scores
+
+
+def outputs_of(
+    layers: EncoderLayers | keras.Model, sequence: Any, padding_mask: Any
+) -> dict[str, Any]:
+    """Returns the outputs of an encoder from its last hidden states."""
+    pooled = layers.pooling(sequence, padding_mask) if layers.pooling else sequence[:, 0]
     pooled = layers.pooler(pooled) if layers.pooler else pooled
-    return {"sequence_output": sequence, "pooled_output": pooled}, states, scores
+    return {"sequence_output": sequence, "pooled_output": pooled}
 
 
 def _bias(layer, features):

@@ -1,8 +1,10 @@
 """Evaluation of a fine-tuned model, and loading models for export."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from keras_bert_impl.graphs.signatures import Signatures
+from keras_bert_impl.graphs.together import SeveralSignatures
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import local_path
@@ -101,3 +103,24 @@ def load_signatures(
     if use == "encoder":
         return EncoderSignatures(model, Tokenizer.from_pretrained(name_or_path))
     return model.signatures()
+
+
+def load_several(
+    directories: Sequence[str | Path], dtype: str | None = None, base: str | Path | None = None
+) -> SeveralSignatures:
+    """Loads the serving signatures of several models, named after their directories.
+
+    Raises:
+        InputError: two directories have the same name, or a name or model is invalid.
+    """
+    parts: dict[str, Signatures] = {}
+    for directory in directories:
+        path = local_path(directory).absolute()
+        name = path.parent.name if path.name == "model" else path.name
+        if name in parts:
+            raise InputError(
+                f"{directory}: another model is also called {name}. Rename its directory, because "
+                "the signatures have the names of the directories."
+            )
+        parts[name] = load_signatures(directory, None, dtype, base)
+    return SeveralSignatures(parts)

@@ -5,14 +5,14 @@ import itertools
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.cards import export_card, save_card
+from keras_bert_impl.cards import as_code, export_card, save_card
 from keras_bert_impl.graphs.chunks import Bucket
 from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES, check_target, save_tokenizer
 from keras_bert_impl.graphs.signatures import HUB_NAMES, Function, Functions, Signatures
@@ -56,7 +56,7 @@ _OF_THREADS = threading.Lock()
 
 
 def export_saved_model(
-    signatures: Signatures,
+    signatures: Signatures | Mapping[str, Signatures],
     directory: str | Path,
     ids_only: bool = False,
     name: str | None = None,
@@ -74,7 +74,8 @@ def export_saved_model(
     `dtype="float32"` before the export.
 
     Args:
-        signatures: signatures of the model, `model.signatures()`.
+        signatures: signatures of the model, `model.signatures()`; or a dict of name -> signatures
+            of several models, see `SeveralSignatures`.
         directory: directory to write. A temporary folder is written first and then renamed.
         ids_only: whether to omit the signatures with string inputs. Loading then does not require
             tensorflow_text.
@@ -98,29 +99,30 @@ def export_saved_model(
             "model.export(...), which starts a process with this backend, or set "
             "KERAS_BACKEND=tensorflow."
         )
+    if not isinstance(signatures, Signatures):
+        from keras_bert_impl.graphs.together import SeveralSignatures
+
+        signatures = SeveralSignatures(signatures)
     check_target(directory, SAVED_MODEL_ENTRIES)
     name = name or local_path(directory).absolute().name
     module = tf.Module()
-    with for_inference(signatures.model) as variables:
+    with for_inference(*signatures.models) as variables:
         functions = signatures.functions(ids_only)
     # saves only the variables, not the serving functions of Keras layers
     module.weights = variables
-    module.serve = _of_one_argument(functions["serving_default"])
+    if "serving_default" in functions:
+        module.serve = _of_one_argument(functions["serving_default"])
     with replace_directory(directory) as temporary:
         tf.saved_model.save(module, str(temporary), signatures=functions)
         extra = temporary / "assets.extra"
         extra.mkdir()
         write_warmup(extra / "tf_serving_warmup_requests", signatures, functions, name)
         save_tokenizer(signatures.tokenizer, signatures.model, extra / "tokenizer")
-        described = {
-            "labels": getattr(signatures.model, "labels", None),
-            "thresholds": getattr(signatures.model, "thresholds", None),
-            "columns": _columns(run),
-        }
+        columns = _columns(run)
+        described = signatures.described() | ({"columns": columns} if columns else {})
         for file, content in described.items():
-            if content:
-                text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
-                (extra / f"{file}.json").write_text(text, encoding="utf-8")
+            text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+            (extra / f"{file}.json").write_text(text, encoding="utf-8")
         save_card(model_card(name, signatures, functions, run), temporary, directory)
 
 
@@ -147,11 +149,15 @@ def _of_one_argument(function):
 
 
 @contextlib.contextmanager
-def for_inference(model: keras.Model) -> Iterator[list[tf.Variable]]:
-    """Context manager for tracing: graphs read matrices in the dtype of the computation."""
-    stored = {id(variable): variable.value for variable in model.variables}
+def for_inference(*models: keras.Model) -> Iterator[list[tf.Variable]]:
+    """Context manager for tracing: graphs read matrices in the dtype of the computation.
+
+    Several models read one variable if they have the same weight, such as a frozen weight of one
+    base model.
+    """
+    stored = {id(v): v.value for model in models for v in model.variables}
     values = keras.StatelessScope()
-    for layer in all_layers(model):
+    for layer in [layer for model in models for layer in all_layers(model)]:
         kernel = getattr(layer, "kernel", None)
         is_matrix = isinstance(layer, keras.layers.Dense) and isinstance(kernel, keras.Variable)
         # a quantized matrix is not float32
@@ -159,15 +165,29 @@ def for_inference(model: keras.Model) -> Iterator[list[tf.Variable]]:
             rounded = tf.Variable(tf.cast(kernel.value, layer.compute_dtype), trainable=False)
             stored[id(kernel)] = rounded
             values.add_update((kernel, rounded))
+    different: dict[str, list[tf.Variable]] = {}  # by path
+    for variable in [variable for model in models for variable in model.variables]:
+        known, own = different.setdefault(variable.path, []), stored[id(variable)]
+        same = next((other for other in known if _are_equal(other, own)), None)
+        if same is None:
+            known.append(own)
+        else:
+            stored[id(variable)] = same
+            values.add_update((variable, same))
     with values, without_gradients():
-        yield list(stored.values())
+        yield list({id(value): value for value in stored.values()}.values())
+
+
+def _are_equal(one, other):
+    same_kind = one.dtype == other.dtype and one.shape == other.shape
+    return same_kind and bool(tf.reduce_all(tf.equal(one, other)))
 
 
 # === Versions ===
 
 
 def export_version(
-    signatures: Signatures,
+    signatures: Signatures | Mapping[str, Signatures],
     directory: str | Path,
     ids_only: bool = False,
     run: str | Path | None = None,
@@ -338,12 +358,16 @@ def model_card(
         f"{__version__} with TensorFlow {tf.__version__}."
     )
     sections = ["## Use", _use(functions), "## Signatures", _table(functions)]
+    for part, described in signatures.described().get("models", {}).items():
+        if described.get("labels"):
+            sections += [f"## Labels of `{part}`", ", ".join(map(as_code, described["labels"]))]
     return export_card(signatures.model, name, signatures.config, note, sections, run)
 
 
 def _use(functions):
     """Returns the section on use in Python, if the model takes strings."""
-    specs = tf.nest.flatten(functions["serving_default"].structured_input_signature)
+    name = next(iter(functions))
+    specs = tf.nest.flatten(functions[name].structured_input_signature)
     called = ".structured_input_signature"  # the model takes token ids
     if all(spec.dtype == tf.string for spec in specs):
         called = "(" + ", ".join(f'{spec.name}=tf.constant(["a text"])' for spec in specs) + ")"
@@ -353,7 +377,7 @@ Pass the parent of this folder to `keras-bert serve` and TensorFlow Serving. In 
 ```python
 {_imports(functions)}
 model = tf.saved_model.load("path/to/this/folder")
-print(model.signatures["serving_default"]{called})
+print(model.signatures["{name}"]{called})
 ```"""
 
 

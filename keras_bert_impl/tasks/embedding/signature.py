@@ -92,6 +92,12 @@ class VectorSignatures(Signatures):
         groups = {name: feature[:, tf.newaxis] for name, feature in features.items()}
         return {"vectors": self.model(groups, training=False)[:, 0]}
 
+    @property
+    def tokenization(self) -> tuple:
+        model = self.model
+        prompt = model.prompts.get(model.default_prompt_name, "")
+        return *super().tokenization, model.do_lower_case, prompt
+
     def embed(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         return self.answers_of_strings(text)
 
