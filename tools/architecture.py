@@ -92,7 +92,7 @@ def public_names(root: Path = ROOT) -> set[tuple[str, str]]:
 
 
 def imported_names(room: str, root: Path = ROOT) -> set[tuple[str, str]]:
-    """Returns (module without the package, name) of a module's imports from this package."""
+    """Returns (module without the package, name) for each import from this package."""
     place = root.joinpath(PACKAGE, *room.split("."))
     paths = place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")]
     return {
@@ -124,7 +124,7 @@ def subpackage_imports(imports: Graph) -> Graph:
 
 
 def without_public_names(subpackages: Graph) -> Graph:
-    """Returns the subpackages without the two modules that only re-export names."""
+    """Returns the subpackages, except for the two modules that only re-export names."""
     hidden = {"public names", "tasks"}
     return {
         subpackage: others - hidden
@@ -134,7 +134,7 @@ def without_public_names(subpackages: Graph) -> Graph:
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """Returns the import cycles, as groups of nodes that reach each other."""
+    """Returns the import cycles, as groups of nodes that can reach each other."""
     reached = {node: _reached(node, graph) for node in graph}
     groups = {
         tuple(sorted(other for other in reached[node] if node in reached[other]))
@@ -155,7 +155,7 @@ def _reached(start, graph):
 
 
 def floors(graph: Graph) -> list[list[str]]:
-    """Returns the nodes of an acyclic graph by height. A node imports only lower nodes."""
+    """Returns the nodes of an acyclic graph, grouped by height. A node imports only lower nodes."""
     heights = {}
 
     def height(node):
@@ -169,7 +169,7 @@ def floors(graph: Graph) -> list[list[str]]:
 
 
 def wrong_way(graph: Graph) -> list[str]:
-    """Returns the imports of a group from its own row or a higher row."""
+    """Returns a group's imports from its own row or a higher row."""
     rows = {
         name: (height, group)
         for height, row in enumerate(reversed(ROWS))
@@ -188,7 +188,7 @@ def wrong_way(graph: Graph) -> list[str]:
 
 
 def pictures() -> dict[str, str]:
-    """Returns the SVG pictures by file name in `docs/pictures`."""
+    """Returns the SVG pictures, keyed by file name in `docs/pictures`."""
     return {
         f"architecture-{scheme}.svg": diagrams.layers(ROWS, palette)
         for scheme, palette in diagrams.PALETTES.items()

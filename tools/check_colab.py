@@ -6,11 +6,10 @@
 Needs a package index. Colab publishes the packages of its runtimes as `pip-freeze.*.txt`
 (github.com/googlecolab/backend-info). The relevant packages are installed at these versions. Then
 the install cell runs with a wheel of this checkout. The cell must not change the version of a
-package, and packages that it adds must have the version of the list. Then `pip check`, imports,
-and two training steps on the backend of the device cell are run. The exit status is 1 after an
-error.
+package, and packages that it adds must have the version in the list. Then `pip check`, imports, and
+two training steps on the backend of the device cell are run. The exit status is 1 after an error.
 
-The accelerator, its driver, and packages that are only in the list are not tested.
+The accelerator, its driver, and packages that only the list contains are not tested.
 """
 
 import argparse
@@ -155,12 +154,12 @@ class Environment:
             )
 
     def errors(self, source: str) -> list[str]:
-        """Runs a cell; returns the last lines of its output if it failed."""
+        """Runs a cell; if it fails, returns the last lines of its output."""
         run = self.run("-c", source)
         return run.stderr.strip().splitlines()[-5:] if run.returncode else []
 
     def versions(self) -> dict[str, str]:
-        """Returns the version of each installed package, by its normalized name."""
+        """Returns the version of each installed package, keyed by normalized name."""
         code = "from importlib.metadata import distributions as d\nfor x in d(): print(x.name, x.version)"
         lines = self.run("-c", code).stdout.splitlines()
         return {normal(name): version for name, version in sorted(map(str.split, lines))}
@@ -183,7 +182,7 @@ def normal(name: str) -> str:
 
 
 def read_list(path: Path) -> dict[str, str]:
-    """Parses the output of `pip freeze` to a dict from normalized name to version."""
+    """Parses the output of `pip freeze` to a dict from normalized names to versions."""
     lines = path.read_text(encoding="utf-8").split()
     return {
         normal(name): version for name, _, version in (x.partition("==") for x in lines) if version
@@ -191,7 +190,7 @@ def read_list(path: Path) -> dict[str, str]:
 
 
 def find_python() -> str:
-    """Returns the Python of Colab's version, or the current Python."""
+    """Returns the Python interpreter with Colab's version, or the current interpreter."""
     pyenv = sorted((Path.home() / ".pyenv" / "versions").glob(f"{PYTHON}.*/bin/python"))
     for path in [*map(str, pyenv), shutil.which(f"python{PYTHON}")]:
         if path and subprocess.run([path, "--version"], capture_output=True).returncode == 0:

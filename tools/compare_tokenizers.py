@@ -3,19 +3,20 @@
     python tools/compare_tokenizers.py --tokenizer bert-base-uncased --wikipedia lines.txt \
         --original tokenization.py --strings 1000000 --seed 0
 
-`--tokenizer` is a model directory with tokenizer files of any kind that this package reads. Ids
-and offsets are compared with those of `transformers` for the same directory, and ids with the
-original. For WordPiece, `--original` is `tokenization.py` of
+`--tokenizer` is a model directory with tokenizer files of any kind that this package reads. For the
+same directory, ids and offsets are compared with `transformers`, and ids also with the original
+tokenizer. For WordPiece, `--original` is `tokenization.py` of
 https://github.com/google-research/bert (also in the package bert-tensorflow 1.0.4). For
-SentencePiece, it is the model file, for the `sentencepiece` library with the text preparation of
-the model's authors. Prints the number of different strings per class, then the characters that
-cause differences from the original. Exits with 1 if a string differs from `transformers`.
+SentencePiece, it is the model file for the `sentencepiece` library, with the model authors' text
+preparation. Prints the number of strings with differences per class, then the characters that cause
+differences from the original. Exits with status 1 if a string gives other results than in
+`transformers`.
 
 With `--core`, our tokenizer uses only core TensorFlow operations, without TensorFlow Text.
 
-With `--speed`, it measures CPU time instead: medians of five rounds on the first Wikipedia lines
-in batches of `--batch`. The tokenizers alternate. They use one thread, or all threads with
-`--parallel`.
+With `--speed`, it measures CPU time instead: the medians of five rounds on the first Wikipedia
+lines, in batches of `--batch`. The tokenizers alternate. The measurement uses one thread, or all
+threads with `--parallel`.
 """
 
 import argparse
@@ -70,7 +71,7 @@ class PythonTokenizer:
 
 
 def reference(directory: str) -> Any:
-    """Returns the tokenizer of `transformers`: fast (`tokenizers`) or in Python."""
+    """Returns the tokenizer of `transformers`, either fast (`tokenizers`) or in Python."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     if not tokenizer.is_fast:
         return PythonTokenizer(tokenizer)
@@ -80,7 +81,7 @@ def reference(directory: str) -> Any:
 
 
 def load_original(path: str, ours: Tokenizer) -> Callable[[str], list[int]]:
-    """Returns the function from text to ids of the model's authors."""
+    """Returns the model authors' function from texts to ids."""
     if isinstance(ours, WordPieceTokenizer):
         return _load_original_bert(path, ours.vocabulary, ours.lowercase)
     if not isinstance(ours, SentencePieceTokenizer):
@@ -128,7 +129,7 @@ def _albert_pieces(model, text):
 def classes_of_strings(
     wikipedia: str, count: int, seed: int, step: int, tokens: list[str]
 ) -> Iterator[tuple[str, Iterable[str | bytes]]]:
-    """Yields (name, iterable of bytes) of each class; `count` strings are random."""
+    """Yields (name, iterable of bytes) for each class of strings; `count` strings are random."""
     draw = random.Random(seed)
     with open(wikipedia, encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in itertools.islice(file, count // 10)]
@@ -207,7 +208,7 @@ def _quotes(draw, lines, tokens):
 
 
 def _cut_lines(draw, lines, tokens):
-    """Parts of Wikipedia lines with one random character replaced."""
+    """Parts of Wikipedia lines in which one random character is replaced."""
     line = draw.choice(lines)
     start = draw.randrange(len(line) + 1)
     part = list(line[start : start + 60])
@@ -254,7 +255,7 @@ class Comparison:
         self._odd: set[str] = set()
 
     def run(self, name: str, strings: Iterable[str | bytes]) -> collections.Counter:
-        """Counts strings of a class and their differences: ids, offsets, ids of the original."""
+        """Counts the strings of a class and their differences: ids, offsets, original ids."""
         strings, counts = iter(strings), collections.Counter[str]()
         while batch := list(itertools.islice(strings, BATCH)):
             raw = [text if isinstance(text, bytes) else text.encode() for text in batch]
@@ -296,7 +297,7 @@ def special_tokens(tokenizer: Tokenizer) -> list[str]:
 
 
 def speed(directory: str, lines: list[str], size: int, parallel: bool) -> None:
-    """Prints tokens per CPU-second and per second of each tokenizer, in batches of `size` texts."""
+    """Prints tokens per CPU second and per second of each tokenizer, for batches of `size`."""
     ours, theirs = Tokenizer.from_pretrained(directory), reference(directory)
     batches = [lines[start : start + size] for start in range(0, len(lines), size)]
     tensors = [tf.constant(batch) for batch in batches]
@@ -352,7 +353,7 @@ def _in_core(tokenizer, tensors):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tokenizer", required=True, help="model directory")
-    parser.add_argument("--wikipedia", required=True, help="text file with a string on each line")
+    parser.add_argument("--wikipedia", required=True, help="text file with one string per line")
     parser.add_argument("--original", help="original tokenizer; default: not compared")
     parser.add_argument("--strings", type=int, default=1_000_000, help="number of random strings")
     parser.add_argument("--step", type=int, default=1, help="use only every n-th code point")

@@ -3,7 +3,7 @@
 #
 #   set_up_environment EXTRAS     e.g. "plots,metrics"; then "$environment/bin/python" is ready
 #
-# PYTHON is the Python to create it with; default: python3.
+# PYTHON is the Python with which it is created; default: python3.
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 environment="$root/.venv"
@@ -31,7 +31,8 @@ find_python() {
         fail "$python has no venv module; on Debian and Ubuntu: apt install python$version-venv"
 }
 
-# Prints what the environment depends on: if it has changed, the environment must be updated.
+# Prints everything on which the environment depends; if this has changed, the environment must be
+# updated.
 fingerprint() {
     "$python" - "$1 $root" "$root/setup.cfg" "$root/pyproject.toml" <<'PYTHON'
 import hashlib, sys

@@ -1,8 +1,8 @@
 """Compares this package with PyTorch on a Google checkpoint: `... --checkpoint DIR`.
 
-DIR contains `bert_config.json` and `bert_model.ckpt` of TensorFlow 1 with the pre-training heads.
-The weights are loaded into a float64 BERT of `transformers`. The name mapping in this file is
-independent of the package. Needs the extra `test`.
+DIR contains `bert_config.json` and a TensorFlow 1 checkpoint `bert_model.ckpt` with the
+pre-training heads. The weights are loaded into a float64 BERT of `transformers`. The name mapping
+in this file is independent of the package. Needs the extra `test`.
 """
 
 import argparse

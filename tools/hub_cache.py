@@ -11,10 +11,10 @@ def fill(cache: Path, models: dict[str, str]) -> dict[str, str]:
 
     Args:
         cache: directory of the cache; created if needed.
-        models: directories by the `owner/name` of their repositories.
+        models: dict from repository names (`owner/name`) to directories.
 
     Returns:
-        Environment variables for a process that reads the cache and uses no network.
+        Environment variables for a process that reads the cache and does not use the network.
     """
     for repository, directory in models.items():
         folder = cache / f"models--{repository.replace('/', '--')}"

@@ -1,17 +1,17 @@
-"""Kills pre-training runs at random moments, and compares them with an uninterrupted run.
+"""Kills pre-training runs at random moments, and compares the runs with an uninterrupted run.
 
     PYTHONPATH=. python tools/kill_runs.py --out kills --kills 50 --workers 1 --seed 0
 
 A run of a tiny model saves every five steps. It is killed with SIGKILL and restarted until it
-finishes. Then the next run starts, until there are enough kills. With two workers (processes on
-the loopback interface), one worker is killed and both are restarted. A killed run must equal the
-uninterrupted run exactly: model, scores, losses of all reports, and the weights, optimizer and
-step in the last checkpoint.
+finishes. Then the next run starts, until there are enough kills. With two workers (processes on the
+loopback interface), one worker is killed and both are restarted. A killed run must equal the
+uninterrupted run exactly: model, scores, losses in all reports, and the weights, optimizer and step
+in the last checkpoint.
 
-A quarter of the kills are before the first report of a process. The other kills are in the seconds
-after the first report, during training, saves, evaluation and the write of the model.
-`kills.jsonl` has a line for each kill and each run. The same command resumes after an
-interruption.
+A quarter of the kills happen before a process's first report. The other kills happen in the seconds
+after the first report, during training, saves, evaluation or the writing of the model.
+`kills.jsonl` has one line for each kill and each run. After an interruption, the same command
+resumes.
 """
 
 import argparse
@@ -55,7 +55,7 @@ OF_TIME = {
     "input_wait",
     "seconds_left",
 }
-AFTER_REPORT = 3.0  # seconds after its first report within which a process is killed
+AFTER_REPORT = 3.0  # seconds after a process's first report, within which it is killed
 HANGS = 300.0  # seconds without progress after which a process is considered stuck
 
 
@@ -132,10 +132,10 @@ class Run:
             f"--total-steps={options.steps}",
             *SETTINGS,
         )
-        # new processes are forked from a process that has imported, but not used, TensorFlow
+        # new processes are forked from a process that has imported TensorFlow without using it
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["keras_bert_impl.pretraining.run"])
-        self._start_up = 15.0  # last measured seconds until the first report
+        self._start_up = 15.0  # last measured number of seconds until the first report
 
     def is_done(self) -> bool:
         """Returns whether the run has finished. The model is written last."""
@@ -150,8 +150,9 @@ class Run:
         """Kills and restarts the processes until the run finishes.
 
         Yields:
-            For each kill: `moment`, seconds after the start or the first report; `after_report`,
-            whether `moment` counts from the first report; `worker`; `step`, the last saved step.
+            For each kill: `moment`, the seconds after the start or the first report;
+            `after_report`, whether `moment` counts from the first report; `worker`; `step`, the
+            last saved step.
         """
         while True:
             after_report = generator.random() < 0.75
@@ -223,7 +224,7 @@ def _ended(processes):
 
 
 def _statuses(processes, seconds=None):
-    """Returns the exit status of each process: negative after a signal, None if running."""
+    """Returns the exit status of each process: negative after a signal, None while it runs."""
     for process in processes:
         process.join(seconds)
     return [process.exitcode for process in processes]
@@ -251,7 +252,7 @@ def cluster(workers: int) -> list[dict[str, str]]:
 
 
 def everything_of(path: str | Path) -> dict[str, Any]:
-    """Returns the results of a run to compare, by name, without times."""
+    """Returns the results of a run that are compared, keyed by name, without times."""
     import tensorflow as tf
 
     path = Path(path)

@@ -1,11 +1,11 @@
 """Creates the early TF Hub models in tests/data/google: `make_google_hub_models.py FOLDER`.
 
-Creates tiny encoders with random weights, using the code of the first models on TF Hub, and
-records the outputs. It needs three environments with Python 3.7 and sentencepiece 0.1.99. Each
-environment creates other models:
+Creates tiny encoders with random weights, using the code of the first models on TF Hub, and records
+the outputs. It needs three environments with Python 3.7 and sentencepiece 0.1.99. Each environment
+creates different models:
 
-- tensorflow 1.15.5, tensorflow-hub 0.12.0, bert-tensorflow 1.0.1 and albert-tensorflow 1.1:
-  modules of TensorFlow 1, as `google/bert_.../1` and `google/albert_.../3`;
+- tensorflow 1.15.5, tensorflow-hub 0.12.0, bert-tensorflow 1.0.1 and albert-tensorflow 1.1: modules
+  for TensorFlow 1, like `google/bert_.../1` and `google/albert_.../3`;
 - tensorflow 2.1.4, tf-models-official 2.1.0.dev1: `tensorflow/bert_.../1`;
 - tensorflow 2.2.3, tf-models-official 2.2.0: `tensorflow/bert_.../2`, `tensorflow/albert_.../1`.
 """
@@ -142,7 +142,7 @@ def module(directory: Path, modeling: Any, config: dict, seed: int) -> dict[str,
 
 
 def masked_lm(modeling: Any, model: Any, config: dict, positions: tf.Tensor) -> tf.Tensor:
-    """Returns logits at positions, with the variables of `run_pretraining.py`."""
+    """Returns logits at the given positions, with the variables of `run_pretraining.py`."""
     embeddings = model.get_embedding_table()
     states = tf.gather(model.get_sequence_output(), positions, batch_dims=1)
     with tf.variable_scope("cls/predictions"):
@@ -181,7 +181,7 @@ def inputs() -> list[tf.Tensor]:
 def saved_model(
     directory: Path, model: tf.keras.Model, config: dict, seed: int
 ) -> dict[str, np.ndarray]:
-    """Writes a TensorFlow 2 SavedModel like `export_tfhub.py` of that version."""
+    """Writes a TensorFlow 2 SavedModel in the way of that version's `export_tfhub.py`."""
     random = np.random.default_rng(seed)
     for weight in model.weights:
         weight.assign(noise(weight.shape, random))

@@ -1,7 +1,7 @@
 """Creates the files in tests/data/google: `python tools/make_google_models.py tests/data/google`.
 
 Creates tiny encoders with random weights in every format of the TensorFlow Model Garden, and
-records their outputs. Runs in a separate environment: Python 3.11 with tensorflow 2.20, tf-keras
+records their outputs. It runs in a separate environment, Python 3.11 with tensorflow 2.20, tf-keras
 2.20 and tf-models-official 2.20.
 """
 
@@ -116,7 +116,7 @@ def pretrainer(directory: Path) -> None:
         max_position_embeddings=BERT["max_position_embeddings"],
     )
     config = encoders.EncoderConfig(type="bert", bert=bert).as_dict()
-    settings = {"task": {"model": {"encoder": config}}}  # a subset of the settings of a run
+    settings = {"task": {"model": {"encoder": config}}}  # a subset of a run's settings
     (directory / "params.yaml").write_text(yaml.safe_dump(settings))
     write_expected(directory, model(inputs))
 
@@ -180,7 +180,7 @@ def main() -> None:
             directory = Path(scratch) / name
             directory.mkdir()
             write(directory)
-            # the functions of a SavedModel have a megabyte and are not needed
+            # the functions of a SavedModel take a megabyte and are not needed
             archive = io.BytesIO()
             with tarfile.open(fileobj=archive, mode="w:xz") as packed:
                 packed.add(directory, arcname=name)

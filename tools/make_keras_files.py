@@ -1,4 +1,4 @@
-"""Writes small random models in the formats of Keras 2 libraries, with their outputs.
+"""Writes small random models in the formats of Keras 2 libraries, together with their outputs.
 
 `LIBRARY` is the name of a function below. Each function needs an environment with the library:
 
@@ -8,9 +8,9 @@
     keras2/bin/pip install --no-build-isolation --no-deps LIBRARY
     keras2/bin/python tools/make_keras_files.py FOLDER LIBRARY ...
 
-bert4keras needs TensorFlow 2.12, and DeLFT 0.3.4 needs `tensorflow_addons==0.23.0`. In
-bert-for-tf2 and params-flow, first replace `tensorflow.python.keras` by `tensorflow.keras`. Each
-model has a folder `FOLDER/LIBRARY-FORM` with `expected.npz`: token ids padded with 0, and
+bert4keras needs TensorFlow 2.12, and DeLFT 0.3.4 needs `tensorflow_addons==0.23.0`. In bert-for-tf2
+and params-flow, first replace `tensorflow.python.keras` with `tensorflow.keras`. Each model has a
+folder `FOLDER/LIBRARY-FORM` with `expected.npz`: token ids padded with 0, and
 `out_last_hidden_state`.
 """
 
@@ -177,7 +177,7 @@ def notebook() -> None:
 
 
 def delft() -> None:
-    """Weights of DeLFT's BERT with a CRF, a model inside a wrapper."""
+    """Weights of DeLFT's BERT with a CRF, which is a model inside a wrapper."""
     from delft.utilities.crf_wrapper_for_bert import CRFModelWrapperForBERT
     from transformers import BertConfig, TFBertModel
 

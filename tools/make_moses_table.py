@@ -2,10 +2,9 @@
 
     python tools/make_moses_table.py [--out FILE]
 
-Sets of characters are from the rules of Moses (letters, numbers, ...) and from the properties of
-code points in Python (white space, control characters, digits). The file in the package was
-created with Python 3.11, Unicode 14. keras_bert_impl/tokenizers/moses/characters.py describes the
-layout.
+Sets of characters come from Moses' rules (letters, numbers, ...) and from the properties of code
+points in Python (white space, control characters, digits). The file in the package was created with
+Python 3.11, Unicode 14. keras_bert_impl/tokenizers/moses/characters.py describes the layout.
 """
 
 import argparse

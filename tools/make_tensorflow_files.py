@@ -1,4 +1,4 @@
-"""Writes small random models and outputs in the TensorFlow and Flax formats of `transformers` 4.
+"""Writes small random models, with outputs, in TensorFlow and Flax formats of `transformers` 4.
 
 It runs in a separate environment; `tests/interop/test_tensorflow_names.py` reads the folder:
 
@@ -7,9 +7,9 @@ It runs in a separate environment; `tests/interop/test_tensorflow_names.py` read
         "flax==0.8.2" "jax==0.4.25" "jaxlib==0.4.25" "numpy<2"
     oracle/bin/python tools/make_tensorflow_files.py FOLDER [FAMILY ...]
 
-Each model has a folder `FAMILY/CLASS/KIND` with the files of `save_pretrained` and `expected.npz`,
-which contains the features and the outputs by their names in `transformers`. `KIND` is the file
-format: `h5`, `h5_shards`, `tf_safetensors`, `saved_model`, `flax`, `flax_shards` or
+Each model has a folder `FAMILY/CLASS/KIND` with the files from `save_pretrained` and
+`expected.npz`, which contains the features and the outputs, named as in `transformers`. `KIND` is
+the file format: `h5`, `h5_shards`, `tf_safetensors`, `saved_model`, `flax`, `flax_shards` or
 `flax_safetensors`.
 """
 
@@ -46,7 +46,7 @@ SIZES = {
 }
 OF_ROBERTA = SIZES | {"pad_token_id": 1, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
 SHORT = {"vocab_size": 40, "n_layers": 2, "n_heads": 2, "max_position_embeddings": 24}
-FAMILIES = {  # prefix of the classes -> settings
+FAMILIES = {  # prefix of the class names -> settings
     "Bert": SIZES,
     "Roberta": OF_ROBERTA,
     "XLMRoberta": OF_ROBERTA,
@@ -145,7 +145,7 @@ def tf_model(model_class: type, config: object, features: dict) -> tuple:
 
 
 def flax_model(model_class: type, config: object, features: dict) -> tuple:
-    """Same as `tf_model`, in Flax, with float64 outputs (float32 is less exact)."""
+    """Same as `tf_model`, but in Flax, with float64 outputs (float32 is less exact)."""
     shape = (1, 2, 4) if "MultipleChoice" in model_class.__name__ else (1, 4)
     model = model_class(config, input_shape=shape, dtype=jax.numpy.float64)
     random = np.random.default_rng(1)

@@ -4,8 +4,8 @@
 
 Records the effect of normalizers and pre-tokenizers on every code point: BERT (cased and uncased),
 byte-level BPE and SentencePiece models. With this table, our tokenizers do not depend on the
-Unicode tables of the machine. The reader of the file, keras_bert_impl/tokenizers/unicode/table.py,
-describes its layout. Takes about two minutes.
+machine's Unicode tables. The layout is described in the reader of the file,
+keras_bert_impl/tokenizers/unicode/table.py. Takes about two minutes.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def ranks_of_marks() -> dict[str, int]:
         and (decompose(f"x{letter}{first}")[1] == first or decompose(f"x{last}{letter}")[2] == last)
     ]
     by_class = {unicodedata.combining(mark): mark for mark in marks}
-    by_class.pop(0, None)  # marks newer than Python's own table
+    by_class.pop(0, None)  # marks newer than Python's table
     return {
         mark: 1 + sum(_sorts_before(other, mark) for other in by_class.values())
         for mark in [*marks, first, last]
@@ -94,7 +94,7 @@ def entry_of(
 
 
 def table(lowercase: bool, strip_accents: bool) -> dict[str, np.ndarray]:
-    """Returns the arrays of one setting: index [blocks of Unicode], blocks [entries], sequences."""
+    """Returns the arrays of a setting: index [blocks of Unicode], blocks [entries], sequences."""
     normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
     normalize = normalizer.normalize_str
     # Text with accents is not in canonical order.
@@ -192,7 +192,7 @@ def folding() -> dict[str, np.ndarray]:
 
 
 def graphemes() -> dict[str, np.ndarray]:
-    """Returns arrays of joining characters, using normalizations of one character to `y`.
+    """Returns arrays for joining characters, using normalizations that map one character to `y`.
 
     If the joined characters have fewer than six bytes, `y` replaces all of them.
     """

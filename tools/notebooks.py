@@ -4,9 +4,9 @@
     python tools/notebooks.py                     # writes the shared cells and links of all notebooks
     python tools/notebooks.py --render [NAME...] [--model OWNER/NAME=DIRECTORY]  # runs them and writes docs/notebooks/
 
-The shared cells have the ids `install` and `device`. The address of the repository is `Source` of
-`project_urls` in setup.cfg. With an address, the notebooks install from the repository, link to
-its pages and have a badge for Colab. Without an address, the notebooks install an uploaded wheel.
+The shared cells have the ids `install` and `device`. The repository's address is the entry `Source`
+of `project_urls` in setup.cfg. If there is an address, the notebooks install from the repository,
+link to its pages and have a badge for Colab. Otherwise, the notebooks install an uploaded wheel.
 """
 
 import argparse
@@ -79,7 +79,7 @@ print(f"Keras {keras.__version__} with the {keras.backend.backend()} backend, on
 
 
 def repository() -> str | None:
-    """Returns the address of the repository on GitHub without a final slash, if it is known."""
+    """Returns the repository's GitHub address without a final slash, or None if it is unknown."""
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg", encoding="utf-8")
     lines = config["metadata"].get("project_urls", "").strip().splitlines()
@@ -116,7 +116,7 @@ def share(notebook: nbformat.NotebookNode, name: str, address: str | None) -> No
 
 
 def paths(names: list[str] | None = None) -> list[Path]:
-    """Returns the notebooks with these names, or all."""
+    """Returns the notebooks with these names, or all notebooks if there are no names."""
     found = sorted(NOTEBOOKS.glob("*.ipynb"))
     return [path for path in found if not names or path.stem in names]
 
@@ -132,12 +132,12 @@ def execute(
     Args:
         path: path of the notebook.
         directory: the working directory of its cells.
-        models: directories by the `owner/name` of their repositories, for the cache of the hub. If
-            not empty, the network is not used.
+        models: dict from repository names (`owner/name`) to directories, for the cache of the hub.
+            If it is not empty, the network is not used.
         backend: backend of Keras.
 
     Returns:
-        The notebook with its outputs.
+        The notebook, including its outputs.
     """
     notebook = nbformat.read(path, as_version=4)
     python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])

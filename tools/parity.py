@@ -1,8 +1,8 @@
 """Compares our encoder with PyTorch: `python tools/parity.py --model DIR`.
 
-Prints the largest absolute difference of every hidden state, attention map and pooled output from
-PyTorch in float64. Compares our encoder (TensorFlow and JAX) and PyTorch, both in float32. Needs
-the extra `test`.
+Prints the largest absolute difference from PyTorch in float64, for every hidden state, attention
+map and pooled output. Compares our encoder (TensorFlow and JAX) with PyTorch, both in float32.
+Needs the extra `test`.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 with contextlib.suppress(ImportError):
-    import triton  # noqa: F401 - before TensorFlow; tests/conftest.py says why
+    import triton  # noqa: F401 - before TensorFlow; for the reason, see tests/conftest.py
 
 ROOT = Path(__file__).resolve().parents[1]
 BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX"}

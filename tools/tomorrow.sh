@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs the tests except the slow ones on the nightlies of TensorFlow, TF-Text, Keras and KerasHub, in
-# the environment build/tomorrow. It reads setup.cfg only for what else is installed.
+# Runs the tests except the slow ones on the nightlies of TensorFlow, TF-Text, Keras and KerasHub,
+# in the environment build/tomorrow. It reads setup.cfg only to find the other packages to install.
 #
 #   bash tools/tomorrow.sh [arguments of pytest]
 #   TENSORFLOW=tensorflow bash tools/tomorrow.sh    its newest release candidate instead
 #
-# Where TF-Text's nightly was built for another TensorFlow, the tests run without TF-Text.
+# If TF-Text's nightly was built for another version of TensorFlow, the tests run without TF-Text.
 set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=environment.sh
@@ -13,8 +13,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 environment="$root/build/tomorrow"
 set_up_environment "test"
 pip=("$environment/bin/python" -m pip)
-# A nightly has the files of its release, so the release goes first. With their dependencies pip
-# would bring the releases back.
+# A nightly contains the same files as its release, so the release is removed first. If pip
+# installed their dependencies, it would also install the releases again.
 "${pip[@]}" uninstall --quiet --yes tensorflow tf-nightly {tensorflow-text,keras,keras-hub}{,-nightly}
 "${pip[@]}" install --quiet --pre --no-deps "${TENSORFLOW:-tf-nightly}" {tensorflow-text,keras,keras-hub}-nightly ||
     fail "the nightlies could not be installed; see pip's message above"

@@ -26,15 +26,15 @@ class Kind:
 
     Args:
         completes: what shell completion suggests: `"file"`, `"directory"`, `"model"` or `"recipe"`.
-        check: function of the value and all arguments that raises an `InputError` for an invalid
-            value. None if the command checks the value.
+        check: function of the value and all arguments, which raises an `InputError` for an invalid
+            value. None means that the command checks the value.
     """
 
     completes: str
     check: Callable[[str, Namespace], None] | None = None
 
     def __call__(self, text: str) -> str:
-        """Returns the value unchanged. `check_values` checks it after all arguments are parsed."""
+        """Returns the value unchanged. `check_values` calls it after all arguments are parsed."""
         return expanded(text)
 
 
@@ -80,7 +80,7 @@ def check_not_read(output: str | os.PathLike, inputs: Iterable[str | os.PathLike
 
 
 def check_model(name: str, value: object) -> None:
-    """Checks the path or name of a model in a setting, unless it is None or a configuration."""
+    """Checks the path or name of a model in a setting that is neither None nor a configuration."""
     if isinstance(value, str) and not value.endswith(".json"):
         try:
             _check_model(value, Namespace())
@@ -151,14 +151,14 @@ PATH = Kind("file", _check_path)  # file, folder or standard input
 FILE = Kind("file", _check_file)
 FOLDER = Kind("directory", _check_folder)
 EXAMPLES = Kind("file", _check_examples)  # file, or split name with --tfds
-MODEL = Kind("model", _check_model)  # directory, or name for `hub.local_directory`
+MODEL = Kind("model", _check_model)  # directory, or name that `hub.local_directory` accepts
 RECIPE = Kind("recipe")
 SAVED_MODEL = Kind("directory")
 OUTPUT_DIRECTORY = Kind("directory", _check_output_directory)
 OUTPUT_FILE = Kind("file", _check_output_file)
 GRID = Kind("file")  # YAML file of settings to try
 DATA_SET = Kind("directory")  # recipe file or name
-# Settings that name models or folders. The commands check them with the other settings.
+# Settings that name models or folders. The commands check them together with the other settings.
 OF_SETTINGS = {
     "model": Kind("model"),
     "teacher": Kind("model"),
@@ -167,7 +167,7 @@ OF_SETTINGS = {
 }
 
 
-# Strategy names. They are repeated because `training.strategy` imports TensorFlow.
+# Strategy names. The names are repeated here because `training.strategy` imports TensorFlow.
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 DTYPES = get_args(DType)[1].choices
 ArgumentsContainer = argparse._ActionsContainer  # a parser or a group of arguments
@@ -198,7 +198,7 @@ def say(line: object) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
-    """Prints a table. Numbers are right-aligned, with thousands separators."""
+    """Prints a table. Numbers are right-aligned and have thousands separators."""
     cells = [[_cell(row[key]) for key in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns.values(), *cells, strict=True)]
     right = [bool(rows) and isinstance(rows[0][key], (int, float)) for key in columns]
@@ -251,7 +251,7 @@ def add_table_form(parser: ArgumentsContainer) -> None:
     parser.add_argument(
         "--no-header",
         action="store_true",
-        help="the .csv or .tsv file has no header; columns are numbers, from 0",
+        help="the .csv or .tsv file has no header; columns are identified by 0-based numbers",
     )
     parser.add_argument(
         "--delimiter",
@@ -278,7 +278,7 @@ def add_documents(parser: argparse.ArgumentParser) -> None:
 
 
 def add_tuned_model(parser: argparse.ArgumentParser) -> ArgumentsContainer:
-    """Adds and returns the argument group for a fine-tuned model."""
+    """Adds the argument group for a fine-tuned model, and returns it."""
     group = parser.add_argument_group("model")
     group.add_argument(
         "--model", required=True, type=MODEL, metavar="DIR", help="run or model directory"

@@ -27,8 +27,8 @@ _SHOWN = ("keras", "tensorflow", "tensorflow-text", "keras-hub", "numpy")
 _TIMEOUT = 300  # seconds
 _MODULES = ("tensorflow", "tensorflow_text", "keras", "keras_hub")
 _NO_TEXT = (
-    "; WordPiece then uses only core operations of TensorFlow, and only SavedModels exported "
-    "with --no-custom-ops can be loaded"
+    "; WordPiece then uses only TensorFlow's core operations, and only SavedModels exported with "
+    "--no-custom-ops can be loaded"
 )
 _NO_HUB = "; models cannot be converted to KerasHub"
 _DISPENSABLE = {"tensorflow-text": _NO_TEXT, "tensorflow_text": _NO_TEXT}
@@ -50,9 +50,9 @@ if "jax" in sys.argv and "jax" not in found["errors"]:
     found["jax devices"] = [f"{one.platform}:{one.id} {one.device_kind}" for one in jax.devices()]
 print("\\n" + json.dumps(found))
 """
-# CPU features for which TensorFlow has kernels, by their name in /proc/cpuinfo.
+# CPU features for which TensorFlow has kernels, keyed by their name in /proc/cpuinfo.
 _INSTRUCTIONS = ("avx", "avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
-_LITTLE = 5 << 30  # free bytes, for a large model and its run
+_LITTLE = 5 << 30  # required free bytes, for a large model and its run
 _VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE",
     "KAGGLEHUB_CACHE", "KERAS_BACKEND", "KERAS_HOME", "TF_CONFIG",
@@ -99,7 +99,7 @@ class Doctor(Command):
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the report. Exits with status 1 if it contains a failure."""
+        """Prints the report. Exits with status 1 if the report contains a failure."""
         checks = [check_packages, check_devices, check_caches, check_variables]
         checks += [check_hubs] if arguments.online else []
         sections = [section for check in checks for section in _sections_of(check)]
@@ -145,7 +145,7 @@ def check_packages() -> list[Section]:
     optional = Section("optional packages")
     required.facts[DISTRIBUTION] = __version__
     required.facts |= {name: version_of(name) or "not installed" for name in _SHOWN}
-    names = set()  # extras only narrow the range of the base requirement
+    names = set()  # extras only narrow the version range of the base requirement
     for extra, requirement in _requirements():
         if extra is None:
             names.add(requirement.name)
@@ -157,7 +157,7 @@ def check_packages() -> list[Section]:
 
 
 def version_of(name: str) -> str | None:
-    """Returns the version of an installed distribution, or None."""
+    """Returns the version of an installed distribution, or None if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -165,7 +165,7 @@ def version_of(name: str) -> str | None:
 
 
 def _requirements():
-    """Yields (extra or None, requirement) for this platform, starting without extras."""
+    """Yields (extra or None, requirement) for this platform, first those without an extra."""
     try:
         lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # run from a checkout
@@ -263,7 +263,7 @@ def _uses_jax():
 
 
 def _probe():
-    """Returns (results of the probe, None), or (None, error message)."""
+    """Returns (results of the probe, None), or (None, error message) if the probe fails."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
@@ -312,7 +312,7 @@ def _gpus():
 
 
 def check_caches() -> Section:
-    """Returns the section about the folders of downloaded models: sizes and free space."""
+    """Returns the section about the folders for downloaded models: sizes and free space."""
     from huggingface_hub import constants
     from kagglehub.config import get_cache_folder
 

@@ -71,8 +71,8 @@ class Embed(Command):
             choices=LONG_TEXTS,
             metavar="NAME",
             help="how to embed texts longer than the sequence length: use the beginning "
-            "(truncate), the beginning and end (head_tail), or windows pooled by mean, max or "
-            "attention; default: the model's setting, or truncate",
+            "(truncate), the beginning and the end (head_tail), or windows pooled by mean, max "
+            "or attention; default: the model's setting, or truncate",
         )
         add(
             "--max-windows",
@@ -204,7 +204,8 @@ class FillMask(Command):
         parser.add_argument(
             "text",
             nargs="+",
-            help="texts with [MASK]; without --model, the first is a model directory or name",
+            help="texts with [MASK]; without --model, the first argument is a model directory or "
+            "name",
         )
         parser.add_argument("--model", type=MODEL, metavar="MODEL", help="model directory or name")
         parser.add_argument(
@@ -219,7 +220,7 @@ class FillMask(Command):
         parser.add_argument("--json", action="store_true", help="print the words as JSON")
 
     def check(self, arguments: Namespace) -> None:
-        """Checks that a model (possibly the first positional argument) and a text are given."""
+        """Checks that a model (which may be the first positional argument) and a text are given."""
         path, texts = _model_and_texts(arguments)
         if not texts:
             raise InputError('the text is missing: write keras-bert fill-mask DIR "a [MASK] text".')

@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.names import reader_help, reader_options, readers, ta
 
 GLUE = "glue"  # value of --task for all tasks of the benchmark
 _OF_TFDS = {"text", "pair", "label"}
-_OF_DATA = "With --data, a task of GLUE, xnli or paws_x."
+_OF_DATA = "With --data, the task is one of GLUE, xnli or paws_x."
 
 
 def add_examples(
@@ -85,7 +85,7 @@ def _add_split(group):
     group.add_argument(
         "--groups",
         metavar="COLUMN",
-        help="column of groups that --dev-split keeps together, such as customer; title for squad",
+        help="column of groups that --dev-split keeps together, such as customer; for squad, title",
     )
     group.add_argument(
         "--dates",
@@ -99,17 +99,17 @@ def _add_rare_columns(group):
         "--labels",
         type=_names,
         metavar="A,B",
-        help="allowed labels, in a table or for tagging; default: the labels of --train",
+        help="allowed labels, in a table or for tagging; default: the labels in --train",
     )
     group.add_argument(
         "--label-separator",
         metavar="TEXT",
-        help="for multi-label classification, separator of labels in a cell",
+        help="separator of labels in a cell, for multi-label classification",
     )
     group.add_argument(
         "--single-label",
         action="store_true",
-        help="each list of labels contains one label: use it as the class",
+        help="each list of labels contains a single label: use it as the class",
     )
     group.add_argument(
         "--regression", action="store_true", help="predict numbers instead of classes"
@@ -117,7 +117,7 @@ def _add_rare_columns(group):
     group.add_argument(
         "--negative",
         metavar="COLUMN",
-        help="for similarity without labels, column of a dissimilar text",
+        help="column of a dissimilar text, for similarity without labels",
     )
     group.add_argument(
         "--word-prefix",
@@ -133,7 +133,7 @@ def _add_rare_columns(group):
     group.add_argument(
         "--outside",
         metavar="LABEL",
-        help="for tagging, label of words outside of entities; default: O",
+        help="for tagging, label of words outside entities; default: O",
     )
     add_table_form(group)
     group.add_argument("--id", metavar="COLUMN", help="id column; its values must be unique")
@@ -176,7 +176,7 @@ def _add_data_sets(group):
 
 
 def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> None:
-    """Checks the combination of arguments of `add_examples`."""
+    """Checks the combination of the arguments that `add_examples` adds."""
     _check_combination(arguments)
     if vars(arguments).get("dev") and not arguments.tfds:
         given, arguments.dev = arguments.dev, held_out_files(arguments.dev)
@@ -247,7 +247,7 @@ def check_tables(arguments: argparse.Namespace) -> None:
 
 
 def read_files(arguments: argparse.Namespace) -> None:
-    """Reads files for `read_examples`, before TensorFlow is imported."""
+    """Reads the files for `read_examples`, before TensorFlow is imported."""
     if arguments.task in readers() and not (arguments.tfds or arguments.data):
         splits = ("train",) if arguments.dev_split else ("train", "dev")
         whole = _with_dev(arguments)
@@ -276,7 +276,7 @@ def _reader(task):
 
 
 def read_split(arguments: argparse.Namespace, split: str) -> Any:
-    """Reads the examples of a split without TensorFlow. Tables of texts need no labels."""
+    """Reads the examples of a split without TensorFlow. Tables of texts do not need labels."""
 
     def read(source):
         source = dataclasses.replace(source, splits=(split,))
@@ -288,7 +288,7 @@ def read_split(arguments: argparse.Namespace, split: str) -> Any:
 
 
 def form_of_tables(arguments: argparse.Namespace, split: str) -> dict[str, Any]:
-    """Returns the columns of the tables of a split, and their delimiters."""
+    """Returns the columns of a split's tables, and their delimiter."""
     from keras_bert_impl.tasks.data.tables import table_form
 
     forms = []
@@ -318,7 +318,7 @@ def _source(arguments):
 
 
 def _with_dev(arguments):
-    """Returns the arguments with `dev` set to the file split by `--dev-split`."""
+    """Returns the arguments with `dev` set to the file that `--dev-split` splits."""
     if not vars(arguments).get("dev_split"):
         return arguments
     changed = {"dev": arguments.train, "dev_split": None}
@@ -344,7 +344,7 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
 
 
 def _without(train, dev):
-    """Leaves out of a training file the rows that an earlier run held out of it."""
+    """Removes the training examples whose texts an earlier run held out from the file."""
     kept = leave_out(train, dev)
     if len(kept) < len(train):
         count = len(train) - len(kept)
@@ -361,7 +361,7 @@ def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> A
 
 
 def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns {name: examples} of the additional MNLI sets to score on, if present."""
+    """Returns the additional MNLI sets to score on, if present, as a dict of name to examples."""
     if arguments.task != "mnli":
         return {}
     from keras_bert_impl.tasks.data.published import read_more_mnli

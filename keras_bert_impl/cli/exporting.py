@@ -97,7 +97,8 @@ class Export(Command):
         group.add_argument(
             "--no-custom-ops",
             action="store_true",
-            help="tokenize with TensorFlow instead of TF-Text, for any runtime of SavedModels",
+            help="tokenize with TensorFlow instead of TF-Text, for any runtime that supports "
+            "SavedModels",
         )
         group.add_argument(
             "--xla",
@@ -108,8 +109,8 @@ class Export(Command):
         group.add_argument(
             "--whole-batches",
             action="store_true",
-            help="compute each request in one batch, for GPUs; default: in chunks of similar "
-            "length, for CPUs",
+            help="compute each request in one batch, which suits GPUs; default: in chunks of "
+            "similar length, which suits CPUs",
         )
         _add_network_arguments(parser)
         group = parser.add_argument_group(Rare("comparison of scores"))
@@ -120,7 +121,7 @@ class Export(Command):
             help="write nothing if the exported model scores more than this number of points "
             "below the float32 model",
         )
-        title = Rare("labeled examples to score the exported model on")
+        title = Rare("labeled examples on which the exported model is scored")
         add_examples(parser, is_training=False, title=title)
 
     def check(self, arguments: Namespace) -> None:
@@ -213,7 +214,7 @@ def _buckets(text):
 
 
 def _score(arguments, model):
-    """Scores the float32 model and the exported model; returns a sentence."""
+    """Scores the float32 model and the exported model; returns a sentence with both scores."""
     from keras_bert_impl.graphs.formats import check_drop
     from keras_bert_impl.runs.evaluation import load_model
 
@@ -226,7 +227,7 @@ def _score(arguments, model):
 
 
 def _say_neighbors(arguments, model):
-    """Prints how many nearest neighbors of an embedder change with a 16-bit type."""
+    """Prints how many of an embedder's nearest neighbors change with a 16-bit type."""
     if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
         return
     from keras_bert_impl.runs.evaluation import load_model
@@ -258,8 +259,8 @@ def _add_network_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--precision",
         choices=("fp32", "bf16", "fp16", "int8"),
-        help="precision of the weights; bf16 (OpenVINO only) is the precision of computation; "
-        "default: fp32",
+        help="precision of the weights; bf16 (OpenVINO only) is the precision of the "
+        "computation; default: fp32",
     )
     group.add_argument(
         "--standard",
@@ -270,15 +271,15 @@ def _add_network_arguments(parser: ArgumentParser) -> None:
         "--texts",
         type=FILE,
         metavar="FILE",
-        help="file with a text on each line, to compare the outputs and the nearest neighbors; "
+        help="file with one text per line, to compare the outputs and the nearest neighbors; "
         "default: built-in texts",
     )
     group.add_argument(
         "--calibrate",
         type=FILE,
         metavar="FILE",
-        help="file with a text on each line, for static quantization (int8 in ONNX and "
-        "OpenVINO); default: dynamic quantization",
+        help="file with one text per line, for static quantization (int8 in ONNX and OpenVINO); "
+        "default: dynamic quantization",
     )
 
 

@@ -48,7 +48,7 @@ _PAPER = "paper"
 
 @dataclasses.dataclass(frozen=True)
 class _Settings(FinetuneSettings, AdaptationSettings):
-    """All settings of the command, for its help and value types."""
+    """All settings of the command, used for its help and value types."""
 
 
 def _settings_class(kind: type = _Settings) -> type:
@@ -70,7 +70,7 @@ class Finetune(Command):
 
     @property
     def settings_class(self) -> type:
-        """Settings of fine-tuning and all registered tasks."""
+        """Settings of fine-tuning and of all registered tasks."""
         return _settings_class()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -114,7 +114,7 @@ class Finetune(Command):
             type=PATH,
             metavar="TEXT",
             help="file or directory of unlabeled text for continued pre-training before "
-            "fine-tuning; its settings start with adapt_",
+            "fine-tuning; the names of its settings start with adapt_",
         )
         group.add_argument(
             "--keep-checkpoints", action="store_true", help="keep the checkpoints of a finished run"
@@ -150,7 +150,7 @@ class Finetune(Command):
         out = Path(arguments.out)
         how = {"strategy": prepared_strategy(arguments), "resume": arguments.resume}
         if arguments.adapt:
-            # Invalid settings of fine-tuning must raise before the adaptation, which is slow.
+            # Invalid fine-tuning settings must raise before the adaptation, which is slow.
             for _, of_run in combinations(grid, settings, settings_for(train)).values():
                 task_with(of_run, train, dev)
             settings["model"] = _adapt(arguments.adapt, out / "adapt", settings, of_adaptation, how)
@@ -215,7 +215,7 @@ def _leave_out(arguments, names, reason):
 
 
 def _run_several(arguments):
-    """Cross-validates a model or fine-tunes it on GLUE. Prints the spread of the scores."""
+    """Cross-validates a model or fine-tunes it on GLUE. Prints the mean and spread of scores."""
     grid, settings, _ = _resolve(arguments)
     settings |= {"strategy": prepared_strategy(arguments), "resume": arguments.resume}
     settings |= {"keep_checkpoints": arguments.keep_checkpoints, "say": say}
@@ -251,7 +251,7 @@ def _seeds(text):
 
 
 def _resolve(arguments):
-    """Returns ({setting: values to try}, settings of all runs, adaptation settings)."""
+    """Returns ({setting: values to try}, settings for all runs, adaptation settings)."""
     given = given_settings(arguments, _settings_class())
     grid = {} if arguments.sweep is None else _grid(arguments.sweep)
     if arguments.seeds is not None:
@@ -313,7 +313,7 @@ def _print_groups(summary):
 
 
 def _print_spreads(of_what, rows):
-    """Prints a table of mean, standard deviation, minimum and maximum by name."""
+    """Prints a table with the mean, standard deviation, minimum and maximum for each name."""
     columns = ("mean", "std", "min", "max")
     print_table(
         [
@@ -340,7 +340,7 @@ class Augment(Command):
             required=True,
             type=MODEL,
             metavar="MODEL",
-            help="masked language model that predicts replacements",
+            help="masked language model that predicts the replacements",
         )
         group.add_argument(
             "--out", required=True, type=OUTPUT_FILE, metavar="FILE.jsonl", help="file to write"
@@ -352,7 +352,7 @@ class Augment(Command):
             type=positive_int,
             default=20,
             metavar="N",
-            help="number of copies of a text",
+            help="number of copies of each text",
         )
         group.add_argument(
             "--rate", type=float, default=0.4, metavar="SHARE", help="fraction of words to replace"

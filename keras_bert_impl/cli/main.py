@@ -94,7 +94,7 @@ _ESCAPED = "keras_bert_impl.escaped"
 
 
 def _escaped(error):
-    """Error handler for encoding: escapes characters as in JSON."""
+    """Error handler for encoding, which escapes characters as in JSON."""
     text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     units = (text[place : place + 2].hex() for place in range(0, len(text), 2))
     return "".join(f"\\u{unit}" for unit in units), error.end
@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
         stream = getattr(sys, name)
         if stream is None:  # the parent process has closed the stream
             setattr(sys, name, open(os.devnull, "w"))
-        elif getattr(stream, "errors", None) == "strict":  # some characters are not encodable
+        elif getattr(stream, "errors", None) == "strict":  # some characters cannot be encoded
             stream.reconfigure(errors=_ESCAPED)
     if not debug:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are also raised
@@ -120,14 +120,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         _run(arguments)
         sys.stdout.flush()
-    except SystemExit as stop:  # argparse raises it after --help
+    except SystemExit as stop:  # argparse raises this after --help
         return stop.code or 0  # type: ignore[return-value]  # argparse's codes are int
     except KeyboardInterrupt as stop:
         kept = f". {stop} Run the same command again to continue." if str(stop) else ""
         print(f"keras-bert: interrupted{kept}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of the output, such as `head`, has exited. Python flushes again at exit.
+        # The reader of the output, such as `head`, has exited. Python flushes again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -195,13 +195,13 @@ def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
     """Parses the arguments of a command. Settings and options may be mixed."""
     parsed = parser.parse_intermixed_args(list(map(_dashed, words)))
     for name, value in vars(parsed).items():
-        if value == "" and value != parser.get_default(name):  # "" would be the current folder
+        if value == "" and value != parser.get_default(name):  # "" would mean the current folder
             parser.error(f"the value of {name} is empty; check that the shell variable is set.")
     return parsed
 
 
 def _split(arguments):
-    """Returns (the command or None, the remaining arguments)."""
+    """Returns the command, or None if there is none, and the remaining arguments."""
     for position, argument in enumerate(arguments):
         if not argument.startswith("-"):
             return argument, arguments[:position] + arguments[position + 1 :]
@@ -308,8 +308,8 @@ class Completion(Command):
 
 
 def script(shell: str) -> str:
-    """Returns the completion script of a shell, generated from the commands' parsers."""
-    # (suggested words, options of `compgen`) -> patterns of a `case`.
+    """Returns the completion script for a shell, generated from the commands' parsers."""
+    # (suggested words, options of `compgen`) -> patterns of a shell `case`.
     values: dict[tuple[str, str], list[str]] = {}
     options = {(" ".join(COMMANDS), ""): ["help"]}
     for command in COMMANDS:

@@ -92,7 +92,7 @@ def _rows():
 
 
 def _matches(row, words):
-    """Whether each word is the start of a word in the name, architecture or tokenizer."""
+    """Returns whether each word starts a word in the name, architecture or tokenizer."""
     text = " ".join(row[key] for key in ("name", "architecture", "hub", "tokenizer")).lower()
     text += " uncased" if row["lowercase"] else " cased"
 
@@ -138,8 +138,8 @@ class Convert(Command):
         group.add_argument(
             "--activation",
             metavar="NAME",
-            help="activation to write if the format does not support the activation of the "
-            "model, such as gelu_tanh for BERT in --form keras_hub; outputs then differ slightly",
+            help="activation to write if the format does not support the model's activation, "
+            "such as gelu_tanh for BERT in --form keras_hub; outputs then differ slightly",
         )
         group.add_argument(
             "--generator",
@@ -213,15 +213,15 @@ class Student(Command):
             required=True,
             type=MODEL,
             metavar="MODEL",
-            help="teacher model; the same forms as for `keras-bert convert --from`",
+            help="teacher model; accepts the same values as `keras-bert convert --from`",
         )
         parser.add_argument(
             "--layers",
             required=True,
             type=_layers,
             metavar="N|A,B",
-            help="number of layers, evenly spaced from the first to the last; or layer indices "
-            "from 0, such as 0,2,4",
+            help="number of layers, evenly spaced from the first to the last; or 0-based layer "
+            "indices, such as 0,2,4",
         )
         parser.add_argument(
             "--out",
@@ -269,8 +269,8 @@ class Calibrate(Command):
             "--class",
             dest="class_name",
             metavar="NAME",
-            help="class of the threshold; default: the second of two classes, or each label of a "
-            "multi-label model",
+            help="class to which the threshold applies; default: the second of two classes, or "
+            "each label of a multi-label model",
         )
         group.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -284,7 +284,7 @@ class Calibrate(Command):
             raise InputError("--class requires --threshold RULE.")
 
     def check_files(self, arguments: Namespace) -> None:
-        """Checks the columns of a table to calibrate on."""
+        """Checks the columns of a table that is used for calibration."""
         check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:

@@ -17,7 +17,7 @@ class Rare(str):
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Formats help in at most 100 columns, and adds the defaults."""
+    """Formats the help in at most 100 columns and adds the defaults."""
 
     def __init__(self, prog: str) -> None:
         columns = shutil.get_terminal_size((_WIDTH, 24)).columns
@@ -31,7 +31,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return text
 
     def _format_action_invocation(self, action):
-        """Omits the `--no-KEY` of switches. The group title explains these options."""
+        """Omits the `--no-KEY` forms of switches, which the group title explains."""
         names = action.option_strings
         if len(names) == 2 and names[1] == names[0].replace("--", "--no-", 1):
             return names[0]
@@ -47,7 +47,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 class CommandParser(argparse.ArgumentParser):
     """`ArgumentParser` that raises `InputError` instead of printing usage and exiting."""
 
-    shows_all = False  # whether help includes groups with `Rare` titles
+    shows_all = False  # whether the help includes groups with `Rare` titles
 
     def format_help(self) -> str:
         """Returns the help: usage, description, argument groups and examples."""
@@ -110,7 +110,7 @@ class Command:
     """A command of `keras-bert`.
 
     Attributes:
-        example: lines that show the use of the command.
+        example: lines that show how the command is used.
         uses_tensorflow: whether TensorFlow is imported before `run`.
         tensorflow_alone: whether only TensorFlow is imported, without Keras.
         needs_tensorflow_backend: whether Keras must use TensorFlow.
@@ -125,7 +125,7 @@ class Command:
 
     @property
     def settings_class(self) -> type | None:
-        """The dataclass of the command's settings, or None."""
+        """The dataclass with the command's settings, or None if it has none."""
         return None
 
     def add_arguments(self, parser: Any) -> None:

@@ -38,10 +38,10 @@ def add_inputs(parser: ArgumentsContainer) -> None:
 def read_inputs(
     path: str, arguments: Namespace, model: Any
 ) -> tuple[Iterator[tuple[Any, dict[str, Any]]], int | None]:
-    """Reads texts to predict: lines of text, a table, or a multiple-choice file.
+    """Reads the texts to predict, from lines of text, a table or a multiple-choice file.
 
     Returns:
-        (iterator of (text, its row as a dict), number of texts or None if unknown).
+        (iterator of (text, its row as a dict), number of texts or None if it is unknown).
     """
     from keras_bert_impl.io.lines import STANDARD_INPUT, suffix_of
     from keras_bert_impl.runs.prediction_table import count_rows, read_rows
@@ -79,7 +79,7 @@ def _columns_of_run(arguments):
 
 
 def _columns(path, arguments, model):
-    """Returns (column of texts, column of second segments or None)."""
+    """Returns the column of texts, and the column of second segments or None if there is none."""
     from keras_bert_impl.tasks.data.tables import table_columns
 
     if arguments.text:
@@ -118,7 +118,7 @@ class Predict(Command):
             required=True,
             type=PATH,
             metavar="FILE",
-            help="file with a text on each line, - for standard input, or a table: .csv, .tsv, "
+            help="file with one text per line, - for standard input, or a table: .csv, .tsv, "
             ".jsonl, .json, .parquet, .arrow, .feather",
         )
         add_inputs(parser.add_argument_group("columns of a table"))
@@ -127,9 +127,9 @@ class Predict(Command):
             "--out",
             type=OUTPUT_FILE,
             metavar="FILE",
-            help=".csv, .tsv, .jsonl or .parquet file with the input columns and the "
-            "predictions; a prediction column is called predicted_NAME if the input has a column "
-            "NAME; default: -, which prints only the predictions",
+            help=".csv, .tsv, .jsonl or .parquet file for the input columns and the predictions; "
+            "a prediction column is called predicted_NAME if the input has a column NAME; "
+            "default: -, which prints only the predictions",
         )
         group.add_argument(
             "--id",
@@ -197,7 +197,7 @@ class Predict(Command):
 
 
 def _print(block, as_objects):
-    """Prints predictions, with the `--id` column of the input."""
+    """Prints predictions, together with the input's `--id` column."""
     from keras_bert_impl.runs.prediction_table import as_json, joined
 
     for row, answer, cells in block:

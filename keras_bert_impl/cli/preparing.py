@@ -51,20 +51,22 @@ class Vocab(Command):
             metavar="N",
             help=f"size of the vocabulary; default: {_SIZE}",
         )
-        group.add_argument("--cased", action="store_true", help="keep upper case and accents")
+        group.add_argument(
+            "--cased", action="store_true", help="keep uppercase letters and accents"
+        )
         group.add_argument(
             "--min-frequency",
             type=positive_int,
             metavar="N",
-            help="minimum frequency of a merged pair of tokens (default: 2); with --extend, of "
-            "an added word or pair (default: 5)",
+            help="minimum frequency of a pair of tokens to be merged (default: 2), or with "
+            "--extend, of a word or pair to be added (default: 5)",
         )
         group = parser.add_argument_group("extend a vocabulary")
         group.add_argument(
             "--extend",
             type=MODEL,
             metavar="MODEL",
-            help="model to write with additional tokens for words of the text, for continued "
+            help="model to write, with additional tokens for words of the text, for continued "
             "pre-training",
         )
         group.add_argument(
@@ -272,13 +274,13 @@ class Check(Command):
         group = parser.add_argument_group("output")
         group.add_argument("--json", action="store_true", help="print the numbers as JSON")
         group.add_argument(
-            "--model", type=MODEL, metavar="MODEL", help="count the tokens of this model"
+            "--model", type=MODEL, metavar="MODEL", help="model whose tokenizer counts the tokens"
         )
         group.add_argument(
             "--max-length",
             type=positive_int,
             metavar="N",
-            help="maximum tokens of a text; default: 128 (384 for questions)",
+            help="maximum number of tokens in a text; default: 128 (384 for questions)",
         )
         add_examples(parser, is_training=False, title="columns and validation set")
 
@@ -314,7 +316,7 @@ class Check(Command):
 
 
 def _tokens(arguments, examples):
-    """Returns the numbers of tokens for `--model`, or None if unknown."""
+    """Returns the numbers of tokens for `--model`, or None if they are unknown."""
     if not arguments.model:
         return None
     from keras_bert_impl.hub import local_directory

@@ -202,8 +202,8 @@ class InputWorker(Command):
         parser.add_argument(
             "--host",
             metavar="NAME",
-            help="name or address at which other machines reach this machine; default: the host "
-            "name",
+            help="name or address at which other machines can reach this machine; default: the "
+            "host name",
         )
         parser.add_argument(
             "--port",
@@ -222,7 +222,7 @@ class InputWorker(Command):
 
 
 def start(host: str, port: int) -> Any:
-    """Starts a tf.data service in this process; returns the worker of the service."""
+    """Starts a tf.data service in this process; returns the service's worker."""
     import tensorflow as tf
 
     service = tf.data.experimental.service

@@ -1,4 +1,4 @@
-"""Saves the read options of a run as defaults for `predict` and `evaluate`."""
+"""Saves the read options of a run, which become the defaults for `predict` and `evaluate`."""
 
 import argparse
 import dataclasses
@@ -13,16 +13,16 @@ from keras_bert_impl.tasks.data.source import ExampleSource, applicable
 from keras_bert_impl.tasks.data.splits import hold_out
 
 _PLACES = ("train", "dev", "data", "tfds")
-# Options such as columns, which also apply to other files.
+# Options, such as columns, that also apply to other files.
 _COLUMNS = (
     *("text", "pair", "negative", "label", "label_separator", "single_label"),
     *("word_prefix", "outside", "regression"),
 )
-OF_FORM = ("delimiter", "encoding", "no_header", "sentence")  # options of one file format
+OF_FORM = ("delimiter", "encoding", "no_header", "sentence")  # options of a single file format
 
 
 def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Returns the read options of the examples, for `data.json`."""
+    """Returns the read options of the examples, to be stored in `data.json`."""
     given = vars(arguments) | {"seed": seed}
     names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in given]
     options = {name: given[name] for name in [*names, "task", "dev_split", "seed"]}
@@ -35,7 +35,7 @@ def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def _absolute(name):
-    """Returns the absolute path of a file, or the name of a split unchanged."""
+    """Returns the absolute path of a file; returns the name of a split unchanged."""
     return str(Path(name).absolute()) if Path(name).exists() else name
 
 
@@ -45,12 +45,12 @@ def files_of(value: str | list[str] | None) -> list[str]:
 
 
 def run_of(model: str | Path) -> str | Path | None:
-    """Returns the run directory for `--model`; None if the model is not from a run."""
+    """Returns the run directory for `--model`, or None if the model is not from a run."""
     return model if (Path(model) / "model").is_dir() else None
 
 
 def read_options(run: str | Path) -> dict[str, Any]:
-    """Returns the read options of the model's run; empty if it is not from a run."""
+    """Returns the read options of the model's run, which are empty if it is not from a run."""
     path = Path(run) / "data.json"
     return dict(read_json(path).mapping("read_with")) if path.is_file() else {}
 
@@ -61,7 +61,7 @@ def has_data(arguments: argparse.Namespace) -> bool:
 
 
 def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argparse.Namespace:
-    """Returns the arguments with missing columns filled in from a run."""
+    """Returns the arguments, with missing columns filled in from a run."""
     names = list(_COLUMNS)
     files = files_of(arguments.dev)
     form = form_of_run(options, files[0]) if files else None
@@ -74,10 +74,10 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
 
 
 def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
-    """Returns the arguments of a training command with the columns and task of a run.
+    """Returns the arguments of a training command, with the columns and task of a run.
 
-    Returns the arguments unchanged if they contain columns, a task or a data set, or if the model
-    is not from a run.
+    Returns the arguments unchanged if they name columns, a task or a data set, or if the model is
+    not from a run.
     """
     given = vars(arguments)
     run = run_of(arguments.model) if arguments.model and arguments.train else None
@@ -104,7 +104,7 @@ def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | N
 
 
 def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Namespace:
-    """Returns the arguments with the read options of a run, if the suffix is the same."""
+    """Returns the arguments with the read options of a run if the file suffix is the same."""
     form = form_of_run(read_options(arguments.model), path) or {}
     return _completed(arguments, {name: form[name] for name in form if name in vars(arguments)})
 
@@ -112,7 +112,7 @@ def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Names
 def with_data(
     arguments: argparse.Namespace, options: dict[str, Any], run: str | Path
 ) -> argparse.Namespace:
-    """Returns the arguments with the data that a run was scored on."""
+    """Returns the arguments with the data on which a run was scored."""
     found = {"language": ExampleSource.language} | options
     train = found.pop("train", None)
     if found.get("dev_split"):
@@ -120,7 +120,7 @@ def with_data(
     for path in [*files_of(found.get("dev")), *files_of(found.get("data"))]:
         if Path(path).is_absolute() and not Path(path).exists():
             raise InputError(
-                f"{path}, which {run} was scored on, does not exist. Pass the data to score on "
+                f"{path}, on which {run} was scored, does not exist. Pass the data to score on "
                 "with --dev FILE."
             )
     if arguments.language == ExampleSource.language:
@@ -139,7 +139,7 @@ def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.
     """Fills in missing arguments from the run of the model.
 
     Returns:
-        (arguments, whether they contain the data that the run was scored on).
+        (arguments, whether they contain the data on which the run was scored).
     """
     options = read_options(run)
     if has_data(arguments):
@@ -156,7 +156,7 @@ def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
 
 
 def check_scored_table(arguments: argparse.Namespace) -> None:
-    """Checks the columns of a table of examples for the model of `--model`."""
+    """Checks the columns of a table of examples for the model given by `--model`."""
     options = read_options(arguments.model)
     if options and arguments.dev and not (arguments.task or options.get("task")):
         check_tables(with_columns(arguments, options))

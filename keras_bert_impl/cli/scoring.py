@@ -72,7 +72,7 @@ class Evaluate(Command):
             "--out",
             type=OUTPUT_DIRECTORY,
             metavar="DIR",
-            help="directory for predictions and scores.json",
+            help="directory for the predictions and scores.json",
         )
         group.add_argument(
             "--against",
@@ -84,7 +84,7 @@ class Evaluate(Command):
             "--max-drop",
             type=float,
             metavar="X",
-            help="exit with status 1 if the first metric is more than X below the value of "
+            help="exit with status 1 if the first metric is more than X below its value for "
             "--against",
         )
         group.add_argument("--json", action="store_true", help="print the scores as JSON")
@@ -95,11 +95,11 @@ class Evaluate(Command):
             raise InputError("--max-drop must be at least 0 and requires --against OLD.")
 
     def check_files(self, arguments: Namespace) -> None:
-        """Checks the columns of a table to score a run on."""
+        """Checks the columns of a table on which a run is scored."""
         check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the scores, in the format of a run's `scores.json`."""
+        """Prints the scores in the format of a run's `scores.json`."""
         from keras_bert_impl.runs.evaluation import compare, evaluate
         from keras_bert_impl.runs.inputs import with_metric_of
         from keras_bert_impl.runs.run import load_tuned
@@ -179,7 +179,9 @@ class Report(Command):
         if any(map(is_benchmark, arguments.run)):
             for name in ("dev", "data", "tfds", "dtype", "base", "pictures"):
                 if getattr(arguments, name):
-                    raise InputError(f"--{name} is not for the page of a benchmark: leave it out.")
+                    raise InputError(
+                        f"--{name} does not apply to the page of a benchmark: leave it out."
+                    )
             out = arguments.out or ("comparison.html" if others else Path(run) / "report.html")
             print(f"wrote {write_glue_page(arguments.run, out)}")
             return
@@ -207,7 +209,10 @@ def _model_and_examples(run, arguments):
     try:
         arguments, is_same = completed(arguments, run)
         if not (is_named or is_same):
-            say("for classes, calibration and errors, add --dev FILE --text COLUMN --label COLUMN")
+            say(
+                "to add classes, calibration and errors, pass --dev FILE --text COLUMN --label "
+                "COLUMN"
+            )
             return None, None
         if not (Path(run) / "model").is_dir():
             raise InputError(f"{run} has no model yet; finish the run.")
@@ -264,7 +269,7 @@ class Drift(Command):
         options = read_options(arguments.model)
         if arguments.reference is None and not (options.get("train") or options.get("data")):
             raise InputError(
-                f"--reference FILE is missing: {arguments.model} contains no path of its "
+                f"--reference FILE is missing: {arguments.model} does not contain the path of its "
                 "training set."
             )
 
@@ -302,7 +307,7 @@ class Drift(Command):
 
 
 def _week(one):
-    """Returns the table row of a week of labeled predictions."""
+    """Returns the table row for a week of labeled predictions."""
     value, low, high = one.accuracy
     return {
         "week": one.monday.isoformat(),
@@ -319,7 +324,7 @@ def _formatted(row):
 
 
 def _inputs(path, arguments, model):
-    """Yields the inputs in a file; for None, the inputs of the run's training set."""
+    """Yields the inputs in a file, or for None, the inputs in the run's training set."""
     options = read_options(arguments.model)
     if path is None:
         yield from _read_by_task(options, model).inputs
@@ -337,7 +342,7 @@ def _inputs(path, arguments, model):
 
 
 def _labeled(path, options, model):
-    """Returns the inputs of a file in the labeled format of the run; None for other files."""
+    """Returns the inputs of a file in the run's labeled format, or None for other formats."""
     if not options or options.get("tfds") or options.get("data"):
         return None
     form = dict.fromkeys(OF_FORM) | (form_of_run(options, path) or {})
@@ -353,7 +358,7 @@ def _labeled(path, options, model):
 
 
 def _read_by_task(options, model):
-    """Reads training examples with the reader of the task and the options of a run."""
+    """Reads training examples with the task's reader and the run's read options."""
     given = {field.name: field.default for field in dataclasses.fields(ExampleSource)}
     given |= {name: value for name, value in options.items() if value is not None}
     given |= {"task": options.get("task"), "dev_split": None}
@@ -363,7 +368,7 @@ def _read_by_task(options, model):
 
 
 def _rows(compared, reference, served):
-    """Returns the rows of the table: for each quantity, a row and the shares of its classes."""
+    """Returns the table: for each quantity, a row and rows with the fractions of its classes."""
     rows = []
     for name, one in compared.items():
         p = f"{one.p_value:.3f}" if one.p_value >= 0.001 else "<0.001"

@@ -1,4 +1,4 @@
-"""Typed settings of a command, from defaults, recipes and options."""
+"""Typed settings of a command, taken from defaults, recipes and options."""
 
 import argparse
 import contextlib
@@ -18,7 +18,7 @@ from keras_bert_impl.io.reading import parse_yaml, read_text
 from keras_bert_impl.io.settings import OneOf, check, fits, rule, settings_hints
 
 _METAVARS = {int: "N", float: "X", tuple: "[A,B]"}
-_PLAIN = str.maketrans("", "", '`"')  # without the backquotes of code
+_PLAIN = str.maketrans("", "", '`"')  # without the backquotes that mark code
 _SENTENCE = re.compile(r"\.(?=\s|$)")
 _DEFAULT = re.compile(r"(?:Default:|None for|None means) (.+?)\.(?:\s|$)")
 
@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
     @property
     def shown_default(self) -> str:
-        """The default in words; for None, the meaning in the description."""
+        """The default in words; for None, its meaning from the description."""
         if self.default is dataclasses.MISSING:
             return "required"
         if self.default is None or self.default == ():
@@ -57,7 +57,7 @@ class Setting(NamedTuple):
 
     @property
     def metavar(self) -> str:
-        """The placeholder of a value in the help, by type."""
+        """The placeholder for a value in the help, by type."""
         kinds = [getattr(kind, "__origin__", kind) for kind in self._kinds()]
         if tuple not in kinds and self.choices:
             return "NAME"
@@ -81,7 +81,7 @@ class Setting(NamedTuple):
         )
 
     def _kinds(self):
-        """Returns the annotation and its parts, including X and None of `X | None`."""
+        """Returns the annotation and its parts, which are X and None for `X | None`."""
         return (self.annotation, *typing.get_args(self.annotation))
 
     def _limits(self):
@@ -119,7 +119,7 @@ def title_of(settings_class: type) -> str:
 
 
 def default_of(field: dataclasses.Field) -> Any:
-    """Returns the default of a field, or `dataclasses.MISSING`."""
+    """Returns the default of a field, or `dataclasses.MISSING` if it has none."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
@@ -224,7 +224,7 @@ class _SettingAction(argparse.Action):
 def resolve_settings(
     arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
 ) -> Any:
-    """Resolves the settings of a command: first options, then the recipe, then defaults."""
+    """Resolves the settings of a command: options come first, then the recipe, then defaults."""
     values = given_settings(arguments, settings_class, recipes)
     for field in dataclasses.fields(settings_class):
         if field.name not in values and default_of(field) is dataclasses.MISSING:
@@ -244,7 +244,7 @@ def given_settings(
     for key, text in arguments.options.items():
         value = parse_yaml(text, f"--{key.replace('_', '-')} {text}")
         if not fits(value, hints[key]) and fits(text, hints[key]):
-            value = text  # for example 4 for a str
+            value = text  # such as 4 for a str
         values[key] = _checked(settings_class, key, value, "command line")
     return values
 

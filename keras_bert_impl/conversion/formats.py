@@ -104,7 +104,7 @@ def warn_of_generator(model: ModelSource) -> None:
 
 
 def read_tokenizer(model: ModelSource) -> Tokenizer | None:
-    """Reads a model's tokenizer; returns None if the model has no tokenizer."""
+    """Reads a model's tokenizer; returns None if the model has none."""
     return Tokenizer.from_pretrained(model.path) if has_tokenizer(model.path) else None
 
 
@@ -118,7 +118,7 @@ def write_model(
     """Writes `config.json`, the tensors and, if given, the tokenizer."""
     if (
         "tie_word_embeddings" in described
-    ):  # the output matrix is not written because it equals the embeddings
+    ):  # the output matrix is omitted because it equals the embeddings
         described = described | {"tie_word_embeddings": True}
     write_model_directory(directory, described, tensors)
     if tokenizer is not None:
@@ -151,7 +151,7 @@ def read_tensors(
 
 
 def _in_whole(variable, layers):
-    """Returns the path of a variable in the encoder from which `layers` were taken."""
+    """Returns the path of a variable in the encoder from which the `layers` were taken."""
     found = re.match(r"layer_(\d+)/", variable)
     if layers is None or not found:
         return variable
@@ -178,14 +178,14 @@ def student_of(
 ) -> list[int]:
     """Creates a student model from a teacher's layers, embeddings, heads and tokenizer.
 
-    The student is a starting point for training; see `runs.distillation` for learning from
-    the teacher.
+    The student is a starting point for training; to learn from the teacher, see
+    `runs.distillation`.
 
     Args:
         teacher: Anything that `Encoder.from_pretrained` accepts.
-        directory: The model directory to write; files of the same names are replaced.
-        layers: Layer numbers from 0 in ascending order, or the number of layers, spread evenly from
-            the first to the last: 6 of 12 are 0, 2, 4, 7, 9, 11.
+        directory: The model directory to write; existing files with the same names are replaced.
+        layers: 0-based layer numbers in ascending order, or the number of layers, spread evenly
+            from the first to the last: 6 of 12 are 0, 2, 4, 7, 9, 11.
 
     Returns:
         The layers taken.
@@ -193,7 +193,7 @@ def student_of(
     Raises:
         InputError: a layer does not exist, or the layers share weights or differ in kind.
 
-    Source: Sanh et al. 2019 (arXiv:1910.01108), section 3, which takes every other layer.
+    Source: Sanh et al. 2019 (arXiv:1910.01108), section 3, where every other layer is taken.
 
     Example:
         student_of("bert-base-uncased", "student", layers=6)

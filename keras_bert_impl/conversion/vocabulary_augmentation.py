@@ -46,7 +46,7 @@ def augment_vocabulary(
         target: The directory to write.
         texts: Texts of the domain.
         num_tokens: Maximum number of new tokens.
-        min_frequency: How often a word or a pair of subwords must occur.
+        min_frequency: Minimum number of occurrences of a word or a pair of subwords.
 
     Raises:
         InputError: no word or pair that the tokenizer splits occurs often enough.
@@ -56,9 +56,9 @@ def augment_vocabulary(
         texts = 5 * ["films"]
         augment_vocabulary("path/to/model", "larger", texts).tokens_per_word  # before and after
 
-    Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1, which also initializes new embeddings
-        with the mean of the subword embeddings, but selects new subwords by training a vocabulary.
-        This function selects them with `learn_tokens`.
+    Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1. New embeddings are also initialized
+        with the mean of the subword embeddings, but new subwords are selected by training a
+        vocabulary. This function selects them with `learn_tokens`.
     """
     num_tokens = check("num_tokens", num_tokens, PositiveInt)
     min_frequency = check("min_frequency", min_frequency, PositiveInt)
@@ -92,8 +92,7 @@ def _open(source):
 
 
 def _write(target, model, tokenizer, larger, old_ids):
-    """Writes a model with the extended tokenizer; `old_ids` has the old subword ids of each new
-    token."""
+    """Writes a model with the extended tokenizer; `old_ids` has the old ids of each new token."""
     config = read_encoder_config(model)
     size = max(config.vocabulary_size, larger.vocabulary_size)
     tensors = read_tensors(model, config)
@@ -111,10 +110,10 @@ def _write(target, model, tokenizer, larger, old_ids):
 
 
 def _with_means(array, first, old_ids, size):
-    """Appends a row for each new token, the mean of the rows of its old tokens; `first` is its id.
+    """Appends a row for each new token, the mean of its old tokens' rows, starting with id `first`.
 
     Returns:
-        `[size, ...]`: one row per id.
+        `[size, ...]`: one row for each id.
     """
     rows = np.zeros((size, *array.shape[1:]), array.dtype)
     rows[: len(array)] = array  # A table may have more rows than the tokenizer has tokens.

@@ -1,1 +1,1 @@
-"""Export of models: serving signatures, networks as ONNX and LiteRT graphs, and file formats."""
+"""Export of models: serving signatures, ONNX and LiteRT graphs of networks, and file formats."""

@@ -85,7 +85,7 @@ Function: TypeAlias = tf.types.experimental.PolymorphicFunction
 Rows: TypeAlias = dict[str, tf.Tensor]
 
 _TOKENS = 8192  # maximum tokens per chunk, including padding; about 300 MB for BERT-base
-# Approximate number of tokens that a CPU processes in the time of one additional network call; see
+# Approximate number of tokens that a CPU processes in the time of one more network call; see
 # docs/decisions/mixed-lengths.md.
 _TOKENS_OF_A_RUN = 64
 
@@ -100,8 +100,8 @@ def in_chunks(
 
     Args:
         rows: tensors `[rows, ...]`.
-        tokens: int32, tokens per row. Default: the lengths of `rows["token_ids"]`, which is
-            `[rows, ..., length]`.
+        tokens: int32, the number of tokens per row. Default: the lengths of `rows["token_ids"]`,
+            which is `[rows, ..., length]`.
         buckets: preferred shapes (rows, length) of `token_ids` in a chunk; see
             `encoders_traced_once`.
     """
@@ -155,7 +155,7 @@ def sorted_by_length(rows: Rows) -> tuple[Rows, tf.Tensor]:
 
 
 def _lengths(mask):
-    """Returns int32 [rows]: the position after the last token; the full length for an empty row."""
+    """Returns the position after each row's last token, or the length if empty: int32 [rows]."""
     full = tf.shape(mask)[-1]
     places = tf.where(tf.not_equal(mask, 0), tf.range(1, full + 1), 0)
     last = tf.reduce_max(places, axis=list(range(1, mask.shape.rank)))

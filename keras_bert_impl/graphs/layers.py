@@ -1,7 +1,7 @@
 """ONNX operators for the layers of an encoder and its heads.
 
-Each function adds the operators of one Keras layer to a `Graph`. It takes tensor names and the path
-of the layer's weights. Shapes are the same as in the layer.
+Each function adds the operators of one Keras layer to a `Graph`. Its arguments are tensor names and
+the path of the layer's weights. Shapes are the same as in the layer.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ _FUSED_GELUS = {"gelu": "com.microsoft.BiasGelu", "gelu_tanh": "com.microsoft.Fa
 
 
 def dense(graph: Graph, inputs: Tensor, name: str, activation: str | None = None) -> Tensor:
-    """Mirrors `keras.layers.Dense`, with an activation of `layers.activations`."""
+    """Mirrors `keras.layers.Dense`, with one of the activations in `layers.activations`."""
     outputs = graph.add("MatMul", inputs, graph.weight(f"{name}/kernel"))
     if graph.has(f"{name}/bias"):
         bias = graph.weight(f"{name}/bias")
@@ -88,7 +88,7 @@ def embeddings(graph: Graph, config: EncoderConfig, features: Tensors) -> Tensor
 
 
 def _nan_outside(graph, config, features):
-    """Returns 0, or NaN for ids out of range, which runtimes accept; [batch, length, 1]."""
+    """Returns NaN for ids out of range, which runtimes accept, otherwise 0: [batch, length, 1]."""
     limits = {"input_ids": config.vocabulary_size}
     if "token_type_ids" in features:
         limits["token_type_ids"] = config.num_segments
@@ -247,7 +247,7 @@ class Attention:
         return graph.as_computed(graph.add("Concat", *rotated, axis=3))
 
     def _make_angles(self, base, width):
-        """Returns cosine and sine, [length, width / 2]."""
+        """Returns the cosines and sines, [length, width / 2]."""
         graph = self.graph
         speeds = base ** -np.linspace(0.0, 1.0, width // 2, endpoint=False)
         positions = graph.add("Unsqueeze", _range(graph, self._length), [1])
@@ -263,7 +263,7 @@ class Attention:
 
 
 def _range(graph, length):
-    """Returns 0, 1, ..., length - 1 for a length, int64 `[1]`."""
+    """Returns 0, 1, ..., length - 1 for an int64 length `[1]`."""
     return graph.add("Range", 0, graph.add("Squeeze", length), 1)
 
 

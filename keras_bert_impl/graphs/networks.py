@@ -135,7 +135,7 @@ class Network:
         raise NotImplementedError
 
     def outputs_of_model(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns the outputs of the Keras model by name."""
+        """Returns the outputs of the Keras model, keyed by name."""
         return {"logits": to_numpy(self.model(features, training=False))}
 
     def as_model_outputs(self, session: Callable, features: dict) -> np.ndarray:
@@ -180,7 +180,7 @@ def network_of(model: keras.Model) -> Network:
 
 
 def weights_of(model: keras.Model) -> dict[str, np.ndarray]:
-    """Returns the weights of a model by path."""
+    """Returns the weights of a model, keyed by path."""
     return {weight.path: to_numpy(weight.value) for weight in model.weights}
 
 

@@ -34,19 +34,19 @@ HUB_NAMES = {  # input names of the encoders that Google published as SavedModel
 class Signatures:
     """The signatures of an exported model; each kind of output has a subclass.
 
-    A subclass implements `answers` (from features) and, if needed, `answers_of_strings` (from
-    strings) or `more` (additional signatures). The first dimension of every output is the batch.
-    Outputs of varying length are padded, and another output has their lengths. A server can
-    therefore merge requests into one batch and split the responses.
+    A subclass implements `answers` (on features) and, if needed, `answers_of_strings` (on strings)
+    or `more` (additional signatures). The first dimension of every output is the batch. Outputs of
+    varying length are padded, and another output contains their lengths. A server can therefore
+    merge requests into one batch and split the responses.
 
     Args:
         model: the model whose variables the graphs use.
-        max_length: texts are truncated to this many tokens.
+        max_length: maximum number of tokens, to which texts are truncated.
 
     Attributes:
         buckets: shapes (rows, length) for which XLA compiles the encoders; see `graphs.chunks`. Set
             before tracing. Default: none.
-        whole_batches: whether to process all rows of a request at once, as is best on a GPU,
+        whole_batches: whether to process all rows of a request at once, which is best on a GPU,
             instead of in chunks of similar length. Set before tracing. Default: False.
         custom_ops: whether tokenizers may use operations of TensorFlow Text. Set before tracing.
             Default: True.
@@ -54,7 +54,8 @@ class Signatures:
 
     strings = {"text": 1}  # rank of each input of `serving_default`
     features_rank = 2  # rank of token_ids
-    # Whether outputs of `answers` have no token dimension, so that rows can be sorted by length.
+    # Whether the outputs of `answers` have no token dimension, so that rows can be sorted by
+    # length.
     answers_whole_rows = False
 
     def __init__(
@@ -76,19 +77,19 @@ class Signatures:
     # === For subclasses to override ===
 
     def answers(self, features: Tensors) -> Tensors:
-        """Returns the outputs for a non-empty batch of int32 features, in the same order."""
+        """Returns the outputs for a non-empty batch of int32 features, in the order of the rows."""
         raise NotImplementedError
 
     def tokenize(self, *texts: tf.Tensor) -> Tensors:
         """Converts a batch of strings to features for `answers`.
 
         Args:
-            *texts: string tensors, see `strings`.
+            *texts: string tensors; see `strings`.
         """
         return self.model.features_in_graph(texts[0] if len(texts) == 1 else texts)
 
     def answers_of_strings(self, *texts: tf.Tensor) -> Tensors:
-        """Returns the outputs for a batch of strings; see `tokenize` for the arguments."""
+        """Returns the outputs for a batch of strings; for the arguments, see `tokenize`."""
         return self.answers_of_ids(self.tokenize(*texts))
 
     def answers_of_ids(self, features: Tensors) -> Tensors:
@@ -98,14 +99,14 @@ class Signatures:
         return self.in_chunks(self.network, features)
 
     def more(self) -> dict[str, tuple[Callable, dict[str, int]]]:
-        """Returns additional signatures on strings: name to (function, rank of each input)."""
+        """Returns additional string signatures: a dict from names to (function, input ranks)."""
         return {}
 
     def reference(self, **inputs: list) -> list[dict[str, Any]]:
         """Returns the Keras model's outputs for strings, for comparison with an export.
 
         Args:
-            **inputs: lists of strings, see `strings`.
+            **inputs: lists of strings; see `strings`.
 
         Returns:
             A dict of outputs for each example, without padding. Some outputs may be omitted.
@@ -119,7 +120,8 @@ class Signatures:
     def takes_pairs(self) -> bool:
         """Returns whether pairs are supported.
 
-        False if the tokenizer marks the second text with a segment that the encoder does not have.
+        It is False if the tokenizer marks the second text with a segment that the encoder does not
+        have.
         """
         segments = self.config.num_segments
         return not segments or self.tokenizer.segment_of_second < segments
@@ -174,11 +176,11 @@ class Signatures:
         return _of_strings(*of_strings[name])
 
     def features(self) -> tuple[str, ...]:
-        """Returns the feature names of the signature on ids."""
+        """Returns the names of the features in the signature on ids."""
         return FEATURES
 
     def embed(self, text: tf.Tensor) -> Tensors:
-        """Returns text vectors: the mean of the last hidden states over the tokens.
+        """Returns text vectors, which are the means of the last hidden states over the tokens.
 
         Args:
             text: string tensor `[batch]`. Truncated to `max_length` tokens.
@@ -206,7 +208,7 @@ class Signatures:
     def in_order_of_length(
         self, function: Callable, rows: Tensors, least_length: int = 1
     ) -> tuple[Tensors, tf.Tensor]:
-        """Same as `by_length` for any function.
+        """Same as `by_length`, but for any function.
 
         Returns:
             (results in the order of processing, int32 `[rows]` with the index of each result in
@@ -243,7 +245,7 @@ class Signatures:
         return _concrete(answer, dict.fromkeys(names.values(), self.features_rank), tf.int32)
 
     def _checks(self, features, names):
-        """Returns in-graph assertions. On some devices, out-of-range lookups fail silently."""
+        """Returns in-graph assertions. Some devices do not report out-of-range lookups."""
         limits = {"token_ids": self.config.vocabulary_size}
         if self.config.num_segments:
             limits["segment_ids"] = self.config.num_segments

@@ -1,4 +1,4 @@
-"""Resolves directories, names on a hub and published names to a local model directory."""
+"""Resolves directories, hub names and published names to a local model directory."""
 
 import difflib
 import functools
@@ -22,21 +22,20 @@ _HANDLE = re.compile(f"({_PART}(?:/{_PART}){{3}})(?:/([1-9][0-9]{{0,8}}))?")
 def local_directory(name_or_path: str | os.PathLike, revision: str | None = None) -> Path:
     """Returns the directory with a model's files, downloading them if needed.
 
-    The libraries `huggingface_hub` and `kagglehub` download to their usual caches, read their
-    environment variables and resume interrupted downloads. With `HF_HUB_OFFLINE=1`, no network is
-    used.
+    The libraries `huggingface_hub` and `kagglehub` use their usual caches and environment
+    variables, and resume interrupted downloads. With `HF_HUB_OFFLINE=1`, no network is used.
 
     Args:
         name_or_path: A model directory; a run directory; `hf://owner/name[@revision]` on the
             Hugging Face hub, or `owner/name` if no directory has this name;
             `kaggle://owner/model/framework/variation[/version]`; or the name of a published model
             (`bert-base-uncased`) or KerasHub preset (`bert_tiny_en_uncased`).
-        revision: Branch, tag or commit on the Hugging Face hub. Default: the revision in the name,
-            otherwise `main`.
+        revision: Branch, tag or commit on the Hugging Face hub. The default is the revision in the
+            name, or `main` if it has none.
 
     Returns:
         `Path` of a directory with `config.json` and weights. Do not write to a downloaded
-        directory; it belongs to the cache.
+        directory, because it belongs to the cache.
 
     Raises:
         InputError: the directory or name does not exist, or the model can be neither downloaded nor
@@ -50,7 +49,7 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
 
 
 def check_name(name_or_path: str | os.PathLike) -> None:
-    """Checks a name or directory without downloading or reading files.
+    """Checks a name or directory without downloading or reading any files.
 
     Args:
         name_or_path: See `local_directory`.
@@ -67,7 +66,7 @@ def check_name(name_or_path: str | os.PathLike) -> None:
 
 
 def _place(name_or_path, revision) -> Callable[[], Path]:
-    """Returns a function that returns the model directory and downloads the model if needed."""
+    """Returns a function that downloads the model if needed and returns its directory."""
     if not isinstance(name_or_path, (str, os.PathLike)) or not os.fspath(name_or_path):
         raise InputError(f"A model's name or directory must be a str. Received: {name_or_path!r}")
     name = os.fspath(name_or_path)

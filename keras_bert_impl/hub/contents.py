@@ -12,10 +12,10 @@ _TOKENIZER = """
     tokenizer_config.json special_tokens_map.json added_tokens.json tokenizer.json vocab.txt
     vocab.json merges.txt bpe.codes spiece.model sentencepiece.bpe.model
 """.split()
-# Sentence embedding settings. The folders listed in `modules.json` contain more.
+# Sentence embedding settings. The folders listed in `modules.json` contain more files.
 SENTENCE_SETTINGS = "config_sentence_transformers.json"
-# Possible names of the file with the encoder settings. `sentence-transformers` reads the first
-# existing file.
+# Possible names of the file with the encoder settings. `sentence-transformers` reads the first one
+# that exists.
 SENTENCE_ENCODER = tuple(
     f"sentence_{kind}_config.json"
     for kind in "bert roberta distilbert camembert albert xlm-roberta xlnet".split()
@@ -25,10 +25,10 @@ _PRESET = """
     assets/tokenizer/vocabulary.txt assets/tokenizer/vocabulary.json assets/tokenizer/merges.txt
     assets/tokenizer/vocabulary.spm
 """.split()
-# Weights files of a model directory, in order of preference, each followed by its index of shards.
+# Weights files of a model directory, in order of preference, each followed by its shard index.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
-INDEX = ".index.json"  # suffix of an index of shards
-# The first that exists is used. The value of an index is the suffix of its shards.
+INDEX = ".index.json"  # suffix of a shard index
+# The first file that exists is used. The value for an index is the suffix of its shards.
 _WEIGHTS = {
     name + end: Path(name).suffix if end else None for name in WEIGHTS for end in ("", INDEX)
 }
@@ -75,7 +75,7 @@ def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
 
 
 def _shards(path, suffix, source):
-    """Returns the sorted names of the shards in an index, a Hugging Face or KerasHub index."""
+    """Returns the sorted names of the shards in a Hugging Face or KerasHub index."""
     weight_map = read_json(path).mapping("weight_map")
     if not weight_map:
         raise InputError(f"{source}: {path.name} must have a weight_map.")
@@ -90,8 +90,7 @@ def _shards(path, suffix, source):
 
 
 def _folders(path, source):
-    """Returns the folders that `modules.json` lists, with "" for the model directory. Returns an
-    empty list if the path is None."""
+    """Returns the folders that `modules.json` lists ("" is the model's), or [] without a path."""
     if path is None:
         return []
     modules = Document({"modules": parse_json(read_text(path), path)}, path)

@@ -64,14 +64,14 @@ def from_hugging_face(repository: str, revision: str) -> Path:
             raise InputError(f"{source}: the hub responded with commit {commit}.")
         files = gather(fetch, source)
         name, path = next(iter(files.items()))
-        # This call stores the commit of the branch in the cache.
+        # This call makes the library store the commit of the branch in the cache.
         if cached(name, revision) != path:
             hf_hub_download(repository, name, revision=revision)
         return path.parents[name.count("/")]
 
 
 def _check_answer(repository, name, commit):
-    """Checks a file's metadata from the hub, from which the library makes names in its cache."""
+    """Checks a file's metadata from the hub, because the library uses it for names in its cache."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
     about = _retried(get_hf_file_metadata, hf_hub_url(repository, name, revision=commit))
@@ -147,12 +147,12 @@ def from_kaggle(handle: str, version: str | None = None) -> Path:
 
 
 def _newest_complete(models, version, source):
-    """Returns the directory of `version`, or else of the newest complete version, or None."""
+    """Returns the directory of `version` (default: the newest complete version), or None."""
     numbers = [path.name for path in models.glob("[1-9]*") if path.name.isdigit()]
     for number in sorted(numbers, key=int, reverse=True):
 
         def fetch(name, number=number):
-            # The library marks a complete version, or each complete file.
+            # The library marks either a complete version or each complete file.
             markers = f"{number}.complete", f".complete/{number}/{name}.complete"
             is_complete = any((models / marker).exists() for marker in markers)
             return _existing(models / number, name) if is_complete else None
@@ -195,7 +195,7 @@ def _one_error(source: str, cache: str | Path, variable: str) -> Iterator[None]:
 
 
 def _explanation(error, source):
-    """Returns an error message that contains the fix."""
+    """Returns an error message that contains a hint on how to fix the error."""
     from huggingface_hub import constants, errors
 
     repository = source.removeprefix("hf://").partition("@")[0]

@@ -1,4 +1,4 @@
-"""Locates the arrays in a `flax_model.msgpack` without reading them.
+"""Locates the arrays in a `flax_model.msgpack` file without reading them.
 
 The file is a MessagePack map from names to arrays or nested maps. An array is an extension of type
 1 with three values: shape, dtype name and the data in C order (Flax, `flax/serialization.py`).
@@ -20,7 +20,7 @@ _MAX_MEMBERS = 100_000
 _MAX_RANK = 8
 _MAX_NAME = 1_000  # bytes
 _ARRAY = 1  # MessagePack extension type of an array
-# First byte of a value -> its kind, and the format of the length or number that follows.
+# First byte of a value -> its kind, and the format of the length or number after it.
 _LONG = {
     **dict(zip((0xC4, 0xC5, 0xC6), (("bin", ">B"), ("bin", ">H"), ("bin", ">I")))),
     **dict(zip((0xC7, 0xC8, 0xC9), (("ext", ">B"), ("ext", ">H"), ("ext", ">I")))),
@@ -71,7 +71,7 @@ class _Reader:
         self._found: dict[str, tuple[str, tuple[int, ...], int]] = {}
 
     def arrays(self) -> dict[str, tuple[str, tuple[int, ...], int]]:
-        """Returns (dtype, shape, offset in bytes) of each array by name."""
+        """Returns the (dtype, shape, offset in bytes) of each array, keyed by name."""
         self._read_map("", self._take("map"), _MAX_DEPTH)
         if self._position != len(self._data):
             raise ValueError("trailing bytes after the map of arrays")

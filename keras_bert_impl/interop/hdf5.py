@@ -101,7 +101,7 @@ def model_config(path: Path) -> str | None:
 
 
 def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Dataset | None:
-    """Returns the member of a group, or None; rejects links."""
+    """Returns a member of a group, or None if it is missing; rejects links."""
     link = group.get(name, getlink=True)
     if link is None:
         return None
@@ -173,7 +173,7 @@ class Hdf5File:
 
 
 def _arrays(file, path):
-    """Returns a dict from name to dataset."""
+    """Returns a dict from names to datasets."""
     found, level, members = {}, [("", file)], 0
     for _ in range(_MAX_DEPTH):
         inner = []
@@ -194,7 +194,7 @@ def _arrays(file, path):
 
 
 def _entry(dataset):
-    """Returns (dtype, shape) of a dataset, for the header of a `TensorFile`."""
+    """Returns the (dtype, shape) of a dataset, for the header of a `TensorFile`."""
     name = dataset.dtype.newbyteorder("=").name
     if dataset.dtype.kind == "V" and dataset.attrs.get("dtype") == "bfloat16":
         name = "bfloat16"

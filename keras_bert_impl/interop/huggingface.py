@@ -91,10 +91,10 @@ def read_encoder_config(
 
     Args:
         with_adapter: Whether to allow an adapter; the caller must then read its weights.
-        head: Head of the model. Its settings are also checked.
+        head: Head of the model. Its settings are checked in any case.
 
     Raises:
-        InputError: see `encoder_config`; or the model has an adapter that is not allowed; or
+        InputError: see `encoder_config`; also if the model has an adapter that is not allowed, or
             `config.json` states more layers than there are tensors.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
@@ -116,8 +116,9 @@ def read_encoder_config(
         )
     if directory.adapter is not None and not with_adapter:
         raise InputError(
-            "a model with an adapter can only be loaded as the task that it was fine-tuned for; "
-            "`keras-bert merge` converts a model with LoRA to a model without an adapter."
+            "a model with an adapter can only be loaded for the task for which it was "
+            "fine-tuned; `keras-bert merge` converts a model with LoRA to a model without an "
+            "adapter."
         )
     return dataclasses.replace(config, adapter=directory.adapter)
 
@@ -132,7 +133,7 @@ def huggingface_config(
         **more: Additional keys, such as `id2label`.
 
     Raises:
-        InputError: `config.json` of this architecture cannot express a setting of the encoder.
+        InputError: The `config.json` of this architecture cannot express a setting of the encoder.
     """
     layout = layout_of(config)
     if head not in layout.classes:
@@ -166,7 +167,7 @@ def encoder_tensors(config: EncoderConfig) -> list[TensorName]:
 
 
 def all_tensors(config: EncoderConfig) -> tuple[list[TensorName], list[TensorName]]:
-    """Returns the tensor names of an encoder, and of all heads of its architecture."""
+    """Returns the tensor names of an encoder and of all heads of its architecture."""
     heads = _heads(config).values()
     names = {name.tensor: name for head in heads for name in optional(head)}
     return encoder_tensors(config), list(names.values())
@@ -207,7 +208,7 @@ def tied_tensors(config: EncoderConfig) -> dict[str, str]:
 
 
 def tensor_prefix(config: EncoderConfig) -> str:
-    """Returns the prefix of the encoder's tensor names in models with a head."""
+    """Returns the prefix that encoder tensor names have in models with a head."""
     return layout_of(config).prefix + "."
 
 
@@ -217,13 +218,13 @@ def class_of(config: EncoderConfig, head: str | None) -> str:
 
 
 def has_head(directory: ModelSource, config: EncoderConfig, head: str | None) -> bool:
-    """Returns whether the class in `config.json` has this head."""
+    """Returns whether the class in `config.json` has the given head."""
     stated = directory.config.list_of("architectures", str, [])
     return has_class(config, head) and stated == [class_of(config, head)]
 
 
 def classifier_dropout(directory: ModelSource, config: EncoderConfig) -> float | None:
-    """Returns the dropout rate before the classifier in `config.json`, or None if missing."""
+    """Returns the dropout rate before the classifier in `config.json`, or None if it is missing."""
     return directory.config.number(classifier_dropout_key(config), None, least=0, below=1)
 
 

@@ -20,7 +20,7 @@ from keras_bert_impl.io.reading import Document, file_within, parse_json
 
 _ENDINGS = (".h5", ".hdf5", ".keras")
 _HEADS = ("head_num", "heads", "num_heads")  # the key in keras-bert, bert4keras and bert-for-tf2
-_KEYS = {  # variable -> keys of `config.json` that give its shape
+_KEYS = {  # variable -> keys of `config.json` that determine its shape
     "embeddings/token_embeddings": ("vocab_size", "hidden_size"),
     "embeddings/position_embeddings": ("max_position_embeddings",),
     "embeddings/segment_embeddings": ("type_vocab_size",),
@@ -33,7 +33,7 @@ def find_keras_file(directory: Path) -> Path | None:
     """Returns the weights file, SavedModel or checkpoint prefix in a directory, or None.
 
     Raises:
-        InputError: the directory contains several.
+        InputError: the directory contains several of them.
     """
     found = [path for path in sorted(directory.glob("*")) if path.name.endswith(_ENDINGS)]
     models = (directory, *sorted((directory / "saved_model").glob("[0-9]*"), reverse=True))

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Iterable
 
-# In a name, {0} is the layer number from 0, and {1} the layer number from 1.
+# In a name, {0} is the 0-based layer number, and {1} the 1-based layer number.
 _KERAS_BERT = {
     "embeddings/token_embeddings": "Embedding-Token/embeddings",
     "embeddings/position_embeddings": "Embedding-Position/embeddings",
@@ -30,7 +30,7 @@ _KERAS_BERT = {
     "masked_lm/output_bias": "MLM-Sim/bias",
     "next_sentence/dense": "NSP",
 }
-# The numbers of attention and feed-forward layers follow the order of creation.
+# Attention and feed-forward layers are numbered in the order of creation.
 _BERT4KERAS = {
     "embeddings/token_embeddings": "Embedding-Token/embeddings",
     "embeddings/position_embeddings": "Embedding-Position/embeddings",

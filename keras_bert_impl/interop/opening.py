@@ -65,11 +65,11 @@ def open_model(
     Args:
         name_or_path: A name accepted by `hub.local_directory`, or a directory with files of Hugging
             Face or `sentence-transformers`, a Google checkpoint, a TF Hub SavedModel, a KerasHub
-            preset, or fine-tuned weights from `save_tuned` or `peft`. Or the prefix of a checkpoint
-            (`.../bert_model.ckpt`).
+            preset, or fine-tuned weights from `save_tuned` or `peft`. The prefix of a checkpoint
+            (`.../bert_model.ckpt`) is also accepted.
         generator: Whether to open the generator of an ELECTRA model instead of the discriminator.
             Supported for Google checkpoints and for models pre-trained with this package.
-        base: Base model of fine-tuned weights. None for the base model that the directory names.
+        base: Base model of fine-tuned weights. None means the base model that the directory names.
 
     Raises:
         InputError: The model does not exist, or a file is missing or damaged.
@@ -289,8 +289,8 @@ def write_tuned(
     Args:
         config: The content of `config.json`.
         head: See `interop.head_tensors`.
-        added: The adapter's variables by path.
-        changed: Other tensors by name, with the encoder's prefix.
+        added: The adapter's variables, keyed by path.
+        changed: Other tensors, keyed by name with the encoder's prefix.
     """
     plain = dataclasses.replace(encoder, adapter=None)
     prefix = tensor_prefix(encoder)
@@ -307,7 +307,7 @@ def write_tuned(
 
 
 def _base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:
-    """Returns the SHA-256 (hex) of the base model's encoder weights, except `changed`."""
+    """Returns the SHA-256 (hex) of the base model's encoder weights, except those in `changed`."""
     base.prefix = tensor_prefix(config).removesuffix(".")
     digest = hashlib.sha256()
     # The pooler is excluded, because not every task has one.

@@ -1,8 +1,8 @@
 """Converts LoRA weights from and to the format of the `peft` library.
 
 A matrix in the file may combine several matrices of this package, such as ModernBERT's fused
-projections. The file then has one LoRA product for all of them: its second matrix contains one
-block for each matrix.
+projections. The file then has a single LoRA product for all of them, whose second matrix contains
+one block per matrix.
 """
 
 import dataclasses
@@ -40,11 +40,12 @@ _OFF = """
     use_dora lora_bias use_qalora layer_replication trainable_token_indices target_parameters
     alora_invocation_tokens use_bdlora arrow_config kasa_config velora_config monteclora_config
 """.split()
-# Initializations that do not change the base model. With others, such as PiSSA, `peft` changes the
-# weights of the base model.
+# Initializations that do not change the base model. With other initializations, such as PiSSA,
+# `peft` changes the weights of the base model.
 _INITIALIZATIONS = (True, False, None, "gaussian", "eva", "orthogonal")
 _A = ".lora_A.weight"
-# Supported regular expressions, which cannot be slow: names, groups, digits and `.*`.
+# Supported regular expressions contain only names, groups, digits and `.*`, so that they cannot be
+# slow.
 _PATTERN = re.compile(
     r"\^?(?:[\w-]|\\?\.|\.[*+]|\\d\+?|\[\d-\d\]\+?|\((?:[\w.-]+\|)*[\w.-]+\)){1,200}\$?"
 )
@@ -103,8 +104,8 @@ def from_peft(
     """Converts LoRA weights from the format of `peft`.
 
     Returns:
-        (`Adapter`, or None if no block has LoRA; the adapter's variables by path; other tensors by
-        name, encoder tensors without their prefix).
+        (`Adapter`, or None if no block has LoRA; the adapter's variables, keyed by path; other
+        tensors, keyed by name, where encoder tensors have no prefix).
     """
     settings.text("peft_type", choices=("LORA",))
     settings.text("bias", "none", choices=("none", "all", "lora_only"))
@@ -146,7 +147,7 @@ def from_peft(
 
 
 def _without_copies(tensors):
-    """Renames the tensors as in the base model, and removes copies."""
+    """Gives the tensors their names in the base model, and removes copies."""
     kept = {}
     for name, array in tensors.items():
         plain = re.sub(r"\.modules_to_save(\.default)?\.", ".", name)
@@ -178,7 +179,7 @@ def _merged(settings, base, tensor, a, b, scale):
 
 
 def matrices(config: EncoderConfig) -> dict[str, list[str]]:
-    """Maps the weight matrices of all blocks to the LoRA variable paths of their parts."""
+    """Maps each weight matrix of all blocks to the LoRA variable paths of its parts."""
     plain = dataclasses.replace(config, adapter=None)
     found: dict[str, list[str]] = {}
     for name in encoder_tensors(plain):
@@ -219,7 +220,7 @@ def _in_one_shape(config, settings, products):
     """Converts LoRA products to the same rank and scale.
 
     Returns:
-        (`Adapter`, dict of its variable paths to arrays).
+        (`Adapter`, dict from its variable paths to arrays).
     """
     size = max(len(a) for a, _, _ in products.values())
     scale = next(iter(products.values()))[2]

@@ -12,7 +12,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import Document, file_within, parse_json, read_json, read_text
 
 # Pooling -> its key, in the order in which the library concatenates the vectors. For any other
-# pooling, the key is `pooling_mode_` and its name.
+# pooling, the key is `pooling_mode_` followed by its name.
 _PREFIX = "pooling_mode_"
 _KEYS = {
     "cls": "pooling_mode_cls_token",
@@ -23,7 +23,7 @@ _KEYS = {
     "lasttoken": "pooling_mode_lasttoken",
 }
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
-# Activations of Dense modules: name here -> class in the library.
+# Activations of Dense modules: name in this package -> class in the library.
 ACTIVATIONS = {
     "linear": "torch.nn.modules.linear.Identity",
     "tanh": "torch.nn.modules.activation.Tanh",
@@ -31,10 +31,10 @@ ACTIVATIONS = {
     "gelu": "torch.nn.modules.activation.GELU",
 }
 _MOST_DIM = 2**20 - 1
-# The library has no such module type. It therefore rejects the model instead of ignoring the layer
-# weights.
+# The library has no module of this type. It therefore rejects the model instead of ignoring the
+# layer weights.
 CONCATENATION = "keras_bert_impl.ConcatenatedLayers"
-# Keys of the encoder's settings that do not affect embeddings.
+# Keys in the encoder's settings that do not affect embeddings.
 _HARMLESS = {"max_seq_length", "do_lower_case", "unpad_inputs"}
 _DEFAULTS = (
     ("transformer_task", "feature-extraction"),
@@ -103,7 +103,7 @@ def read_sentence_settings(directory: Path) -> dict[str, Any]:
 
 
 def _modules(directory):
-    """Returns a list of (kind, folder, name) from `modules.json`; [] if the file is missing."""
+    """Returns a list of (kind, folder, name) from `modules.json`, or [] if the file is missing."""
     path = file_within(directory, "modules.json")
     if not path.exists():
         return []
@@ -133,7 +133,7 @@ def _transformer(directory, folder):
     length = settings.get("max_seq_length")
     if length is None:  # Since version 6, the tokenizer has this setting.
         length = _config(directory, folder, "tokenizer_config.json").get("model_max_length")
-        # Tokenizers without a limit have a number with 30 digits.
+        # Tokenizers without a limit have a number with 30 digits here.
         is_limit = type(length) is int and 0 < length < 2**20
         return read | {"max_length": length if is_limit else None}
     if type(length) is not int or length < 1:
@@ -252,7 +252,7 @@ def _prompts_and_similarity(directory):
     prompts = settings.get("prompts") or {}
     is_dict = isinstance(prompts, dict)
     if not is_dict or not all(isinstance(prompt, str) for prompt in prompts.values()):
-        raise settings.error("prompts", "an object with strings as values")
+        raise settings.error("prompts", "an object whose values are strings")
     default = settings.get("default_prompt_name")
     if default is not None and default not in [*prompts, "query", "document"]:
         raise settings.error("default_prompt_name", "the name of a prompt")

@@ -39,14 +39,14 @@ class ModelSource:
     """A model opened by `open_model`, with Hugging Face configuration keys and tensor names.
 
     Args:
-        path: Directory of the tokenizer files; also named in error messages.
+        path: Directory of the tokenizer files, which error messages also name.
         config: Content of a `config.json`.
         tensors: Tensors under their Hugging Face names.
 
     Attributes:
-        name: The name or path that the user passed, for warnings.
-        adapter: `Adapter` of fine-tuned weights, or None.
-        prefix: Prefix of the encoder's tensor names in models with a head.
+        name: The name or path that the user passed, for use in warnings.
+        adapter: `Adapter` of fine-tuned weights, or None if there is none.
+        prefix: Prefix of encoder tensor names in models with a head.
         task_path: Directory with the files of the task.
     """
 
@@ -102,7 +102,7 @@ class ModelSource:
 
 
 _TYPES = {name: np.dtype(dtype) for dtype, name in DTYPES.items()}
-_MAX_HEADER = 16 << 20  # bytes; a header with 1,000 tensors has 100 kB
+_MAX_HEADER = 16 << 20  # bytes; a header with 1,000 tensors takes 100 kB
 
 
 class SafetensorsFile:
@@ -168,7 +168,7 @@ class Shards:
         for name, shard in self._shards.items():
             for tensor in shard.header:
                 if self._files.get(tensor) != name:
-                    raise InputError(f"{index} does not list tensor {tensor:.200} of {name}.")
+                    raise InputError(f"{index} does not list the tensor {tensor:.200} in {name}.")
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
@@ -188,7 +188,7 @@ def has_tensors(directory: Path) -> bool:
 
 
 def open_tensors(directory: Path) -> TensorFile:
-    """Opens the tensors of a Hugging Face directory: the first existing file of `WEIGHTS`."""
+    """Opens the tensors of a Hugging Face directory: the first file in `WEIGHTS` that exists."""
     for name in WEIGHTS:
         path, index = (file_within(directory, n) for n in (name, name + INDEX))
         kind = _KINDS[path.suffix]

@@ -1,4 +1,4 @@
-"""Converts the tensor names of TensorFlow and Flax to the tensor names of PyTorch.
+"""Converts TensorFlow and Flax tensor names to PyTorch tensor names.
 
 For example, one matrix of a BERT model has these names and shapes:
 
@@ -6,8 +6,8 @@ For example, one matrix of a BERT model has these names and shapes:
     tf_bert_model/bert/encoder/layer_._0/output/dense/kernel:0 [in, out]  TensorFlow
     bert/encoder/layer/0/output/dense/kernel                   [in, out]  Flax
 
-The prefix depends on the saved model: it contains the names of the model and of enclosing models,
-or is empty. Tensors are therefore identified by the end of their names.
+The prefix depends on the saved model: it contains the name of the model and of any enclosing
+models, or is empty. Tensors are therefore identified by the end of their names.
 """
 
 import math
@@ -36,10 +36,10 @@ _OF_THE_RUN = re.compile(r"optimizer(_weights)?/")
 
 
 def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
-    """Returns (content of a `config.json`, tensors under PyTorch's names).
+    """(content of a `config.json`, tensors under their PyTorch names).
 
-    TensorFlow's tensor names begin with the class of the saved model. This class is used instead of
-    the class in the configuration, which may be the class before fine-tuning.
+    TensorFlow's tensor names begin with the class of the saved model. It is used instead of the
+    class in the configuration, which may be the class before fine-tuning.
     """
     # A PyTorch file may also contain a Keras layer.
     is_pytorch = any(name.endswith(".weight") for name in file.header)
@@ -61,7 +61,7 @@ def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
 
 
 class RenamedTensors:
-    """The tensors of a file under PyTorch's names, as a `TensorFile`.
+    """The tensors of a file under their PyTorch names, as a `TensorFile`.
 
     Tensors that belong neither to the encoder nor to a head keep their names.
     """
@@ -94,8 +94,8 @@ class RenamedTensors:
         # Keras saves a shared variable once for each layer.
         if other != stored and not np.array_equal(self._file.read(other), self._file.read(stored)):
             raise InputError(
-                f"{self.path}: {shown(other)} and {shown(stored)} are both {shown(name)}, but "
-                "differ; a file with two encoders is not supported."
+                f"{self.path}: {shown(other)} and {shown(stored)} both represent {shown(name)}, "
+                "but differ; a file with two encoders is not supported."
             )
 
     def read(self, name: str) -> np.ndarray:
@@ -113,7 +113,7 @@ class RenamedTensors:
 
 
 def _known(config, library):
-    """Returns a dict of the `_parts` of a name to the name in PyTorch."""
+    """Returns a dict from the `_parts` of a name to the PyTorch name."""
     encoder, heads = all_tensors(config)
     names = [*encoder, *heads]
     known = {_parts(name): name for name in (*(n.tensor for n in names), *tied_tensors(config))}
@@ -155,7 +155,7 @@ def _is_matrix(stored):
 
 
 def _flat(stored, shape):
-    """Merges the number and width of the attention heads in a shape into one dimension."""
+    """Merges the number and the width of the attention heads into one dimension of a shape."""
     if "attention" not in stored or len(shape) != 3 - (not _is_matrix(stored)):
         return shape
     if not _is_matrix(stored):

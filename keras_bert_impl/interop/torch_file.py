@@ -28,10 +28,10 @@ _MAX_INSTRUCTIONS = 1 << 20
 _MAX_MARKS = 100  # number of nested values
 _MAX_TUPLE = 64  # values in a tuple
 _MAX_NAME = 1_000  # characters
-_MAX_IMPORT = 100  # characters of a module name or of a name in a module
-_MAX_SHARING = 8  # tensor elements per stored element; models may tie weights
+_MAX_IMPORT = 100  # maximum characters of a module name or of a name in a module
+_MAX_SHARING = 8  # maximum tensor elements per stored element; models may tie weights
 _MAX_BITS = 128  # bits of an integer
-_MAGIC = 0x1950A86A20F9469CFC6C  # start of a file from PyTorch before 1.6
+_MAGIC = 0x1950A86A20F9469CFC6C  # start of a file written by PyTorch before 1.6
 _TYPES = {
     "torch.DoubleStorage": ("F64", np.dtype("<f8")),
     "torch.FloatStorage": ("F32", np.dtype("<f4")),
@@ -77,7 +77,7 @@ class _Tensor:
 
     @property
     def end(self) -> int:
-        """Index of the first element of the storage after the tensor."""
+        """Index after the tensor's last element in the storage."""
         if 0 in self.shape:
             return self.offset
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
@@ -300,7 +300,7 @@ def _interpret(file, path, storages=None):
 
 
 def _checked(value):
-    """Returns the string or number argument of an instruction after checking its size."""
+    """Returns the string or number argument of an instruction, after checking its size."""
     if type(value) is int and value.bit_length() > _MAX_BITS:
         raise ValueError(f"a number has more than {_MAX_BITS} bits")
     return value
@@ -343,7 +343,7 @@ def _storage(identity, storages):
 
 
 def _made(function, arguments, path):
-    """Evaluates a call, which must be one that builds a dict of tensors."""
+    """Evaluates a call, which must build a dict of tensors."""
     if type(function) is not _Name or type(arguments) is not tuple:
         raise ValueError("a call of a value that is not a function")
     name = function.name

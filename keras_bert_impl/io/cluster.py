@@ -19,7 +19,7 @@ EXAMPLE = (
 class Cluster:
     """The addresses in `TF_CONFIG`, and the task of this process."""
 
-    # task type, `"chief"` or `"worker"`, to a list of `"host:port"`
+    # task type, `"chief"` or `"worker"`, -> list of `"host:port"`
     addresses: dict[str, list[str]]
     kind: str  # task type of this process
     index: int  # index of this process among the tasks of its type
@@ -43,7 +43,7 @@ class Cluster:
 
     @property
     def others(self) -> dict[str, str]:
-        """The addresses of the other tasks, with their names, such as `"worker 1"`."""
+        """The addresses of all other tasks, keyed by name, such as `"worker 1"`."""
         return {
             address: f"{kind} {index}"
             for kind, addresses in self.addresses.items()
@@ -53,7 +53,7 @@ class Cluster:
 
 
 def read_cluster() -> Cluster | None:
-    """Reads the `Cluster` from `TF_CONFIG`; returns None if the variable has no cluster."""
+    """Reads the `Cluster` from `TF_CONFIG`, or returns None if the variable contains no cluster."""
     text = os.environ.get("TF_CONFIG") or "{}"
     config = parse_json_line(text, "the environment variable TF_CONFIG")
     if not isinstance(config, dict):

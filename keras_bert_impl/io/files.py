@@ -46,7 +46,7 @@ _FULL = {os.strerror(code).lower(): code for code in (errno.ENOSPC, errno.EDQUOT
 _OURS = re.compile(r"\.(.*)\.[0-9a-f]{8}\.aside", re.DOTALL)
 _LOCK = "lock"  # name of the lock file in a scratch folder
 _PATIENCE = 60  # maximum seconds to wait for the renames of another process
-# Path -> lock held by this process.
+# Path -> lock that this process holds.
 _CLAIMS: weakref.WeakValueDictionary[str, filelock.BaseFileLock] = weakref.WeakValueDictionary()
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
 # Where locks are not supported, filelock 4 creates a lock file, which remains if the process is
@@ -61,7 +61,7 @@ _BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # also matches gs:/bucket, because `Pat
 
 
 def is_remote(path: str | os.PathLike) -> bool:
-    """Returns whether a str or `Path` names a file on a bucket; see `remote_files`."""
+    """Returns whether a str or `Path` names a file in a bucket; see `remote_files`."""
     return "://" in os.fspath(path)
 
 
@@ -71,7 +71,7 @@ def exists(name: str | os.PathLike) -> bool:
 
 
 def files_in(folder: str | os.PathLike) -> list[Path] | None:
-    """Returns the relative paths of all files in a folder; None if the folder is missing."""
+    """Returns the relative paths of all files in a folder, or None if the folder is missing."""
     folder = local_path(folder)
     if not folder.is_dir():
         return None
@@ -102,7 +102,7 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:
-    """Writes an indented JSON file atomically; raises the errors of `replace_file`."""
+    """Writes an indented JSON file atomically; raises the same errors as `replace_file`."""
     with replace_file(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
@@ -153,9 +153,9 @@ def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
 def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
     """Locks a file without waiting, for as long as the returned object is referenced.
 
-    Claims in the same process share the lock. An interrupted run can therefore be restarted in a
-    notebook, where the traceback still references the lock. On a file system without locks, every
-    claim succeeds.
+    Several claims in the same process share the lock. An interrupted run can therefore be restarted
+    in a notebook, where the traceback still references the lock. On a file system without locks,
+    every claim succeeds.
 
     Args:
         path: Its folder is created if needed.
@@ -164,7 +164,7 @@ def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
         An object with a `release` method, or None if another process has locked the file.
 
     Raises:
-        InputError: the path is on a bucket, or the folder is not writable.
+        InputError: the path is in a bucket, or the folder is not writable.
     """
     path = absolute(path)
     with clear_errors(path):
@@ -193,7 +193,7 @@ def absolute(path: str | os.PathLike) -> Path:
     """Returns the absolute `Path`, which does not end in `.` or `..`.
 
     Raises:
-        InputError: the path is on a bucket.
+        InputError: the path is in a bucket.
     """
     if _BUCKET.match(os.fspath(path)):
         raise InputError(
@@ -244,7 +244,7 @@ def _name_aside(folder, name):
 
 @contextlib.contextmanager
 def _held(path, seconds):
-    """Locks a file for the block; yields whether the lock was acquired.
+    """Locks a file for the duration of the block; yields whether the lock was acquired.
 
     On a file system without locks, the scratch folders of other processes are never removed.
     """
@@ -281,7 +281,7 @@ def _remove_dead(folder):
 
 
 def _remove(scratch, name):
-    """Removes the scratch folder of a process that has ended; the caller has locked it."""
+    """Removes the scratch folder of a process that has ended; the caller must have locked it."""
     # If a process is still creating the folder, the rename makes that process fail.
     scratch = scratch.rename(_name_aside(scratch.parent, name))
     # restores the old directory after an interrupted `put_directory`

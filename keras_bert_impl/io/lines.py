@@ -1,4 +1,4 @@
-"""Reads the lines of text files, with any line ending, encoding or compression."""
+"""Reads the lines of text files with any line ending, encoding or compression."""
 
 import bz2
 import codecs
@@ -20,7 +20,8 @@ from keras_bert_impl.io.settings import check
 
 STANDARD_INPUT = "-"
 LONGEST_LINE = 4 << 20  # maximum bytes in a line of text
-# Limits of decompressed bytes: for any file, and per compressed byte (text has about 10).
+# Limits for decompressed bytes: per file, and per compressed byte (for text, the ratio is about
+# 10).
 FREE_BYTES, MOST_RATIO = 16 << 20, 100
 COMPRESSED = (".gz", ".xz", ".bz2")
 _DECOMPRESSORS: dict[bytes, Any] = {
@@ -28,7 +29,7 @@ _DECOMPRESSORS: dict[bytes, Any] = {
     b"\xfd7zXZ\x00": lzma.open,
     b"BZh": bz2.open,
 }
-_OTHER_FORMATS = {  # first bytes -> file type, and how to convert the file
+_OTHER_FORMATS = {  # first bytes -> file type, and a hint on how to convert the file
     b"\x28\xb5\x2f\xfd": "compressed with zstd. Decompress it with `zstd -d`",
     b"\x04\x22\x4d\x18": "compressed with lz4. Decompress it with `lz4 -d`",
     b"PK\x03\x04": "a zip archive. Unpack it with `unzip`, or save an Excel sheet as .csv",
@@ -51,7 +52,7 @@ _WIDE = {  # Longer marks come first, because the UTF-32 mark starts with the UT
 
 
 def suffix_of(path: str | Path) -> str:
-    """Returns a file's suffix in lower case, ignoring a compression suffix."""
+    """Returns a file's suffix in lowercase, ignoring a compression suffix."""
     path = local_path(path)
     if path.suffix.lower() in COMPRESSED:
         path = path.with_suffix("")
@@ -59,13 +60,13 @@ def suffix_of(path: str | Path) -> str:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yields (line number from 1, text without line ending); see `raw_lines`. Rejects NUL bytes."""
+    """Yields (1-based line number, text without line ending), as `raw_lines`. Rejects NUL bytes."""
     for number, line in raw_lines(path):
         yield number, decoded(line, path, number)
 
 
 def raw_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yields (line number from 1, bytes with line ending) for each line of a text file."""
+    """Yields (1-based line number, bytes with line ending) for each line of a text file."""
     with open_bytes(path) as file:
         first = file.readline(_CUT)
         has_returns = b"\r" in first.removesuffix(b"\n").removesuffix(b"\r")
@@ -194,10 +195,10 @@ _ENCODING: contextvars.ContextVar[str | None] = contextvars.ContextVar("encoding
 
 @contextlib.contextmanager
 def encoded_as(encoding: str | None) -> Iterator[None]:
-    """Sets the encoding of text files without a byte order mark in this context; None is UTF-8.
+    """Context that sets the encoding of text files without a byte order mark; None means UTF-8.
 
     Raises:
-        InputError: Python has no such encoding of text.
+        InputError: Python has no such text encoding.
     """
     if check("encoding", encoding, str | None) is not None:
         try:
@@ -216,7 +217,7 @@ def encoded_as(encoding: str | None) -> Iterator[None]:
 
 
 def is_utf8(path: str | Path) -> bool:
-    """Returns whether a text file is UTF-8 or starts with a byte order mark."""
+    """Returns whether a text file is in UTF-8 or starts with a byte order mark."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
     with encoded_as(None), open_bytes(path) as file:
         try:
@@ -263,7 +264,7 @@ def read_document(path: str | Path) -> str:
 
 
 def decoded(line: bytes, path: str | Path, number: int) -> str:
-    """Decodes a line to a str without its line ending; raises the errors of `read_lines`."""
+    """Decodes a line to a str without its line ending; raises the same errors as `read_lines`."""
     try:
         return text_of(line)
     except InputError as error:

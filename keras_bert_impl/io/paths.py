@@ -31,7 +31,7 @@ def local_path(path: str | os.PathLike) -> Path:
 
 
 def without_folders(text: str) -> str:
-    """Removes the folders from an absolute path at the start of a text.
+    """Removes the folders of an absolute path at the start of a text.
 
     Example:
         >>> from keras_bert_impl.io.paths import without_folders
@@ -41,7 +41,7 @@ def without_folders(text: str) -> str:
     return text.rstrip("/").rsplit("/", 1)[-1] if Path(text).is_absolute() else text
 
 
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # values in <fcntl.h> and <linux/fs.h> of Linux
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # values from the headers <fcntl.h> and <linux/fs.h> of Linux
 _MOST_ENTRIES = 10_000  # maximum entries of a directory that this package may replace
 
 
@@ -62,7 +62,7 @@ def is_own(status: os.stat_result) -> bool:
 
 
 def _mounts(path):
-    """Returns the mount points of the system; if unknown, only `path`, if it is a mount point."""
+    """Returns the system's mount points; if unknown, only `path`, if it is a mount point."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
@@ -73,7 +73,7 @@ def _mounts(path):
 
 
 def put_directory(new: Path, path: Path, old: Path) -> bool:
-    """Renames `new` to `path`; keeps the other entries of an existing directory."""
+    """Renames `new` to `path`, and keeps the other entries of an existing directory."""
     if not path.is_dir():
         try:
             os.rename(new, path)
@@ -101,7 +101,7 @@ def put_directory(new: Path, path: Path, old: Path) -> bool:
 
 
 def _carry_over(source, target):
-    """Links or copies entries to another directory that does not have entries with these names."""
+    """Links or copies entries to another directory, where none of their names may exist."""
     for entry in os.scandir(source):
         place = target / entry.name
         if os.path.lexists(place):
@@ -145,7 +145,7 @@ def put_entries(names: list[str], new: Path, path: Path, old: Path) -> None:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 os.replace(path / name, old / name)
-    except OSError:  # restores all entries if one cannot be moved
+    except OSError:  # restores all entries if one of them cannot be moved
         for entry in old.iterdir():
             os.replace(entry, path / entry.name)
         raise

@@ -105,7 +105,7 @@ def clock(seconds: float) -> str:
 
 
 def _bar(stream, state):
-    """Returns a `rich` progress bar; `state` is called for the text of each refresh."""
+    """Returns a `rich` progress bar, which calls `state` for the text of each refresh."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
     from rich.text import Text
@@ -119,5 +119,5 @@ def _bar(stream, state):
         BarColumn(bar_width=24),
         State(),
         console=Console(file=stream),
-        redirect_stdout=False,  # Results are written to stdout.
+        redirect_stdout=False,  # stderr is used because results are written to stdout.
     )

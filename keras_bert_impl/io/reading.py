@@ -255,7 +255,7 @@ def _document(value, path, what):
 
 
 class _NotRead(ValueError):
-    """Error for a text that cannot be parsed; the message starts with a verb."""
+    """Error for a text that cannot be parsed; its message starts with a verb."""
 
 
 def _unique(pairs):
@@ -332,7 +332,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_object(node, deep)
 
 
-# 1e-4 is a string in YAML 1.1, because it has no decimal point, and a number in YAML 1.2.
+# 1e-4 is a string in YAML 1.1, because it has no decimal point, but a number in YAML 1.2.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+"), list("-+0123456789")
 )

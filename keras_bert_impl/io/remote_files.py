@@ -16,7 +16,7 @@ from keras_bert_impl.io.errors import InputError
 
 
 def exists(name: str) -> bool:
-    """Returns whether a file or folder exists on a bucket."""
+    """Returns whether a file or folder exists in a bucket."""
     try:
         return tf.io.gfile.exists(name)
     except tf.errors.OpError as error:
@@ -24,7 +24,7 @@ def exists(name: str) -> bool:
 
 
 def read_from(name: str) -> BinaryIO:
-    """Opens a file on a bucket as a buffered binary file."""
+    """Opens a file in a bucket as a buffered binary file."""
     return io.BufferedReader(_Raw(name), 1 << 20)
 
 
@@ -47,7 +47,7 @@ class _Raw(io.RawIOBase):
 
 
 def files_in(folder: str) -> list[PurePosixPath] | None:
-    """Returns the relative paths of all files in a folder; None if the folder is missing."""
+    """Returns the relative paths of all files in a folder, or None if the folder is missing."""
     if not tf.io.gfile.isdir(folder):
         return None
     root = PurePosixPath(folder)
@@ -72,7 +72,7 @@ def replace_file(path: str | Path) -> Iterator[Path]:
 
 
 def upload(directory: Path, name: str, last: str | None = None) -> None:
-    """Copies the files of a directory to a folder on a bucket."""
+    """Copies the files of a directory to a folder in a bucket."""
     for path in sorted(directory.iterdir(), key=lambda path: (path.name == last, path.name)):
         _copy(path, os.path.join(name, path.name))
 

@@ -1,9 +1,10 @@
 """Validates settings and arguments by their annotations: types, ranges and choices.
 
 A settings dataclass annotates its fields and calls `validate(self)` in `__post_init__`; a function
-calls `check(name, value, annotation)`. Both raise the same messages. `rule(annotation)` returns the
-same description for a help text. NumPy numbers are accepted as numbers. A bool is not a number, and
-NaN and infinity are always rejected. The module does not import NumPy, so that `--help` is fast.
+calls `check(name, value, annotation)`. Both raise errors with the same messages. `rule(annotation)`
+returns the description in these messages, for use in a help text. NumPy numbers are accepted as
+numbers. A bool is not a number, and NaN and infinity are always rejected. The module does not
+import NumPy, so that `--help` is fast.
 
 Example:
     import dataclasses
@@ -91,7 +92,7 @@ PositiveInt = Annotated[int, Range(least=1)]
 NonNegativeInt = Annotated[int, Range(least=0)]
 PositiveFloat = Annotated[float, Range(above=0)]
 NonNegativeFloat = Annotated[float, Range(least=0)]
-Rate = Annotated[float, Range(least=0, below=1)]  # for example a dropout rate
+Rate = Annotated[float, Range(least=0, below=1)]  # such as a dropout rate
 Fraction = Annotated[float, Range(above=0, below=1)]
 Share = Annotated[float, Range(least=0, most=1)]
 Seed = Annotated[int, Range(least=0, most=2**32 - 1)]
@@ -107,11 +108,11 @@ def validate(settings: Any) -> None:
     Converts values in the same way as `check`.
 
     Args:
-        settings: Dataclass instance, frozen or not.
+        settings: Dataclass instance, which may be frozen.
 
     Raises:
-        InputError: a field has the wrong type or is out of range. The error names the first such
-            field.
+        InputError: a field has the wrong type or is out of range. The error names the first of
+            these fields.
     """
     hints = settings_hints(settings.__class__)
     for field in dataclasses.fields(settings):
@@ -130,15 +131,15 @@ def check(name: str, value: Any, annotation: Any) -> Any:
             duplicates.
 
     Returns:
-        The value, with NumPy numbers converted to Python numbers, sequences to tuples, and dicts to
-        the annotated dataclass.
+        The value after conversion: NumPy numbers become Python numbers, sequences become tuples,
+        and dicts become instances of the annotated dataclass.
 
     Raises:
         InputError: the value has the wrong type or is out of range.
     """
     try:
         converted = _converted(value, annotation)
-    except InputError as error:  # A field of a dataclass is wrong.
+    except InputError as error:  # A field of a dataclass is invalid.
         raise InputError(f"{name}: {error}") from error
     if converted is _MISFIT:
         raise misfit(name, value, rule(annotation), _hint(value, annotation))
@@ -227,7 +228,7 @@ def _within(value, kind, limits):
 
 def _items(values, kind):
     if isinstance(values, (str, os.PathLike)):
-        values = [values]  # A single value becomes a tuple of one.
+        values = [values]  # A single value becomes a tuple with one element.
     if not isinstance(values, (list, tuple)) and not hasattr(values, "tolist"):
         return _MISFIT
     items = tuple(_converted(item, kind) for item in values)
@@ -238,7 +239,7 @@ def _items(values, kind):
 
 
 def _is_selection(kind):
-    """Returns whether a list must be a selection of choices, not empty and without duplicates."""
+    """Returns whether a list must be a non-empty selection of choices without duplicates."""
     return isinstance(_parts(kind)[1], OneOf)
 
 
@@ -248,7 +249,7 @@ def _entries(values, key_kind, value_kind):
 
 
 def _is_bool(value):
-    # This also matches NumPy's bool without an import of NumPy.
+    # This also matches NumPy's bool, without importing NumPy.
     return type(value).__name__ in ("bool", "bool_")
 
 

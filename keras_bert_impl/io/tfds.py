@@ -1,4 +1,4 @@
-"""Opens datasets of TensorFlow Datasets without importing classes that their files name."""
+"""Opens datasets from TensorFlow Datasets without importing classes that their files name."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = Non
     """Opens a split of a dataset, after downloading it if needed.
 
     Returns:
-        (`tf.data.Dataset` in file order, its features).
+        (`tf.data.Dataset` in the order of the files, its features).
     """
     import tensorflow_datasets as tfds
 
@@ -38,7 +38,7 @@ def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = Non
 
 @contextlib.contextmanager
 def _only_classes_of_library(tfds, name):
-    """Rejects classes outside the library, whose modules it would import."""
+    """Rejects classes outside the library, because the library would import their modules."""
     connector = tfds.features.FeatureConnector
 
     def checked(cls: type, class_name: Any) -> Any:

@@ -15,7 +15,7 @@ from keras_bert_impl.layers.basic import ACTIVATIONS, Dense, Dropout
 def freeze_parts(layer: keras.layers.Layer) -> None:
     """Freezes the sublayers of a layer that was created with `trainable=False`."""
     if not layer.trainable:
-        layer.trainable = True  # Keras on TensorFlow ignores an assignment of the same value.
+        layer.trainable = True  # Keras on TensorFlow ignores the assignment of an unchanged value.
         layer.trainable = False
 
 
@@ -49,12 +49,12 @@ def is_added(path: str) -> bool:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LoRADense(Dense):
-    """Dense layer with LoRA: `activation(x W + alpha / rank * dropout(x) A B + b)`.
+    """Dense layer with LoRA: Computes `activation(x W + alpha / rank * dropout(x) A B + b)`.
 
     B is initialized to 0. A new layer therefore computes the same outputs as a plain dense layer.
 
     Unlike Keras's LoRA (`lora_rank`), this layer supports dropout, does not compute the gradient of
-    W, and saves A and B instead of merging their product into W.
+    W, and saves A and B separately instead of merging their product into W.
 
     Args:
         rank: Number of columns of A and rows of B.
@@ -98,7 +98,7 @@ class LoRADense(Dense):
 
 
 class _LowRank(keras.layers.Layer):
-    """`alpha / rank * dropout(x) A B`."""
+    """Computes `alpha / rank * dropout(x) A B`."""
 
     def __init__(self, units: int, rank: int, alpha: float, dropout: float, **kwargs) -> None:
         super().__init__(**kwargs)
@@ -128,7 +128,7 @@ class _LowRank(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class AdapterDense(Dense):
-    """Dense layer followed by a bottleneck adapter: `y + activation(y D + c) U + e`.
+    """Dense layer followed by a bottleneck adapter; computes `y + activation(y D + c) U + e`.
 
     Source: Houlsby et al. 2019, section 2.1.
     """
@@ -207,11 +207,12 @@ class Prefix(_AddedTokens):
     """Prepends trainable keys and values, which every token attends to.
 
     Args:
-        key, value: `[batch, heads, length, d]`; with a window, `[batch, heads, blocks, length, d]`.
+        key, value: `[batch, heads, length, d]`, or with a window `[batch, heads, blocks, length,
+            d]`.
 
     Returns:
-        (key, value, bias). Key and value are longer by `num_tokens`, and so is the last axis of
-        bias.
+        (key, value, bias). Key and value get `num_tokens` more positions, and so does the last axis
+        of the bias.
 
     Source: Li & Liang 2021, section 4.2.
     """

@@ -30,7 +30,7 @@ class RotaryPositions(keras.layers.Layer):
 
     Rotates each pair of dimensions `i` and `i + width / 2` of a head by `position * angle_i`, where
     `angle_i` is `base ** (-2 i / width)`. The product of a query and a key then depends only on the
-    distance of their positions.
+    distance between their positions.
 
     Args:
         base: Base of the angles. A larger base distinguishes longer distances.
@@ -84,7 +84,8 @@ class AttentionBias(keras.layers.Layer):
         window: largest distance, in tokens, that a query attends to on each side. None means no
             limit.
         causal: whether to mask the tokens after a query.
-        num_virtual_tokens: number of virtual tokens in front of each row, treated as real tokens.
+        num_virtual_tokens: number of virtual tokens at the start of each row; they are treated as
+            real tokens.
 
     Call arguments:
         token_ids: int32 `[batch, length]`. Only the shape is used.
@@ -94,13 +95,13 @@ class AttentionBias(keras.layers.Layer):
 
     Returns:
         float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal: 0
-        where a query (second to last axis) attends to a key (last axis), else a large negative
+        where a query (second to last axis) attends to a key (last axis), otherwise a large negative
         number. With a window, `[batch, 1, blocks, window, 3 * window]`: each block attends to
         itself and its neighbors.
 
-        On a TPU with JAX, unless causal, the fused kernel needs int32 `[batch, length]` instead:
-        the example number of each token, or 0 for padding. `additive` converts these numbers to a
-        bias.
+        On a TPU with JAX, unless the attention is causal, the fused kernel needs int32 `[batch,
+        length]` instead: the example number of each token, or 0 for padding. `additive` converts
+        these numbers to a bias.
     """
 
     def __init__(
@@ -221,7 +222,7 @@ class AttentionBias(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SelfAttention(keras.layers.Layer):
-    """`softmax(Q K^T / sqrt(d) + bias) V` for each head, then a projection.
+    """Computes `softmax(Q K^T / sqrt(d) + bias) V` for each head, followed by a projection.
 
     Args:
         num_heads: must divide the width of the inputs.
@@ -241,8 +242,8 @@ class SelfAttention(keras.layers.Layer):
             `AttentionBias.of_positions`.
 
     Returns:
-        `[batch, length, hidden]`. With `return_attention_scores=True`, also the attention weights
-        after the softmax and before dropout, float32 `[batch, heads, length, length]`. With
+        `[batch, length, hidden]`. With `return_attention_scores=True`, also returns the attention
+        weights after the softmax and before dropout, float32 `[batch, heads, length, length]`. With
         `"logits"`, returns `Q K^T / sqrt(d)` without the bias instead of the weights; not available
         with a window.
 

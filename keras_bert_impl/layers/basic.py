@@ -17,7 +17,7 @@ from keras_bert_impl.layers.fused_attention import jax_platform
 
 
 class ThreadValue(threading.local):
-    """A thread-local value, which keeps models in several threads independent."""
+    """A thread-local value, which keeps models in different threads independent."""
 
     def __init__(self, value: Any) -> None:  # Python calls this again in each thread.
         self.value = value
@@ -36,10 +36,11 @@ def own_gradient(function: Callable) -> Callable:
     """Decorator like `ops.custom_gradient`.
 
     On TensorFlow, the gradient function is released together with its graph. The memory of a
-    program that fits many models therefore does not grow.
+    program that trains many models therefore does not grow.
 
     Args:
-        function: Returns (outputs, function that returns the gradients of its arguments).
+        function: Returns (outputs, function that returns the gradients with respect to its
+            arguments).
 
     Example:
         from keras_bert_impl.layers.basic import own_gradient
@@ -55,9 +56,9 @@ def own_gradient(function: Callable) -> Callable:
     def call(*args):
         if tf.executing_eagerly():
             return ops.custom_gradient(function)(*args)
-        # TensorFlow never releases the gradient function and, before 2.22, the outputs. Both
-        # reference the graph. TensorFlow therefore gets a weak reference to the function, and a
-        # list of outputs that is overwritten.
+        # TensorFlow never releases the gradient function, nor, before version 2.22, the outputs.
+        # Both reference the graph. TensorFlow therefore gets a weak reference to the function, and
+        # a list of outputs that is overwritten.
         kept = []
 
         def with_weak_gradient(*args):
@@ -104,7 +105,7 @@ def _gelu_and_slope(inputs):
 
 
 def in_training(activation: Any) -> Any:
-    """Returns the activation with a gradient that needs fewer operations."""
+    """Returns the activation, with a gradient that needs fewer operations."""
     is_long = activation is gelu and keras.backend.backend() == "tensorflow"
     return _gelu_and_slope if is_long else activation
 
@@ -134,8 +135,8 @@ class Dense(keras.layers.Dense):
 
     With `training=True`, the layer uses the activation from `in_training`. Otherwise the graph
     contains no custom gradient and can be exported. With `training=False`, in float32 or inside
-    `without_gradients`, the layer reshapes the inputs to a matrix. TensorFlow then fuses product,
-    bias and activation into one oneDNN operation.
+    `without_gradients`, the layer reshapes the inputs to a matrix. TensorFlow then fuses the
+    product, bias and activation into one oneDNN operation.
 
     Args: see `keras.layers.Dense`.
 
@@ -171,14 +172,15 @@ class LayerNormalization(keras.layers.LayerNormalization):
     """`keras.layers.LayerNormalization` over the last axis, with a closed-form gradient.
 
     On a CPU, the closed form is 1.5× faster than automatic differentiation. On a GPU with JAX,
-    automatic differentiation is faster and therefore used (docs/decisions/layer-normalization.md).
+    automatic differentiation is faster and is therefore used
+    (docs/decisions/layer-normalization.md).
 
     The arguments are the same as in `keras.layers.LayerNormalization`. With another axis or without
     `scale`, Keras computes the gradient.
 
     Call arguments:
         inputs: `[..., width]`.
-        training: Whether to use the closed form. False is needed for an export, which must not
+        training: Whether to use the closed form. An export requires False, because it must not
             contain a custom gradient.
 
     Source: Ba et al. 2016, section 3.
@@ -232,7 +234,7 @@ def _normalized(epsilon):
     return normalized
 
 
-# (seed, number of draws for each path) inside `dropout_seed`, else None.
+# (seed, number of draws for each path) inside `dropout_seed`, otherwise None.
 _step = ThreadValue(None)
 
 
@@ -242,7 +244,7 @@ def dropout_seed(seed: Tensor) -> Iterator[None]:
 
     A training step derives `seed` from (run seed, step, micro-batch, replica). Replicas then drop
     different units, and a resumed run drops the same units as an uninterrupted run. Keras's seed
-    generators are not saved in checkpoints, and give the same numbers on all replicas.
+    generators are not saved in checkpoints, and produce the same numbers on all replicas.
 
     Args:
         seed: int32 or uint32 tensor `[2]`.
@@ -321,16 +323,16 @@ class Dropout(keras.layers.Layer):
         return ops.where(kept, inputs * (65536 / keep), ops.zeros((), inputs.dtype))
 
     def _kept(self, inputs, keep):
-        """Returns a bool tensor in the shape of `inputs`, True with probability `keep / 65536`."""
+        """Returns a bool tensor shaped like `inputs`, True with probability `keep / 65536`."""
         # On a CPU, random numbers dominate the cost of dropout, so each unit gets only 8 random
-        # bits. The threshold has 16 bits. Once per row, it is randomly rounded to 8 bits.
+        # bits. The threshold has 16 bits. It is randomly rounded to 8 bits once per row.
         threshold, fraction = divmod(min(keep, 65536 - keep), 256)
         size, width = ops.size(inputs), ops.shape(inputs)[-1]
         rows = size // width
         drawn = self._random_int8(size + rows)
         rounded_up = ops.cast(ops.less(drawn[size : size + rows], fraction - 128), "int8")
         thresholds = ops.reshape(rounded_up + (threshold - 128), (rows, 1))
-        # The threshold fits an int8, because the less frequent outcome is below it.
+        # The rounded threshold fits an int8, because the less frequent outcome is below it.
         compare = ops.less if keep < 32768 else ops.greater_equal
         kept = compare(ops.reshape(drawn[:size], (rows, width)), thresholds)
         return ops.reshape(kept, ops.shape(inputs))
@@ -344,8 +346,8 @@ class Dropout(keras.layers.Layer):
 
     def _fold_path(self, seed, draws):
         # The seed depends on the path, not on the order of calls. An additional layer therefore
-        # does not change the units that other layers drop. A block that several encoder layers
-        # share drops different units in each of them.
+        # does not change which units other layers drop. If several encoder layers share a block, it
+        # drops different units in each of them.
         offset = zlib.crc32(f"{self.path}{draws[self.path] or ''}".encode()) % 2**31
         draws[self.path] += 1
         # The backend's stateless functions accept only this dtype on all devices.
@@ -378,7 +380,7 @@ def is_recomputed() -> bool:
 
 
 def recomputed(function: Callable, inputs: Any) -> Any:
-    """Returns `function(inputs)`, and computes the function again in the backward pass."""
+    """Returns `function(inputs)`, and recomputes the function in the backward pass."""
 
     def outputs(inputs):
         with _on.set(False):

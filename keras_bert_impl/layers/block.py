@@ -26,7 +26,7 @@ Tensor = Any  # a tensor of any Keras backend
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TransformerBlock(keras.layers.Layer):
-    """Self-attention and a feed-forward network, each with a residual and normalization.
+    """Self-attention and a feed-forward network, each with a residual connection and normalization.
 
     In mixed precision, matrix products use the compute dtype. The residual stream and the
     normalizations use the variable dtype, as with PyTorch's autocast
@@ -41,17 +41,17 @@ class TransformerBlock(keras.layers.Layer):
         pre_norm: whether to normalize the inputs of each sublayer (pre-norm) instead of the
             residual sum (post-norm).
         attention_norm: whether the attention has a normalization. Use False only with `pre_norm`.
-        use_bias: whether dense layers and normalizations add a bias.
-        gated: whether to multiply the activation by a second linear projection of the inputs.
-            Dropout then precedes the output layer instead of following it, as in ModernBERT.
+        use_bias: whether the dense layers and normalizations add a bias.
+        gated: whether to multiply the activation by a second linear projection of the inputs. If
+            so, dropout precedes the output layer instead of following it, as in ModernBERT.
         has_global_tokens: whether to use `LongformerAttention`.
         sparsity: `BlockSparsity` of a `BigBirdAttention`, or a dict of its fields.
         num_heads, rotary_base, window, adapter: see `SelfAttention`.
 
     Call arguments and results: same as `SelfAttention`, with outputs in the variable dtype.
 
-    Source: Vaswani et al. 2017, section 3.1, with GELU as in Devlin et al., appendix A.2; the
-    gate: Shazeer 2020 (arXiv:2002.05202), section 2.
+    Source: Vaswani et al. 2017, section 3.1, with GELU as in Devlin et al., appendix A.2; for the
+    gate, Shazeer 2020 (arXiv:2002.05202), section 2.
     """
 
     def __init__(

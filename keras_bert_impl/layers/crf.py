@@ -1,6 +1,6 @@
 """A linear-chain conditional random field (CRF) for sequence labeling.
 
-Shape legend: length = positions of a row; positions outside the mask are skipped.
+Shape legend: length = positions in a row; positions outside the mask are skipped.
 """
 
 from collections.abc import Sequence
@@ -10,19 +10,19 @@ import keras
 from keras import ops
 
 Tensor = Any  # a tensor of any Keras backend
-_NEVER = -1e9  # log probability of an excluded label; finite, so that gradients are finite
+_NEVER = -1e9  # log probability of an excluded label; it is finite, so that gradients are finite
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class CRF(keras.layers.Layer):
-    """Linear-chain CRF: scores label sequences by emissions and transitions.
+    """Linear-chain CRF, which scores label sequences by emissions and transitions.
 
     The score of labels y is `start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t, y_t+1] +
-    end[y_n]`. Their probability is the softmax of the score over all sequences. Computed in
-    float32.
+    end[y_n]`. The probability of a label sequence is the softmax of its score over all sequences.
+    Computed in float32.
 
     Call arguments:
-        emissions: `[batch, length, num_labels]`, scores of the labels at each position.
+        emissions: `[batch, length, num_labels]`, the scores of all labels at each position.
         mask: `[batch, length]`, 1 at the positions of the sequence, 0 at positions to skip.
 
     Returns:
@@ -64,7 +64,7 @@ class CRF(keras.layers.Layer):
         return marginals
 
     def log_likelihood(self, emissions: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-        """Returns the log probability of labels.
+        """Returns the log probability of label sequences.
 
         The gradient is computed as observed minus expected counts, without differentiating a loop.
 
@@ -77,12 +77,12 @@ class CRF(keras.layers.Layer):
         """
         emissions, mask = ops.cast(emissions, "float32"), ops.cast(mask, "bool")
         own = ops.one_hot(labels, self.num_labels, dtype="bool")  # [batch, length, num_labels]
-        # In the first half of the batch, all sequences are allowed, and in the second half only the
-        # given sequences.
+        # In the first half of the batch, all sequences are allowed; in the second half, only the
+        # given ones.
         both = ops.concatenate([emissions, ops.where(own, emissions, _NEVER)])
         *counts, total = self._expected(ops.stop_gradient(both), ops.concatenate([mask, mask]))
         scores = (emissions, self.transitions, self.start, self.end)
-        score = 0.0  # [batch]; linear in emissions and weights
+        score = 0.0  # [batch]; linear in the emissions and weights
         for count, weight in zip(counts, scores):
             every, given = ops.split(ops.stop_gradient(count), 2)
             axes = tuple(range(1, len(count.shape)))
@@ -164,10 +164,10 @@ class CRF(keras.layers.Layer):
         """Runs the forward algorithm; each step shifts the log scores to a maximum of 0.
 
         Returns:
-            (float32 `[batch, length, num_labels]`: log scores before each position, by the previous
-            label; bool `[batch, length]`: whether there is a previous label; float32
-            `[batch, num_labels]`: log scores of the row, by the last label; float32 `[batch]`: the
-            sum of the shifts).
+            (float32 `[batch, length, num_labels]`: log scores before each position, by previous
+            label; bool `[batch, length]`: whether there is a previous label; float32 `[batch,
+            num_labels]`: log scores of the whole row, by last label; float32 `[batch]`: the sum of
+            the shifts).
         """
 
         def step(state, position):
@@ -210,11 +210,11 @@ def _by_position(emissions, mask):
 
 
 def _parts(position):
-    """Returns (emissions `[batch, num_labels]`, bool mask `[batch, 1]`) of a position."""
+    """Returns the emissions `[batch, num_labels]` and bool mask `[batch, 1]` of a position."""
     return position[:, :-1], position[:, -1:] > 0
 
 
 def _shifted(scores):
-    """Returns (scores `[batch, num_labels]` minus their maximum, that maximum `[batch, 1]`)."""
+    """Returns scores `[batch, num_labels]` minus their maximum, and the maximum `[batch, 1]`."""
     maximum = ops.max(scores, axis=-1, keepdims=True)
     return scores - maximum, maximum

@@ -1,4 +1,4 @@
-"""Sum of token, position and segment embeddings."""
+"""Embedding layer: the sum of token, position and segment embeddings."""
 
 import functools
 from typing import Any
@@ -20,19 +20,19 @@ class Embeddings(keras.layers.Layer):
 
     Args:
         hidden_dim: width of the output.
-        max_length: number of positions. 0 disables position embeddings.
-        num_segments: 0 disables segment embeddings.
+        max_length: number of positions; 0 disables position embeddings.
+        num_segments: number of segments; 0 disables segment embeddings.
         embedding_dim: width of the embeddings, which a linear layer projects to `hidden_dim`. None
-            means `hidden_dim` without a projection.
-        position_offset: table row of the first position. If it is not 0, positions count only real
-            tokens, and padding uses the previous row.
+            means `hidden_dim`, without a projection.
+        position_offset: table row of the first position. If it is not 0, only real tokens count as
+            positions, and padding uses the row before it.
         pad_token_id: id of the padding token; used only with a `position_offset`.
         dropout: rate after the normalization.
         initializer_range: standard deviation of the initial weights.
         use_bias: whether the normalization and the projection add a bias.
         has_norm: whether the sum is normalized.
-        shared: built `Embeddings` layer of the same sizes; both layers share tables and
-            normalization. None creates new tables, and so does `from_config`.
+        shared: built `Embeddings` layer with the same sizes, whose tables and normalization this
+            layer also uses. None creates new tables; `from_config` always creates new tables.
 
     Call arguments:
         token_ids: int32 `[batch, length]`.
@@ -41,7 +41,8 @@ class Embeddings(keras.layers.Layer):
 
     Returns:
         `[batch, length, hidden_dim]` in the variable dtype. The vector of a token is NaN if one of
-        its ids is out of range. XLA and accelerators would use a wrong row without an error.
+        its ids is out of range, because XLA and accelerators would use a wrong row without an
+        error.
 
     Source: Devlin et al., "BERT", section 3, figure 2. For the projection: Lan et al., "ALBERT",
         section 3.1. For the offset: the published code of RoBERTa.
@@ -188,7 +189,7 @@ class Embeddings(keras.layers.Layer):
 
 
 def _nan_outside(lookups, dtype):
-    """Returns NaN where an id is out of range, else 0, `[batch, length, 1]`."""
+    """Returns NaN where an id is out of range, and 0 elsewhere: `[batch, length, 1]`."""
     inside = [ops.logical_and(ids >= 0, ids < rows) for ids, rows in lookups]
     is_known = functools.reduce(ops.logical_and, inside)
     return ops.cast(ops.where(is_known, 0.0, float("nan")), dtype)[..., None]

@@ -4,10 +4,10 @@ A row with local (windowed) attention is split into blocks of `window` tokens. A
 to tokens in its own block and in the two neighboring blocks. The cost is therefore linear in the
 length.
 
-`SelfAttention` calls `fused_attention` and computes the plain formula if it returns None. For
-packed rows on Hopper and later GPUs, cuDNN gets the offsets of the examples instead of a mask. It
-then computes no scores between examples. See docs/decisions/attention.md for the choice of kernels,
-with measurements.
+`SelfAttention` calls `fused_attention`, and computes the plain formula if it returns None. For
+packed rows on Hopper GPUs or newer, cuDNN gets the offsets of the examples instead of a mask. It
+then computes no scores between different examples. docs/decisions/attention.md explains the choice
+of kernels, with measurements.
 
 Shape legend: b = batch; n = heads; l = length; d = hidden / heads; s = segments.
 """
@@ -43,7 +43,7 @@ def from_blocks(blocks: Tensor, length: Tensor) -> Tensor:
 
 
 def weights_of_row(weights: Tensor, length: Tensor) -> Tensor:
-    """Converts attention weights of blocks to attention weights of whole rows."""
+    """Converts the attention weights of blocks to attention weights of whole rows."""
     batch, heads, number, size, _ = ops.shape(weights)
     indices = ops.arange(number)
     distance = indices[None, :] - indices[:, None]  # [blocks, blocks]
@@ -55,7 +55,7 @@ def weights_of_row(weights: Tensor, length: Tensor) -> Tensor:
     return rows[:, :, :length, :length]
 
 
-_LANES = 128  # width of a TPU; block sizes of the splash kernel are multiples
+_LANES = 128  # width of a TPU; the splash kernel's block sizes are multiples of it
 _BLOCKS = (512, 256, _LANES)
 _SHORTEST_FOR_OFFSETS = 2048  # tokens
 
@@ -165,7 +165,7 @@ def _to_rows(tensor):
 
 
 def _by_splash(query, key, value, example_ids, window):
-    # A causal encoder passes a bias instead of ids.
+    # A causal encoder passes a bias instead of example ids.
     if example_ids.ndim != 2 or query.shape[2] % _LANES:
         return None
     from jax.experimental.pallas.ops.tpu.splash_attention import SegmentIds
@@ -205,8 +205,8 @@ def _splash_kernel(num_heads, length, window):
     )
 
 
-# cuDNN always computes this number of segments per row. It is one more than the examples that
-# `prepare` packs by default, for the padding at the end.
+# cuDNN always computes this number of segments per row. It is the number of examples that `prepare`
+# packs by default, plus one for the padding at the end.
 MOST_SEGMENTS = 9
 
 
@@ -248,7 +248,7 @@ def fits(example_ids: Tensor) -> Tensor:
 
 
 def segments(example_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the (lengths, starts) of all runs of equal numbers, in the format of cuDNN.
+    """Returns the (lengths, starts) of all runs of equal numbers, in cuDNN's format.
 
     Args:
         example_ids: int32 `[b, l]`.
@@ -271,4 +271,4 @@ def _segment_numbers(example_ids):
     changes = example_ids[:, 1:] != example_ids[:, :-1]
     return _jax().numpy.pad(
         _jax().numpy.cumsum(changes, axis=1, dtype="int32"), [(0, 0), (1, 0)]
-    )  # [b, l], run of each token
+    )  # [b, l], the run of each token

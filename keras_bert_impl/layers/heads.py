@@ -1,6 +1,6 @@
 """Heads that map hidden states to logits. Logits are float32 under every dtype policy.
 
-On JAX, logits over a vocabulary may be returned as factors, which saves memory.
+On JAX, logits over a vocabulary may be returned as factors, to save memory.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class VocabularyLogits:
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyScores:
-    """Cross-entropies and hits of `VocabularyLogits`, for a loss and its metrics.
+    """Cross-entropies and hits computed from `VocabularyLogits`, for a loss and its metrics.
 
     Attributes:
         losses: float32 `[...]`, the cross-entropy at each position, in nats.
@@ -96,7 +96,7 @@ class GatherPositions(keras.layers.Layer):
     def compute_output_shape(self, sequence_shape: tuple, positions_shape: tuple) -> tuple:
         return (*positions_shape, sequence_shape[-1])
 
-    def get_config(self) -> dict:  # required by Keras for layers with a dtype policy
+    def get_config(self) -> dict:  # Keras requires this for layers with a dtype policy.
         return super().get_config()
 
 
@@ -105,8 +105,8 @@ class MaskedLMHead(keras.layers.Layer):
     """Masked LM head: dense layer, activation, normalization and an output matrix.
 
     Args:
-        embeddings: layer that provides its token table as the output matrix.
-        activation: a key of `ACTIVATIONS`. None means only the output matrix and bias, without a
+        embeddings: layer whose token table is the output matrix.
+        activation: a key of `ACTIVATIONS`. None means only the output matrix and bias, without the
             dense layer and normalization.
         initializer_range: standard deviation of the initial weights.
         use_bias: whether the dense layer and the normalization add a bias.
@@ -170,7 +170,7 @@ class MaskedLMHead(keras.layers.Layer):
 
     def call(self, inputs: Tensor) -> Tensor | VocabularyLogits:
         if self.dense is not None:
-            inputs = self.layer_norm(self.dense(inputs))  # [batch, picks, width of embeddings]
+            inputs = self.layer_norm(self.dense(inputs))  # [batch, picks, embedding width]
         bias = self.output_bias
         if bias is None:
             bias = ops.zeros(self.embeddings.vocabulary_size)
@@ -205,9 +205,9 @@ class ClassificationHead(keras.layers.Layer):
             transform.
         transform_dim: width of the transform. None means the width of the inputs.
         initializer_range: standard deviation of the initial weights.
-        layer_norm_epsilon: epsilon of a normalization after the transform. Transform and
-            normalization then have no bias, and the transform has no dropout. None means no
-            normalization.
+        layer_norm_epsilon: epsilon of a normalization after the transform; None means no
+            normalization. With this normalization, neither it nor the transform has a bias, and the
+            transform has no dropout. None means no normalization.
         use_bias: whether the linear layer adds a bias.
 
     Call arguments:

@@ -22,12 +22,12 @@ _HIDDEN = -3e4  # the same value as in `AttentionBias`
 class GlobalAttentionBias(keras.layers.Layer):
     """Finds the global tokens of each row, and computes the biases of `LongformerAttention`.
 
-    XLA needs fixed shapes, so each row has `max_global_tokens` slots for global tokens. They fill
-    the first slots, in order. No token attends to an empty slot.
+    XLA needs fixed shapes, so each row has `max_global_tokens` slots for global tokens. Its global
+    tokens fill the first slots, in order. No token attends to an empty slot.
 
     Args:
         window: largest distance, in tokens, that a query attends to on each side.
-        max_global_tokens: number of slots. The outputs of a row with more global tokens are NaN.
+        max_global_tokens: number of slots. If a row has more global tokens, its outputs are NaN.
 
     Call arguments:
         token_ids, padding_mask, example_ids: see `AttentionBias`.
@@ -83,7 +83,7 @@ class GlobalAttentionBias(keras.layers.Layer):
         to_slots = in_blocks(ops.where(to_slots, 0.0, _HIDDEN), self.window)
         too_many = ops.any(number > self.max_global_tokens, axis=1)[:, None, None, None, None]
         to_slots = ops.where(too_many, float("nan"), to_slots)
-        # Tokens attend to global tokens in their slots, so global tokens are masked in the window.
+        # Tokens attend to global tokens in their slots, so global tokens are masked in the windows.
         is_local = ops.logical_and(is_real, ops.logical_not(is_global))
         window = self.in_window.additive(token_ids, ops.cast(is_local, "int32"), example_ids)
         return {
@@ -121,7 +121,7 @@ class GlobalAttentionBias(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SegmentMask(keras.layers.Layer):
-    """Marks the first tokens of one segment of a pair.
+    """Marks the first tokens in one segment of a pair.
 
     Args:
         segment: `"first"`: all tokens before the first separator, such as `<s>` and a question.

@@ -34,7 +34,7 @@ def _cross_entropy(labels, logits):
     @own_gradient
     def losses(logits):
         highest = ops.max(logits, axis=-1, keepdims=True)
-        shares = ops.exp(logits - highest)  # softmax times `total`, stored for the gradient
+        shares = ops.exp(logits - highest)  # the softmax times `total`, stored for the gradient
         total = ops.sum(shares, axis=-1, keepdims=True)
         own = ops.take_along_axis(logits, labels[:, None], axis=-1) - highest
 
@@ -59,7 +59,7 @@ def kl_divergence(targets: Tensor, logits: Tensor, temperature: float = 1.0) -> 
     """Computes `T^2 * KL(softmax(targets / T) || softmax(logits / T))`.
 
     Args:
-        targets, logits: `[..., classes]`, logits of teacher and student.
+        targets, logits: `[..., classes]`, the logits of the teacher and the student.
 
     Returns:
         float32 `[...]`, in nats.
@@ -110,11 +110,11 @@ def attention_error(targets: Tensor, logits: Tensor, example_ids: Tensor) -> Ten
     """Computes the mean squared error of attention logits, over heads and pairs of real tokens.
 
     Args:
-        targets, logits: float32 `[batch, heads, length, length]`, attention logits of teacher and
-            student before the softmax, from `Encoder.with_outputs("attention_logits")`.
-        example_ids: `[batch, length]`, the number of each token's example from 1, or 0 for padding.
-            If rows are not packed, this is the padding mask. Pairs with padding or across examples
-            are excluded.
+        targets, logits: float32 `[batch, heads, length, length]`, attention logits of the teacher
+            and the student before the softmax, from `Encoder.with_outputs("attention_logits")`.
+        example_ids: `[batch, length]`, the 1-based number of each token's example, or 0 for
+            padding. If rows are not packed, this is the padding mask. Pairs that include padding,
+            or tokens of different examples, are excluded.
 
     Returns:
         float32 `[batch]`.
@@ -134,7 +134,7 @@ def layer_errors(
     example_ids: Tensor,
     maps: Sequence[Callable[[Tensor], Tensor]] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Computes the errors between the hidden states and attention of student and teacher.
+    """Computes the errors between a student's and a teacher's hidden states and attention.
 
     Returns:
         (states, attention): squared errors summed over the layers, float32 `[batch, length]` and

@@ -27,7 +27,8 @@ class MeanPooling(_TokenPooling):
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
-        padding_mask: int32 `[batch, length]`, 1 for a real token. None means all are real.
+        padding_mask: int32 `[batch, length]`, 1 for a real token. None means that all tokens are
+            real.
 
     Returns:
         `[batch, hidden]`; 0 for a row without real tokens.
@@ -54,7 +55,7 @@ class MeanPooling(_TokenPooling):
 class MeanSqrtPooling(MeanPooling):
     """Sum of the hidden states of the real tokens, divided by the square root of their number.
 
-    Call arguments and output are the same as `MeanPooling`.
+    Call arguments and output: same as `MeanPooling`.
     """
 
     def _divisor(self, total):
@@ -63,9 +64,9 @@ class MeanSqrtPooling(MeanPooling):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class WeightedMeanPooling(MeanPooling):
-    """Weighted mean of the hidden states of the real tokens; token t, from 1, has weight t.
+    """Mean of the hidden states of the real tokens, weighted by 1-based position.
 
-    Call arguments and output are the same as `MeanPooling`.
+    Call arguments and output: same as `MeanPooling`.
 
     Source: Muennighoff 2022, "SGPT", equation 2.
     """
@@ -78,8 +79,8 @@ class WeightedMeanPooling(MeanPooling):
 class LastPooling(_TokenPooling):
     """Hidden state of the last real token. In a causal encoder, this token attends to all tokens.
 
-    Call arguments and output shape are the same as `MeanPooling`. A row without real tokens gives
-    the hidden state of its first token.
+    Call arguments and output shape: same as `MeanPooling`. For a row without real tokens, it is the
+    hidden state of the first token.
     """
 
     def call(self, inputs: Tensor, padding_mask: Tensor = None) -> Tensor:
@@ -94,7 +95,7 @@ class LastPooling(_TokenPooling):
 class MaxPooling(_TokenPooling):
     """Maximum of each dimension over the hidden states of the real tokens.
 
-    Call arguments and output are the same as `MeanPooling`.
+    Call arguments and output: same as `MeanPooling`.
     """
 
     def call(self, inputs: Tensor, padding_mask: Tensor = None) -> Tensor:
@@ -155,7 +156,7 @@ class Pooler(keras.layers.Layer):
     Returns:
         A tensor of the same shape.
 
-    Source: Devlin et al., "BERT", section 3 (the vector C) and the published code.
+    Source: Devlin et al., "BERT", section 3 (the vector C), and the published code.
     """
 
     def __init__(self, initializer_range: float = 0.02, **kwargs) -> None:
@@ -188,7 +189,8 @@ class Pooler(keras.layers.Layer):
 class ScalarMix(keras.layers.Layer):
     """Learned weighted mean of the hidden states of several layers, times a learned scale.
 
-    `scale * sum_j softmax(weights)_j inputs_j`, initially the mean. Computed in float32.
+    Computes `scale * sum_j softmax(weights)_j inputs_j`, which is initially the mean. Computed in
+    float32.
 
     Call arguments:
         inputs: `[..., layers, hidden]`.
@@ -213,7 +215,7 @@ class ScalarMix(keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: tuple) -> tuple:
         return (*inputs_shape[:-2], inputs_shape[-1])
 
-    def get_config(self) -> dict:  # required by Keras for layers with a dtype policy
+    def get_config(self) -> dict:  # Keras requires this for layers with a dtype policy.
         return super().get_config()
 
 
@@ -235,8 +237,8 @@ class PoolWindows(keras.layers.Layer):
             tokens are ignored.
 
     Returns:
-        `[batch, hidden]`. A document with one window has the vector of this window. A document
-        without windows has arbitrary finite numbers.
+        `[batch, hidden]`. For a document with one window, the result is the vector of this window.
+        For a document without windows, the result is arbitrary, but finite.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3. For the
         attention: Yang et al. 2016, "Hierarchical Attention Networks", equations 8 to 10.
@@ -292,7 +294,7 @@ class PoolWindows(keras.layers.Layer):
         }
 
 
-# The value is finite, so that gradients are not NaN. Its softmax is exactly 0 in float32.
+# This value is finite, so that gradients are not NaN. Its softmax is exactly 0 in float32.
 _HIDDEN = -1e9
 
 
@@ -300,7 +302,7 @@ def in_groups(rows: Tensor, padding_mask: Tensor) -> Tensor:
     """Reshapes `[batch * group, dim]` to `[batch, group, dim]`.
 
     Args:
-        padding_mask: `[batch, group, ..., length]`. Only its shape is used.
+        padding_mask: `[batch, group, ..., length]`. Only the shape is used.
     """
     return ops.reshape(rows, (*ops.shape(padding_mask)[:2], rows.shape[-1]))
 
@@ -328,7 +330,7 @@ class MergeGroups(keras.layers.Layer):
     def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor((None, *inputs.shape[2:]), dtype=inputs.dtype)
 
-    def get_config(self) -> dict:  # required by Keras for layers with a dtype policy
+    def get_config(self) -> dict:  # Keras requires this for layers with a dtype policy.
         return super().get_config()
 
 
@@ -351,13 +353,13 @@ class SplitGroups(keras.layers.Layer):
     def compute_output_spec(self, rows: Tensor, padding_mask: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor((*padding_mask.shape[:2], rows.shape[-1]), self.compute_dtype)
 
-    def get_config(self) -> dict:  # required by Keras for layers with a dtype policy
+    def get_config(self) -> dict:  # Keras requires this for layers with a dtype policy.
         return super().get_config()
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ChoiceLogits(keras.layers.Layer):
-    """Reshapes the logits of rows to one logit for each choice of an example.
+    """Reshapes the logits of rows to one logit for each choice in an example.
 
     Call arguments:
         logits: float32 `[batch * choices, 1]`.
@@ -374,5 +376,5 @@ class ChoiceLogits(keras.layers.Layer):
     def compute_output_spec(self, logits: Tensor, padding_mask: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor(padding_mask.shape[:2], dtype="float32")
 
-    def get_config(self) -> dict:  # required by Keras for layers with a dtype policy
+    def get_config(self) -> dict:  # Keras requires this for layers with a dtype policy.
         return super().get_config()

@@ -1,8 +1,8 @@
 """Cross-entropy over a vocabulary in blocks, for the JAX backend.
 
 The logits `[positions, vocabulary]` are computed for one block of the vocabulary at a time, and
-computed again for the gradient. They are never stored as a whole. See
-docs/decisions/cross-entropy.md for measurements.
+recomputed for the gradient. They are never stored as a whole. See docs/decisions/cross-entropy.md
+for measurements.
 
 Shape legend: p = positions; v = vocabulary; w = width.
 """
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from keras_bert_impl.layers.heads import VocabularyLogits, VocabularyScores
 
 _LARGEST_BLOCK = 4096  # tokens in a block
-_TILE = 128  # Block sizes are multiples of this size, as accelerators need.
+_TILE = 128  # Block sizes are multiples of this number, as accelerators require.
 _NOTHING = -1e30  # logit of the padding in the last block; finite, because 0 times infinity is NaN
 
 
@@ -61,7 +61,7 @@ def _backward(kept, slopes):
         logits, place, _ = _of_block(block, labels, states)
         softmax = jnp.exp(logits - log_total[:, None])
         is_label = jnp.arange(logits.shape[-1]) == place
-        of_logits = (softmax - is_label) * slopes[0][:, None]  # [p, tokens of the block]
+        of_logits = (softmax - is_label) * slopes[0][:, None]  # [p, tokens in the block]
         rounded = of_logits.astype(states.dtype)
         of_states += jnp.dot(rounded, block["table"], preferred_element_type="float32")
         of_table = jnp.dot(rounded.T, states, preferred_element_type="float32")
@@ -91,7 +91,7 @@ def _blocks(table, bias, dtype):
 
 
 def _of_block(block, labels, states):
-    """Returns (logits `[p, tokens]`, label indices `[p, 1]`, whether they are in the block)."""
+    """Returns logits `[p, tokens]`, label indices `[p, 1]`, and whether these are in the block."""
     logits = jnp.dot(states, block["table"].T, preferred_element_type="float32") + block["bias"]
     place = labels - block["first"]
     return logits, place[:, None], (place >= 0) & (place < logits.shape[-1])

@@ -67,19 +67,19 @@ class Encoder(keras.Model):
 
     Args:
         config: shape and architecture.
-        dtype: Keras dtype policy, such as `"mixed_bfloat16"`. None uses the global policy.
-        shared_embeddings: `Embeddings` layer of another encoder that shares its tables with this
+        dtype: Keras dtype policy, such as `"mixed_bfloat16"`. None means the global policy.
+        shared_embeddings: `Embeddings` layer of another encoder, which shares its tables with this
             encoder.
         trainable: False freezes all weights.
 
     Call arguments:
-        features: dict of int32 `[batch, length]` tensors. `token_ids` is required. Optional:
-            Optional are `segment_ids` (default 0), `padding_mask` (1 for a real token; default 1),
-            `position_ids` (default 0, 1, 2, ...), `example_ids` for packed rows (the number of each
-            token's example from 1, or 0 for padding; tokens attend only to tokens of the same
-            example) and, for Longformer, `global_mask` (1 for a global token; default: the first
-            token of each example). A `keras.Model` from `encoder.input` to the output of a layer
-            requires all names; use None for missing values. See also `with_outputs`.
+        features: dict of int32 `[batch, length]` tensors. `token_ids` is required. Optional: The
+            optional features are `segment_ids` (default 0), `padding_mask` (1 for a real token;
+            default 1), `position_ids` (default 0, 1, 2, ...), `example_ids` for packed rows (the
+            1-based number of each token's example, or 0 for padding; tokens attend only to tokens
+            in the same example) and, for Longformer, `global_mask` (1 for a global token; default:
+            the first token of each example). A `keras.Model` from `encoder.input` to the output of
+            a layer requires all names; use None for missing values. See also `with_outputs`.
 
     Returns:
         dict with `sequence_output` `[batch, length, hidden]`, in the variable dtype, and
@@ -87,7 +87,7 @@ class Encoder(keras.Model):
 
     Raises:
         ValueError: An input has the wrong rank or dtype, is longer than the configuration allows,
-            or contains an id outside of the vocabulary.
+            or contains an id outside the vocabulary.
 
     Source: Devlin et al., "BERT", section 3.
 
@@ -256,10 +256,10 @@ class Encoder(keras.Model):
         An encoder with this configuration and these weights returns the same outputs.
 
         Args:
-            prefix: prepended to each tensor name.
+            prefix: string before each tensor name.
 
         Returns:
-            (`EncoderConfig` without an adapter, dict of Hugging Face tensor names to arrays).
+            (`EncoderConfig` without an adapter, dict from Hugging Face tensor names to arrays).
 
         Raises:
             InputError: The encoder has an adapter other than LoRA.
@@ -286,13 +286,13 @@ class Encoder(keras.Model):
         Args:
             *names: the extra outputs. `"hidden_states"`: a tuple of the embeddings and each layer's
                 output, `num_layers + 1` tensors `[batch, length, hidden]`. `"attention_scores"`: a
-                tuple of each layer's attention weights after the softmax, float32
-                `[batch, heads, length, length]`. `"attention_logits"`: the values before the
-                softmax, without the attention bias. Not available for encoders with local attention
-                or together with `"attention_scores"`.
+                tuple of each layer's attention weights after the softmax, float32 `[batch, heads,
+                length, length]`. `"attention_logits"`: the values before the softmax, without the
+                attention bias. They are not available for encoders with local attention or together
+                with `"attention_scores"`.
 
         Returns:
-            `keras.Model` that returns a dict with the outputs of the encoder and these names.
+            `keras.Model` that returns a dict with the encoder's outputs and the requested tensors.
 
         Example:
             outputs = encoder.with_outputs("attention_scores")(features)
@@ -357,7 +357,7 @@ class DetailedEncoder(keras.Model):
         return outputs | {name: details[name] for name in self.names}
 
     def get_config(self) -> dict:
-        # Keras serializes the encoder only once, even if the outer model also contains the encoder.
+        # Keras serializes the encoder only once, even if the outer model also contains it.
         return {"encoder": self.encoder, "names": self.names, "name": self.name}
 
     @classmethod

@@ -53,7 +53,7 @@ def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
 
 
 def with_all_names(features: Any) -> dict[str, Any]:
-    """Converts features, or only `token_ids`, to a dict with all names; missing values are None."""
+    """Converts features, or only `token_ids`, to a dict with all names; missing ones are None."""
     if not isinstance(features, dict):
         features = {"token_ids": features}
     if features.get("token_ids") is None or not set(features) <= set(FEATURES):
@@ -65,7 +65,7 @@ def with_all_names(features: Any) -> dict[str, Any]:
 
 
 def renamed(names: Iterable[str]) -> str:
-    """Returns a hint on renaming features with names from other libraries, or ""."""
+    """Returns a hint to rename features that have another library's names, or "" if none do."""
     names = list(names)
     known = _OTHER_NAMES | {name: name for name in FEATURES}
     pairs = [f'"{known[name]}": x["{name}"]' for name in names if name in known]
@@ -73,7 +73,7 @@ def renamed(names: Iterable[str]) -> str:
 
 
 def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
-    """Validates features and returns them in the form of `with_all_names`."""
+    """Validates features and returns them in the format of `with_all_names`."""
     found = with_all_names(features)
     for name, value in found.items():
         if value is not None:
@@ -153,7 +153,7 @@ def _check_equal_shapes(features):
 
 
 def _values(tensor):
-    """Returns the tensor's values as an array, or None while a graph is being traced."""
+    """Returns the tensor's values as an array, or None while a graph is traced."""
     if isinstance(tensor, keras.KerasTensor):
         return None
     try:
@@ -163,7 +163,7 @@ def _values(tensor):
 
 
 class EncoderLayers(NamedTuple):
-    """The layers of an encoder, or None for layers that the configuration omits.
+    """The layers of an encoder; layers that the configuration omits are None.
 
     Attributes:
         attention_biases, blocks: one entry for each layer of the encoder; entries may be the same
@@ -182,7 +182,7 @@ class EncoderLayers(NamedTuple):
 def create_layers(
     config: EncoderConfig, dtype: keras.DTypePolicy, shared_embeddings: Embeddings | None
 ) -> EncoderLayers:
-    """Creates the layers; see `Encoder` for the arguments."""
+    """Creates the layers; for the arguments, see `Encoder`."""
     embeddings = Embeddings(
         vocabulary_size=config.vocabulary_size,
         hidden_dim=config.hidden_dim,

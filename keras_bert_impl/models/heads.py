@@ -1,4 +1,4 @@
-"""The task heads of each architecture as published, and the global tokens of each task."""
+"""The published task heads of each architecture, and the global tokens for each task."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def sequence_head(
     name: str = "classifier",
     pools_tokens: bool = False,
 ) -> ClassificationHead:
-    """Creates the head that classifies a sequence by its `sequence_vector`."""
+    """Creates the head that classifies a sequence from its `sequence_vector`."""
     architecture = encoder.config.architecture
     transform = _sequence_transform(encoder.config)
     if pools_tokens and transform is None and architecture not in _WITH_POOLER:
@@ -127,7 +127,7 @@ def span_head(
 def choice_head(
     encoder: Encoder, dropout: float | None = None, name: str = "multiple_choice"
 ) -> ClassificationHead:
-    """Creates the head that scores a choice by the pooled output."""
+    """Creates the head that scores a choice from the pooled output."""
     architecture = encoder.config.architecture
     if choice_needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("multiple choice needs an encoder with a pooler: use_pooler=True.")

@@ -41,7 +41,7 @@ def no_hdf5(cls: type) -> type:
 
 
 def deserialize_parts(config: dict, *names: str, custom_objects: dict | None = None) -> dict:
-    """Returns a model configuration with the named values deserialized."""
+    """Returns the configuration of a model, with the given names deserialized."""
     return config | {
         name: keras.saving.deserialize_keras_object(config[name], custom_objects) for name in names
     }
@@ -81,7 +81,7 @@ _COLUMNS = 64  # number of columns of a transposed array that are copied at once
 
 
 def copy_of(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Returns an aligned, C-contiguous copy of an array in a given dtype."""
+    """Returns an aligned, C-contiguous copy of an array, with the given dtype."""
     copy = _empty(array.shape, np.dtype(dtype))
     if array.ndim == 2 and not array.flags.c_contiguous:
         for start in range(0, array.shape[1], _COLUMNS):
@@ -124,9 +124,9 @@ def values_deferred() -> contextlib.AbstractContextManager[None]:
 def values_of_encoder() -> Iterator[None]:
     """Context for the constructor of an encoder; inside `values_deferred`, variables get no values.
 
-    A stateless scope of Keras creates variables without values. Keras would initialize them at the
+    In a stateless scope, Keras creates variables without values. Keras would initialize them at the
     end of the next stateless scope, so they are removed from Keras's list. A decorator would hide
-    the arguments of the constructor from `clone_model`.
+    the constructor's arguments from `clone_model`.
     """
     if not _defers_values.value:
         yield
@@ -143,7 +143,7 @@ _CONSTANTS = ("position_ids", ".attn.bias", ".attn.masked_bias")
 
 
 class MissingTensorError(InputError):
-    """Error for a model directory that lacks a tensor of the model."""
+    """Error for a model directory that lacks one of the model's tensors."""
 
 
 def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorName]) -> list[str]:
@@ -203,7 +203,7 @@ def _check_shape(directory, name, shape):
 
 
 def assign(variable: keras.Variable, array: np.ndarray) -> None:
-    """Assigns a copy of an array to a variable, also inside `values_deferred`."""
+    """Assigns a copy of an array to a variable; also works inside `values_deferred`."""
     if not has_value(variable):
         set_first_value(variable, _FirstValue(array))
     else:
@@ -221,7 +221,7 @@ class _FirstValue:
 
 
 def added_names(model: keras.Model) -> list[TensorName]:
-    """Returns the names of a model's adapter variables; the tensor names are the paths."""
+    """Returns the names of a model's adapter variables; their paths are the tensor names."""
     return [TensorName(w.path, w.path) for w in model.weights if is_added(w.path)]
 
 
@@ -231,7 +231,7 @@ def tensors_of(
     prefix: str = "",
     in_place_of: dict[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Returns the variables of a built model as float32 arrays by tensor name."""
+    """Returns the variables of a built model as float32 arrays, keyed by tensor name."""
     variables = _by_path(model)
     parts: dict[str, list[np.ndarray]] = {}
     axes = {prefix + name.tensor: name.axis for name in names}

@@ -41,23 +41,23 @@ def adapt(
     progress: Callable[[Progress], None] | None = None,
     **fields: Any,
 ) -> Path:
-    """Continues pre-training a model on text of a domain, before fine-tuning.
+    """Continues pre-training a model on texts of a domain, before fine-tuning.
 
     The output directory contains `records` (single segments), `run` (the pre-training run
-    directory) and `data.json`. An interrupted call resumes; finished steps are not repeated. The
-    model's tokenizer and pooler are kept. If the model has no masked LM head, a new one is
-    initialized, with a warning.
+    directory) and `data.json`. If a call was interrupted, the next call resumes; finished steps are
+    not repeated. The model's tokenizer and pooler are kept. If the model has no masked LM head, a
+    new one is initialized, with a warning.
 
-    Of a large corpus, only as many documents are prepared as the steps can read, evenly spaced. With
-    at least 20 documents, some are held out: `run/scores.json` has the loss on them after
-    adaptation, and before it as `before/loss`.
+    From a large corpus, evenly spaced documents are prepared, only as many as the steps can read.
+    If the text has at least 20 documents, some are held out: `run/scores.json` contains the
+    held-out loss after adaptation, and the loss before it as `before/loss`.
 
     Args:
         model: Model directory or name; see `interop.open_model`.
         text: File, folder or `tfds://` name (see `read_documents`), or a list or iterator of
             texts. Each text is a document.
         strategy, resume, verbose: see `pretrain`.
-        seed: Seed of the records, masks and dropout.
+        seed: Seed for the records, masks and dropout.
         progress: Function that replaces the progress display of the preparation; see `prepare`.
         **fields: Fields of `AdaptationSettings`.
 
@@ -66,7 +66,7 @@ def adapt(
 
     Raises:
         InputError: The text, the settings or the model are invalid, or the directory was created
-            from different inputs.
+            from other inputs.
 
     Source: Gururangan et al. 2020, "Don't Stop Pretraining", section 3.
 
@@ -96,7 +96,7 @@ def adapt(
         learning_rate=settings.adapt_learning_rate,
         objectives=("masked_lm",),
         report_every=settings.report_every,
-        bias_correction=True,  # without it, the first updates are several times too large
+        bias_correction=True,  # otherwise the first updates are several times too large
         dtype=dtype,
         seed=seed,
     )
@@ -125,7 +125,7 @@ def adapt(
                 )  # fmt: skip
     adapted = directory / "run" / "model"
     if adapted.is_dir():
-        # The model is written last, so the run is complete.
+        # The model is written last, so a run with a model is complete.
         read = made_of(run_settings, {str(records): read_manifest(records)})
         RunDirectory(adapted.parent, run_settings, resume, made_of=read)
     else:
@@ -144,13 +144,13 @@ def adapt(
 
 # === The documents that are needed ===
 
-_CHARACTERS = 6  # per token, more than in most texts
+_CHARACTERS = 6  # characters per token, more than in most texts
 _HELD_OUT_ROWS = 512
 _FEWEST_DOCUMENTS = 20  # of which some are held out
 
 
 class _Corpus(NamedTuple):
-    """Checksum of a text, and the number and characters of its distinct documents."""
+    """Checksum of a text, and the number and total characters of its distinct documents."""
 
     sha256: str
     documents: int
@@ -158,7 +158,7 @@ class _Corpus(NamedTuple):
 
 
 class _Needed(NamedTuple):
-    """Fraction and number of the documents to prepare, and the fraction of these to hold out."""
+    """Returns the fraction and number of documents to prepare, and the fraction to hold out."""
 
     share: float
     documents: int
@@ -206,7 +206,7 @@ def _check_same_text(directory, sha256, name, length, resume):
     """Stores the text's checksum and the sequence length, or compares them with the stored ones."""
     now = {"text": name, "sha256": sha256, "length": length}
     path = directory / "data.json"
-    if (directory / "records").exists():  # without records, later calls may use a different text
+    if (directory / "records").exists():  # without records, later calls may use another text
         if not path.exists():
             raise InputError(
                 f"{directory} contains an adapted model, but data.json is missing. Restore "

@@ -124,7 +124,7 @@ def _objective(name, settings, tokenizer, overrides):
 
 
 def _shape(model, tokenizer, overrides):
-    """Loads the configuration of a published model or `config.json` for a tokenizer."""
+    """Loads the configuration of a published model or a `config.json`, adapted to a tokenizer."""
     if Path(model).suffix == ".json":
         path = model_file(model)
         config = encoder_config(read_json(path), path)

@@ -12,7 +12,7 @@ from keras_bert_impl.io.errors import InputError
 
 _SECONDS_BETWEEN, _MISSES = 2.0, 5
 _TIMEOUT = 5.0  # seconds to connect
-_STATUS = 2  # exit status, the same as for every `InputError`
+_STATUS = 2  # exit status, the same as for `InputError`
 
 
 def from_input_workers(

@@ -57,9 +57,9 @@ if TYPE_CHECKING:
 class Pretrainer(ReplicatedTrainer, keras.Model):
     """An encoder with one or more pre-training objectives.
 
-    The loss is the weighted sum over objectives of the mean loss over the labeled positions (such
-    as masked tokens or segment pairs) of the global batch. In packed rows every `[CLS]` has a label
-    for its pair.
+    Each objective has the mean loss over its labeled positions (such as masked tokens or segment
+    pairs) in the global batch. The total loss is the weighted sum over the objectives. In packed
+    rows, every `[CLS]` has the label of its segment pair.
 
     Args:
         objectives: objectives or their names, such as `["masked_lm", "next_sentence"]`.
@@ -116,7 +116,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         # === Config ===
         self.encoder = encoder
         self.objectives = objectives
-        self._head_tensors()  # raises an error before training if the model could not be saved
+        self._head_tensors()  # raises before training if the model could not be saved
 
     def compile(  # type: ignore[override]  # the losses come from the objectives
         self,
@@ -130,7 +130,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         accuracy of each objective.
 
         Raises:
-            InputError: A loss or loss weights were passed, or metrics are not a dict by output.
+            InputError: A loss or loss weights were passed, or metrics are not a dict keyed by
+                output.
         """
         for argument in ("loss", "loss_weights"):
             if kwargs.get(argument):
@@ -141,7 +142,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         for metrics in (weighted_metrics, kwargs.get("metrics")):
             if metrics and not isinstance(metrics, dict):
                 outputs = [name for one in self.objectives for name in one.output_names]
-                raise InputError(f"metrics must be a dict by output: {listed(outputs)}.")
+                raise InputError(f"metrics must be a dict keyed by output: {listed(outputs)}.")
         given = weighted_metrics
         if weighted_metrics is None:
             weighted_metrics = {
@@ -213,14 +214,14 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         """Returns the floating-point operations of the forward pass per real token.
 
         Counts only matrix products, for rows of `length` tokens; `predictions` is the fraction of
-        tokens that are masked. See `training.runs.flops.encoder_flops`.
+        masked tokens. See `training.runs.flops.encoder_flops`.
         """
         config = self.encoder.config
         heads = [one.flops(config, length, predictions) for one in self.objectives]
         return float(encoder_flops(config, length) + sum(heads))
 
-    # Excludes a pooler that no objective trains, to avoid a warning of the optimizer. Keras reads
-    # `trainable_variables` before training and `trainable_weights` after training.
+    # Excludes a pooler that no objective trains, because the optimizer would warn about it. Keras
+    # reads `trainable_variables` before training and `trainable_weights` after training.
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         return self._without_unused(super().trainable_variables)
@@ -282,8 +283,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         if layout_of(changed) is not layout_of(config):
             raise InputError(
                 f"{source.path}: its weights cannot be loaded with causal={changed.causal}, "
-                f"because a {config.architecture} then has different tensors. To start with "
-                "newly initialized weights, pass its config.json."
+                f"because a {config.architecture} with this setting has different tensors. To "
+                "start with newly initialized weights, pass its config.json."
             )
         is_kept = "use_pooler" in overrides or _has_pooler(source, config)
         if not is_kept and not any(one.uses_pooler for one in trained):
@@ -301,8 +302,9 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     def save_pretrained(self, directory: str | Path, tokenizer: Tokenizer | None = None) -> None:
         """Writes a model directory, with the heads, for `from_pretrained` and `transformers`.
 
-        Heads without a class in `transformers` are written under names of this package. Existing
-        files of these names are replaced. If a tokenizer is given, it is also written.
+        Heads without a class in `transformers` are written with tensor names of this package.
+        Existing files with the same names are replaced. If a tokenizer is given, it is also
+        written.
         """
         config = self.encoder.config
         heads = [one.head for one in self.objectives if one.head and has_class(config, one.head)]

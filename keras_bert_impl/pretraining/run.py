@@ -48,7 +48,7 @@ from keras_bert_impl.training.strategy import get_strategy, is_chief
 from keras_bert_impl.training.workers import reports_lost_workers
 
 _LOG = logging.getLogger(__name__)
-_BEFORE = "before"  # scores of the model that a run continues from
+_BEFORE = "before"  # scores of the model from which a run continues
 
 
 @reports_lost_workers
@@ -65,19 +65,19 @@ def pretrain(
     """Pre-trains a model on records and writes a run directory.
 
     The directory contains `model/` for `from_pretrained` and `transformers`, `recipe.yaml`,
-    `metrics.jsonl`, `tensorboard/`, `scores.json` (on held-out rows; of a model directory also
-    before training, as `before/...`) and `checkpoints/`. An
-    interrupted run resumes from its newest checkpoint with the same batches, masks and dropout as
-    an uninterrupted run. On SIGTERM, the run completes the current report interval, saves a
-    checkpoint and raises `SystemExit(143)`.
+    `metrics.jsonl`, `tensorboard/`, `scores.json` and `checkpoints/`. The scores are computed on
+    held-out rows; if the run continues a model, they include the scores before training as
+    `before/...`. An interrupted run resumes from its newest checkpoint with the same batches, masks
+    and dropout as an uninterrupted run. On SIGTERM, the run finishes the current report interval,
+    saves a checkpoint and raises `SystemExit(143)`.
 
     Args:
-        records: Folder written by `prepare`, or the str of a copy on a bucket.
+        records: Folder of records from `prepare`, or a str for a copy in a bucket.
         output_directory: The run directory.
         strategy: Name of a strategy, or a strategy from `get_strategy`.
-        resume: Whether to resume the run if the directory contains one.
+        resume: Whether to resume if the directory contains an interrupted run.
         callbacks: Keras callbacks; see `fit`.
-        verbose: Output on stderr: 0 for none; 1 (or `"auto"`) for a summary, a progress bar and a
+        verbose: Output on stderr: 0 for none; 1 (or `"auto"`) for a summary, a progress bar and one
             line per report; 2 for the same without the bar.
         **fields: Fields of `PretrainSettings`.
 
@@ -104,7 +104,7 @@ def pretrain(
         check_tokenizer(manifest, tokenizer)
         _check_fits(pretrainer.encoder.config, manifest, tokenizer)
     _check_tokenizer_of(settings.model, manifests[stages[0].records])
-    has_segments = pretrainer.encoder.config.num_segments != 1  # for pairs, as in BERT
+    has_segments = pretrainer.encoder.config.num_segments != 1  # the default for pairs, as in BERT
     data = StageData(
         devices,
         input_workers=settings.input_workers,
@@ -147,7 +147,7 @@ def pretrain(
 def made_of(
     settings: PretrainSettings, manifests: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Describes the inputs of a run for its `RunDirectory`; `manifests` is by records folder."""
+    """Describes the inputs of a run for its `RunDirectory`; `manifests` is keyed by folder."""
     read = {}
     for folder, manifest in manifests.items():
         content = json.dumps(manifest, sort_keys=True).encode()
@@ -205,7 +205,7 @@ class _Training:
         self._preemption = EndsOnSigterm()
 
     def go(self, callbacks: list[keras.callbacks.Callback], verbose: str | int) -> None:
-        """Trains to the end. Then the model has the weights to evaluate and save."""
+        """Trains to the end. After this, the model has the weights to evaluate and save."""
         finished = self._checkpoint.restore()  # report intervals
         model = self._settings.model
         if not finished and isinstance(model, str) and Path(model).is_dir():
@@ -223,7 +223,7 @@ class _Training:
         use_averages(self._pretrainer)
 
     def held_out_scores(self) -> dict[str, float]:
-        """Scores the model on the held-out rows; empty if there are none."""
+        """Computes the scores on the held-out rows; empty if there are none."""
         held_out, num_batches = self._data.held_out(self._stages[-1])
         if held_out is None:
             return {}
@@ -285,7 +285,7 @@ class _Training:
         return InputWorkerWatch(self._settings.input_workers)
 
     def _fit(self, stage, finished, callbacks):
-        """Trains to the end of a stage or to a spike; returns the number of skipped rows."""
+        """Trains until the end of a stage or a spike; returns the number of skipped rows."""
         settings = self._settings
         manifest = self._manifests[stage.records]
         if self._log:
@@ -322,7 +322,7 @@ class _Training:
         return skipped_rows
 
     def _evaluations(self, stage):
-        """Returns the intervals of a stage, counted from 1, that end with an evaluation."""
+        """Returns the 1-based numbers of a stage's intervals that end with an evaluation."""
         every = self._settings.evaluate_every or self._settings.total_steps
         if every >= self._settings.total_steps:
             return []

@@ -1,4 +1,4 @@
-"""Settings of pre-training. Does not import TensorFlow, so that help is fast."""
+"""Settings of pre-training. Does not import TensorFlow, so that `--help` is fast."""
 
 import dataclasses
 import json
@@ -31,7 +31,7 @@ MaskSplit = tuple[Share, ...]
 MASK_UNITS = ("token", "word", "ngram", "span")
 _MASK_SETTINGS = ("mask_unit", "mask_rate", "mask_split", "max_predictions", "dupe_factor")
 RowLength = Annotated[int, Range(least=8)]  # sequence length of records
-# Objective of `prepare` -> pre-training objectives for which the records contain labels.
+# Objective of `prepare` -> pre-training objectives that have labels in the records.
 RECORDS_OBJECTIVES = {
     "mlm_nsp": ("masked_lm", "next_sentence"),
     "mlm_sop": ("masked_lm", "sentence_order"),
@@ -43,7 +43,7 @@ OBJECTIVES = (*MASKED_OBJECTIVES, *PAIR_OBJECTIVES, "left_to_right", "layer_dist
 
 
 def check_mask_split(mask_split: Sequence[float]) -> tuple[float, ...]:
-    """Returns the three fractions of `mask_split`; raises `InputError` unless they add up to 1."""
+    """Returns the three fractions in `mask_split`; raises `InputError` unless they add up to 1."""
     fractions = check("mask_split", mask_split, MaskSplit)
     if len(fractions) != 3 or abs(sum(fractions) - 1) > 1e-6:
         raise InputError(
@@ -55,14 +55,14 @@ def check_mask_split(mask_split: Sequence[float]) -> tuple[float, ...]:
 @known_fields("PretrainSettings")
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
-    """Settings of a pre-training run. The defaults are BERT's, except for the run length.
+    """Settings of a pre-training run. The defaults are BERT's, except for the length of the run.
 
     The `records_...` settings are requirements, checked against the manifest of the records.
 
     Args:
         model: Model directory to continue from; or name or `config.json` to train from scratch. See
             `keras-bert models` for names. From scratch, the model gets the vocabulary size of the
-            records. Also an `EncoderConfig`, or a dict of its fields.
+            records. `EncoderConfig` objects and dicts of its fields are also accepted.
         total_steps: Number of optimizer steps. It is the maximum if `budget_hours` is set.
         batch_size: Global batch size in rows.
         first_batch_size: Global batch size at the start, doubled until it reaches `batch_size`.
@@ -80,20 +80,21 @@ class PretrainSettings:
         learning_rate: Peak learning rate.
         schedule: Learning-rate schedule. `"linear"` or `"cosine"` decay, `"one_cycle"`, or
             `"budget"`, which rises and falls with elapsed time.
-        warmup_steps: Steps in which the learning rate rises. None for a tenth of `total_steps`,
-            three tenths with `one_cycle`. A budget warms up for a tenth of the time.
+        warmup_steps: Steps in which the learning rate rises. None means a tenth of `total_steps`,
+            or three tenths with `one_cycle`. With `budget`, the warm-up takes a tenth of the time.
         budget_hours: Duration of the run. Only with `schedule=budget`.
         weight_decay: Weight decay of the optimizer, decoupled from the gradient.
         beta_2: Decay rate of the optimizer's second moments.
-        epsilon: Added to the denominator of the optimizer's update.
-        bias_correction: Correct the bias of the optimizer's moments. The original BERT did not.
+        epsilon: Value added to the denominator of the optimizer's update.
+        bias_correction: Whether to correct the bias of the optimizer's moments. The original BERT
+            did not correct it.
         global_clipnorm: Limit of the global gradient norm. None for no clipping.
-        ema: Momentum of the exponential moving average of the weights, such as 0.999. The average
-            is evaluated and saved.
-        dropout: Dropout rate. None for the rate in the model's configuration.
+        ema: Momentum of the exponential moving average of the weights, such as 0.999. The averaged
+            weights are evaluated and saved.
+        dropout: Dropout rate. None means the rate in the model's configuration.
         objectives: Names of the pre-training objectives. One or more of `masked_lm`,
             `next_sentence`, `sentence_order`, `span_boundary`, `replaced_token`, `left_to_right`,
-            `distillation` and `layer_distillation`. None for the objectives of the records.
+            `distillation` and `layer_distillation`. None means the objectives of the records.
         teacher: Directory or name of the teacher model for `distillation` and `layer_distillation`.
         mask_unit: Masking unit.
         mask_rate: Fraction of the tokens to predict.
@@ -101,26 +102,26 @@ class PretrainSettings:
             unchanged.
         max_predictions: Maximum number of predictions per example. None for no limit.
         dupe_factor: Number of static masks per row; epoch `e` uses mask `e % dupe_factor`. 1 with
-            records from `prepare --passes` is the same as BERT's script. None for new masks in
+            records from `prepare --passes` is the same as BERT's script. None means new masks in
             each epoch.
-        generator: Published name or `config.json` of the generator of `replaced_token`. None for a
-            quarter of the model's width, or for the generator in a model directory.
-        accumulation_steps: Gradient accumulation: parts into which each batch is split.
+        generator: Published name or `config.json` of the generator of `replaced_token`. None means
+            a quarter of the model's width, or the generator in the model directory.
+        accumulation_steps: Gradient accumulation: number of parts into which each batch is split.
         remat: Activation checkpointing: recompute each layer's activations in the backward pass.
         steps_per_execution: Number of steps per call of the graph. Must divide `total_steps` and
             `report_every`.
-        report_every: Number of steps between reports and checkpoints. A report and a checkpoint
-            also follow the last step and each change of the records or the batch size.
-        input_workers: Machines running `keras-bert input-worker` that create the batches, such as
+        report_every: Number of steps between reports and checkpoints. A report and a checkpoint are
+            also written after the last step and when the records or the batch size change.
+        input_workers: Machines that run `keras-bert input-worker` and create the batches, such as
             `grpc://host:5050`. The batches are the same as without them.
         evaluate_every: Number of steps between evaluations on the held-out rows, a multiple of
-            `report_every`. None to evaluate only at the end.
+            `report_every`. None means only at the end.
         on_spike: Action after a loss spike. A spike is a loss that is not finite, or more than
             `spike_factor` times the mean of the preceding report interval and at least 1 above it.
             `"skip"` rolls back to the last checkpoint and skips the rows of that interval.
         spike_factor: Multiple of the mean loss above which a loss is a spike; see `on_spike`.
         dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`. `"mixed_float16"` uses loss scaling.
-        jit_compile: Compile the forward and backward pass with XLA.
+        jit_compile: Whether to compile the forward and backward pass with XLA.
         seed: Seed of all random choices.
 
     Source: Devlin et al., "BERT", appendix A.2, and the published code.
@@ -209,7 +210,7 @@ class PretrainSettings:
             )
 
     def batch_sizes(self) -> dict[int, int]:
-        """Returns a dict from step to the global batch size from that step on."""
+        """Returns a dict from steps to the global batch size that starts there."""
         size = self.first_batch_size or self.batch_size
         doublings = (self.batch_size // size).bit_length() - 1
         return {
@@ -302,15 +303,16 @@ def _assigned(name):
 
 @dataclasses.dataclass(frozen=True)
 class AdaptationSettings:
-    """Settings of continued pre-training on text of a domain.
+    """Settings of continued pre-training on texts of a domain.
 
     Args:
         adapt_steps: Number of optimizer steps, with a checkpoint every 100 steps.
         adapt_batch_size: Global batch size in rows.
         adapt_learning_rate: Peak learning rate, reached after 10% of the steps.
-        adapt_length: Sequence length in tokens. None for 128, or the model's maximum if that is less.
+        adapt_length: Sequence length in tokens. None means 128, or the model's maximum if it is
+            less.
 
-    Source: Gururangan et al. 2020, who train 12,500 steps on larger domains.
+    Source: Gururangan et al. 2020, where 12,500 steps are trained on larger domains.
     """
 
     adapt_steps: PositiveInt = 1000

@@ -35,14 +35,14 @@ class Stage:
     end: int  # index after the last interval
     steps: int  # steps per interval
     first_step: int  # steps of the run before this stage
-    first_row: int  # rows of the same records that earlier stages have read
+    first_row: int  # rows of the same records that were read in earlier stages
 
     def step(self, finished: int) -> int:
         """Returns the number of steps of the run completed after `finished` intervals."""
         return self.first_step + (finished - self.first) * self.steps
 
     def row(self, finished: int) -> int:
-        """Returns how many rows of these records have been read after `finished` intervals."""
+        """Returns how many rows of the records have been read after `finished` intervals."""
         return self.first_row + (finished - self.first) * self.rows
 
     @property
@@ -129,7 +129,7 @@ class StageData:
             )
 
     def train(self, stage: Stage, row: int) -> tf.data.Dataset:
-        """Returns the training batches of a `Stage` from a given row on."""
+        """Returns the training batches of a `Stage`, starting with a given row."""
         return self._distribute(stage, start_row=row, input_workers=self._input_workers)
 
     def held_out(self, stage: Stage) -> tuple[tf.data.Dataset, int] | tuple[None, None]:

@@ -25,7 +25,7 @@ _SKIPPED_FOLDERS = set(
 )
 File = tuple[str, str, Path]  # library, dotted name of the module, path
 _LARGEST_FILE = 2_000_000  # bytes; larger files are generated tables
-_OWN_DOCUMENT = 3  # sentences; a shorter docstring is added to the document of its class or module
+_OWN_DOCUMENT = 3  # minimum sentences; a shorter docstring joins the one of its class or module
 _SCOPES = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -61,7 +61,7 @@ def file_documents(module: str, path: str | Path) -> list[tuple[str, list[str]]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in strings of other packages
             tree = ast.parse(source)
-    # newer syntax, a different encoding, null bytes, or too much nesting for the parser
+    # newer syntax, a different encoding, null bytes, or nesting too deep for the parser
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     if module == "pydoc_data.topics":
@@ -121,7 +121,7 @@ class Passage:
 
     @property
     def module(self) -> str:
-        """The module, or help topic, that contains the passage."""
+        """The module or help topic that contains the passage."""
         return self.name.split(":")[0]
 
     @property
@@ -156,8 +156,8 @@ def split_by_module(
     """Splits passages by module. Removes held-out passages that nearly repeat a training passage.
 
     Returns:
-        (training, held_out): passages in their original order; `held_out_fraction`,
-        in (0, 1), counts modules.
+        (training, held_out): passages in their original order; `held_out_fraction`, in (0, 1), is a
+        fraction of the modules.
     """
     training: list[Passage] = []
     held_out: list[Passage] = []
@@ -171,14 +171,14 @@ def split_by_module(
 
 
 def write_sentences(passages: Iterable[Passage], path: str | Path) -> None:
-    """Writes a corpus in BERT's format: one sentence a line, a blank line between documents."""
+    """Writes a corpus in BERT's format: one sentence per line, a blank line between documents."""
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for passage in passages:
             file.write(f"{passage.text}\n\n")
 
 
 def shingles(text: str, length: int = 5) -> set[int]:
-    """Returns the set of hashes of all runs of `length` words of a lowercased text."""
+    """Returns the set of hashes of all runs of `length` words in a lowercased text."""
     words = re.findall(r"[a-z]+", text.lower())
     runs = max(1, len(words) - length + 1)
     return {hash(tuple(words[start : start + length])) for start in range(runs)}
@@ -206,7 +206,7 @@ def _all_documents(files, processes):
         for result in map(_documents_of, tasks):
             yield from result
         return
-    # Spawned, because a forked process can hang if TensorFlow has started threads.
+    # Processes are spawned, because a forked process can hang if TensorFlow has started threads.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
         for result in pool.map(_documents_of, tasks):
@@ -217,10 +217,10 @@ def _documents_of(files):
     return [file_documents(module, path) for _, module, path in files]
 
 
-_MOST_LABELED_WORDS = 60  # sentences of a labeled passage; few, so that the task is not trivial
+_MOST_LABELED_WORDS = 60  # sentences in a labeled passage; few, so that the task is not trivial
 _FEWEST_LABELED_WORDS = 15
 
-# Common names of libraries that differ from the names of distributions and packages.
+# Common names of libraries that differ from the names of their distributions and packages.
 _OTHER_NAMES = {
     "huggingface-hub": ["hugging face", "huggingface", "hf"],
     "jax": ["jnp", "lax"],
@@ -301,8 +301,8 @@ def _names_pattern(passages, libraries):
             names.add(passage.name.split(":")[0].split(".")[0].strip("_"))
     for library in libraries:
         names.update([library, *_OTHER_NAMES.get(library, [])])
-    # The longest names come first: "tensorflow datasets" before "tensorflow". A hyphen, an
-    # underscore, a space or nothing joins the parts of a name. "np." includes the dot.
+    # The longest names come first: "tensorflow datasets" before "tensorflow". The parts of a name
+    # are joined by a hyphen, an underscore, a space or nothing. "np." includes the dot.
     ordered = sorted(names, key=lambda name: (-len(name), name))
     spelled = "|".join("[-_ ]?".join(map(re.escape, re.split("[-_ ]", name))) for name in ordered)
     return re.compile(rf"(?<![A-Za-z])(?:{spelled})(?:['’]s\b)?(?:\.(?=\w)|(?![A-Za-z]))", re.I)

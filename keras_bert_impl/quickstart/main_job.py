@@ -1,7 +1,7 @@
 """The quickstart job on local text: corpus, pre-training, fine-tuning, export, predictions.
 
 Every stage calls public functions of this package. If the output of a stage exists, the stage is
-skipped. In this way, an interrupted run resumes.
+skipped. An interrupted run can therefore be resumed.
 """
 
 import collections
@@ -56,7 +56,7 @@ class MainJob:
         self._start = time.monotonic()
 
     def run(self) -> dict[str, dict[str, float]]:
-        """Runs every unfinished stage; returns the scores, also written to `scores.json`."""
+        """Runs every unfinished stage; returns the scores and writes them to `scores.json`."""
         check_ready(self.directory)
         # raises if finished stages have other settings
         run = RunDirectory(self.directory, self.settings)
@@ -71,7 +71,7 @@ class MainJob:
         return scores
 
     def path(self, name: str) -> Path:
-        """Returns the `Path` of an output by name."""
+        """Returns the `Path` of the output with the given name."""
         return self.directory / name
 
     def _stage(self, name, what, make):
@@ -127,7 +127,7 @@ class MainJob:
             WordPieceTokenizer(vocabulary).save_pretrained(temporary)
 
     def prepare_records(self) -> None:
-        """Writes the records, with one of 50 documents held out."""
+        """Writes the records, with one in 50 documents held out."""
         manifest = prepare(
             self.path("text/corpus.txt"),
             self.path("records"),
@@ -158,9 +158,9 @@ class MainJob:
                 num_heads=settings.num_heads,
                 intermediate_dim=4 * settings.hidden_dim,
                 max_length=settings.length,
-                # 1 / sqrt(hidden_dim), large enough for attention to start learning. BERT's 0.02
-                # is for a width of 768. With 0.02, a small network predicts only word frequencies
-                # for many more steps.
+                # 1 / sqrt(hidden_dim), large enough for attention to start learning. BERT's 0.02 is
+                # intended for a width of 768. With 0.02, a small network predicts only word
+                # frequencies for many more steps.
                 initializer_range=round(settings.hidden_dim**-0.5, 2),
             )
         )
@@ -304,7 +304,7 @@ class _Report(keras.callbacks.Callback):
 def unigram(
     train: tf.data.Dataset, held_out: tf.data.Dataset, vocabulary_size: int, train_batches: int
 ) -> dict[str, float]:
-    """Baseline: predicts masked tokens from token frequencies in `train_batches` batches."""
+    """Baseline: predicts masked tokens from the token frequencies in `train_batches` batches."""
     counts = np.ones(vocabulary_size)
     for _, labels, weights in train.take(train_batches):
         np.add.at(counts, labels["masked_lm"].numpy(), weights["masked_lm"].numpy())
@@ -319,7 +319,7 @@ def unigram(
 
 
 def majority(train_labels: Sequence[str], dev_labels: Sequence[str]) -> float:
-    """Accuracy of always predicting the most frequent training label."""
+    """Returns the accuracy of always predicting the most frequent training label."""
     commonest = collections.Counter(train_labels).most_common(1)[0][0]
     return accuracy([commonest] * len(dev_labels), dev_labels)
 

@@ -46,7 +46,7 @@ _INLINE = [
     (" ", re.compile(r" +([.,;:!?])(?= |$)"), r"\1"),
 ]
 _FEWEST_TOKENS, _MOST_TOKENS = 5, 80  # words of a sentence
-_LONGEST_LINE, _LONGEST_PARAGRAPH = 1_000, 5_000  # characters; limits the time of the patterns
+_LONGEST_LINE, _LONGEST_PARAGRAPH = 1_000, 5_000  # characters; limits the run time of the patterns
 _CODE = re.compile(r"[=<>{}\[\]\\|@$^#*~`%+&_/]|https?:|\w\.\w+\.\w|\w\(|--|\.\.|::|\(\s*[,)]")
 _WORD = re.compile(r"\(?[\"']?(?:[A-Za-z]+(?:[-'’][A-Za-z]+)*|\d+(?:[.,]\d+)*)[\"']?[).,;:!?\"']*")
 _SYMBOL = re.compile(r"[(]?(?:[b-zB-HJ-Z]|[\d.,]+)[).,;:]*")  # a letter or a number
@@ -107,7 +107,7 @@ def _paragraphs(lines):
 
 
 def _opens_paragraph(section, stripped, depth):
-    """Returns (whether the line starts a paragraph, its text, whether it has a hanging indent)."""
+    """Returns whether the line starts a paragraph, its text, whether it has a hanging indent."""
     if section is None or not stripped:
         return True, "", False
     field = _FIELD.match(stripped)

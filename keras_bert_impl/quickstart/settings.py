@@ -1,4 +1,4 @@
-"""Settings of the quickstart. Does not import TensorFlow, so that help is fast."""
+"""Settings of the quickstart. Does not import TensorFlow, so that `--help` is fast."""
 
 import dataclasses
 import importlib.util
@@ -14,19 +14,19 @@ from keras_bert_impl.pretraining.settings import RowLength
 from keras_bert_impl.version import install_command
 
 _NEEDED = {"sklearn": "scikit-learn, for a baseline", "matplotlib": "matplotlib, for pictures"}
-_MEGABYTES = 200  # a finished job uses 75; checkpoints and temporary files need more
+_MEGABYTES = 200  # a finished job uses 75; checkpoints and temporary files need the rest
 
 
 @dataclasses.dataclass(frozen=True)
 class QuickstartSettings:
-    """Sizes of the quickstart job, chosen to finish within ten minutes on two cores.
+    """Sizes of the quickstart job, chosen so that it finishes within ten minutes on two cores.
 
     Args:
-        vocabulary_size: Size of the vocabulary to learn.
+        vocabulary_size: Size of the vocabulary to be learned.
         num_layers, hidden_dim, num_heads: Size of the encoder.
         length: Sequence length of the pre-training data.
         passes: Number of times that sentence pairs are drawn from the corpus.
-        batch_size: Rows of a pre-training step.
+        batch_size: Number of rows in a pre-training step.
         pretraining_steps: Steps of pre-training.
         learning_rate: Peak learning rate of pre-training.
         mask_rate: Fraction of the tokens to predict.

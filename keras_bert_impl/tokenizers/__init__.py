@@ -1,4 +1,4 @@
-"""Tokenizers that run in the TensorFlow graph, and learning of a WordPiece vocabulary."""
+"""Tokenizers that run in the TensorFlow graph, and training of a WordPiece vocabulary."""
 
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.inputs import pack_segments

@@ -165,7 +165,7 @@ class _Found:
 def special_as_matched(
     directory: Path, found: FoundTokens, contents: tuple[str, ...]
 ) -> tuple[bool, list[AddedToken]]:
-    """Reads how the default special tokens are matched.
+    """Reads the options that control how the default special tokens are matched.
 
     Returns:
         (mask_strips_left, usual); `settings_of` omits the tokens in `usual`.
@@ -175,7 +175,7 @@ def special_as_matched(
         for name in ("tokenizer_config.json", "special_tokens_map.json")
     )
     is_whole = (directory / "tokenizer.json").exists()
-    # Whether the files define how the mask token is matched.
+    # Whether the files contain the matching options of the mask token.
     tells = is_whole or "added_tokens_decoder" in config
     tells |= any(isinstance(settings.get("mask_token"), dict) for settings in (config, names))
     mask = next((token for token, _ in found if token.content == contents[-1]), None)

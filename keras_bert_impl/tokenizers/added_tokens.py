@@ -44,7 +44,7 @@ class AddedToken:
 
     @property
     def setting(self) -> str | dict[str, Any]:
-        """The content, or a dict of all fields if another field is not at its default."""
+        """The content, or a dict of all fields if another field differs from its default."""
         return self.content if self == AddedToken(self.content) else dataclasses.asdict(self)
 
 
@@ -52,7 +52,7 @@ FIELDS = tuple(field.name for field in dataclasses.fields(AddedToken))
 
 
 def special_tokens(contents: Sequence[str], mask_strips_left: bool = False) -> list[AddedToken]:
-    """Returns the special tokens of a tokenizer; the last is the mask token."""
+    """Returns the special tokens of a tokenizer; the mask token is last."""
     return [
         AddedToken(
             content,
@@ -129,14 +129,14 @@ class AddedTokens:
         """Finds the tokens in texts.
 
         Args:
-            code_points: int32 [code points] of all texts. A code that is not white space or part of
-                a token follows each text.
+            code_points: int32 [code points] of all texts. After each text, there is a code that is
+                neither white space nor part of a token.
             is_apart: bool [code points], True for letters that may be next to a `single_word`
                 token.
 
         Returns:
             (starts, ends, numbers): int32 [found], in order: the start and end of each match in
-            code points, including stripped white space, and the number of the token.
+            code points, including stripped white space, and the token's number.
         """
         starts, tokens = self._longest(code_points)
         starts, ends, tokens = tf.cond(
@@ -174,7 +174,7 @@ class AddedTokens:
         """Returns bool [code points], True for possible first characters of a token."""
         if not self._first:
             return tf.zeros_like(code_points, tf.bool)
-        # With few first characters, comparisons are 5× faster than a table lookup.
+        # If there are few first characters, comparisons are 5× faster than a table lookup.
         if len(self._first) > _FEW:
             return (code_points >= self._first[0]) & (code_points <= self._first[-1])
         equal = [tf.equal(code_points, code_point) for code_point in self._first]
@@ -219,7 +219,7 @@ def _only(kept, found):
 def in_place(
     tokens: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, numbers: tf.Tensor
 ) -> tf.Tensor:
-    """Marks matches in int32 [code points]: the token number at its start, INSIDE or NO_TOKEN.
+    """Marks each match in int32 [code points]: its token number, then INSIDE; else NO_TOKEN.
 
     Args:
         tokens: int32 [code points], in the same format, with earlier matches.

@@ -57,7 +57,7 @@ def tokenizer_directory(directory: str | Path) -> Path:
 
 
 def write_files(directory: str | Path, files: dict[str, str]) -> None:
-    """Writes files (name to text), all or none; keeps other files in the directory."""
+    """Writes files (names to texts), all or none; keeps other files in the directory."""
     with replace_directory(directory) as temporary:
         for name, text in files.items():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
@@ -80,7 +80,7 @@ def _equal(one, other):
 
 
 def is_preset(settings: dict[str, Any]) -> bool:
-    """Returns whether KerasHub wrote this content of a `tokenizer.json`."""
+    """Returns whether KerasHub wrote this `tokenizer.json` content."""
     return "registered_name" in settings
 
 
@@ -97,7 +97,7 @@ def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tokens_by_id(path: Path | str, ids: Any) -> list[str]:
-    """Returns the tokens of a {token: id} object in id order, or "" for an id without a token."""
+    """Returns the tokens of a {token: id} object in id order, with "" for an id without a token."""
     if not isinstance(ids, dict) or not ids:
         raise InputError(f"{path} has no vocabulary: expected an object with the id of each token.")
     for token, number in ids.items():
@@ -144,12 +144,12 @@ def as_vocabulary(vocabulary: Any) -> list[str]:
 
 
 def last_ids(vocabulary: list[str]) -> dict[str, int]:
-    """Returns a dict of token to id; for a duplicate token, the last id."""
+    """Returns a dict from tokens to ids, with the last id of duplicate tokens."""
     return {token: number for number, token in enumerate(vocabulary) if token}
 
 
 def ids_by_token(vocabulary: list[str]) -> dict[str, int]:
-    """Returns the {token: id} object for a file, which contains all ids."""
+    """Returns the {token: id} object for a file; it contains all ids."""
     last = last_ids(vocabulary)
     return {
         token if last.get(token) == number else _no_token(number): number

@@ -27,7 +27,7 @@ def core_operations_only() -> bool:
 
 
 def graph_of_ids(split: Callable, subwords: Callable) -> Callable:
-    """Traces `Tokenizer.tokenize`; see `graph_of_offsets` for the arguments."""
+    """Traces `Tokenizer.tokenize`; for the arguments, see `graph_of_offsets`."""
 
     def tokenize(texts):
         words = split(texts)
@@ -40,12 +40,12 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
     """Traces `Tokenizer.tokenize_with_offsets` for a string tensor [batch].
 
     Args:
-        split: Function from a string tensor [batch] to words, an object with `texts`, int64
-            [texts + 1], the index of each text's first word; `text_starts`, int32 [texts + 1], the
-            index of each text's first character; and the method `characters_of`.
-        subwords: Function from words to ragged [words, (tokens)] tensors: the ids, then the arguments
-            of `characters_of`, which returns (starts, ends) int32 [tokens], the span of each token
-            in the characters of all texts.
+        split: Function from a string tensor [batch] to words: an object with `texts`, int64 [texts
+            + 1], the index of each text's first word; `text_starts`, int32 [texts + 1], the index
+            of each text's first character; and the method `characters_of`.
+        subwords: Function from words to ragged [words, (tokens)] tensors: the ids, then the
+            arguments of `characters_of`. This method returns (starts, ends) int32 [tokens], the
+            span of each token in the characters of all texts.
     """
 
     def tokenize_with_offsets(texts):
@@ -63,7 +63,7 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
 def _traced(function):
     """Traces a function of texts for any batch size, on the CPU.
 
-    Outside and inside `core_operations`, the graphs differ. Each is traced on first use.
+    The graphs outside and inside `core_operations` differ. Each is traced on its first use.
     """
 
     def on_cpu(texts):
@@ -90,7 +90,7 @@ def subwords_of_unique(words: Any, split: Callable, added_ids: list[int]) -> lis
 
     Args:
         words: Object with `strings`, string [words], and `added`, int32 [words], the index of the
-            word's added token, or negative.
+            word's added token, or negative if there is none.
         split: Function from string [words] to ragged [words, (tokens)]: ids, starts and, if
             `characters_of` needs them, ends.
     """
@@ -118,7 +118,7 @@ def put(values: tf.Tensor, places: tf.Tensor, new: Any) -> tf.Tensor:
 
 
 def numbers_of(counts: tf.Tensor) -> tf.Tensor:
-    """Returns the part index of each item: for sizes 2, 0, 1, returns 0, 0, 2."""
+    """Returns the part index of each item: sizes 2, 0, 1 give 0, 0, 2."""
     starts = tf.cumsum(counts, exclusive=True)[1:]
     ends = tf.reduce_sum(counts)
     begun = tf.math.unsorted_segment_sum(tf.ones_like(starts), starts, ends + 1)
@@ -142,7 +142,7 @@ def token_ends(starts: tf.Tensor, words: tf.Tensor, word_ends: tf.Tensor) -> tf.
 
     Args:
         starts: int32 [tokens].
-        words: int64 [tokens], the word of each token, ascending.
+        words: int64 [tokens], the index of each token's word, ascending.
         word_ends: int32 [words].
     """
     is_last = after(words, -1) != words
@@ -150,7 +150,7 @@ def token_ends(starts: tf.Tensor, words: tf.Tensor, word_ends: tf.Tensor) -> tf.
 
 
 def without_overlaps(pairs: tf.Tensor) -> tf.Tensor:
-    """Keeps the first, third, ... of consecutive positions, for overlapping pairs as in aaa."""
+    """Keeps the first, third, ... of consecutive positions, because pairs overlap as in aaa."""
     places = tf.range(tf.size(pairs))
     begins = pairs & ~before(pairs, False)
     begun = tf.concat([chosen(places, begins), [0]], axis=0)
@@ -162,7 +162,8 @@ def leftmost(starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """Selects the non-overlapping matches of a search from left to right.
 
     Args:
-        starts: int32 [matches], ascending; a search from any position up to here finds the match.
+        starts: int32 [matches], ascending; a search finds a match from any position up to its
+            start.
         ends: int32 [matches], each after its start. The search continues here.
 
     Returns:

@@ -34,7 +34,7 @@ _NUMPY = types.SimpleNamespace(
 
 
 def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
-    """Returns (first segments, second segments, whether each row has a second segment)."""
+    """Returns the first segments, the second segments, and whether each row has a second one."""
     if type(texts).__name__ == "KerasTensor":
         raise InputError(
             "a keras.Input has no strings to tokenize. Tokenize the data with dataset.map(lambda "
@@ -47,8 +47,8 @@ def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
         sizes = [part.shape[0] if tf.is_tensor(part) else len(part) for part in (first, second)]
         if None not in sizes and sizes[0] != sizes[1]:
             raise InputError(
-                "first and second segments must have the same number. Received: "
-                f"{sizes[0]} and {sizes[1]}"
+                f"there must be as many first segments as second segments. Received: {sizes[0]} "
+                f"and {sizes[1]}"
             )
         return first, second, None
     if tf.is_tensor(texts) or isinstance(texts, (str, bytes)):
@@ -121,7 +121,7 @@ def _as_bytes(text, position):
 
 
 def beginning(text: str, num_tokens: int) -> str:
-    """Returns the beginning of a text; it almost always has at least `num_tokens` tokens."""
+    """Returns the beginning of a text, which almost always has at least `num_tokens` tokens."""
     place = _CHARACTERS_OF_TOKEN * num_tokens
     cut = _CUT.search(text, place, 2 * place) if len(text) > 2 * place else None
     return text[: cut.start()] if cut else text
@@ -140,17 +140,17 @@ def pack_segments(
     num_separators: int = 1,
     segment_of_second: int = 1,
 ) -> dict[str, tf.Tensor]:
-    """Packs one or two segments of token ids per row, with core TensorFlow operations only.
+    """Packs one or two segments of token ids into each row, with core TensorFlow operations only.
 
     Long rows are truncated as with `truncation=True` in `transformers`: first the longer segment,
-    then both to equal lengths. If the remaining room is odd, the longer segment gets one more
-    token, or the second segment on a tie.
+    then both to equal lengths. If the available number of tokens is odd, the longer segment gets
+    one more token, or the second segment if both are equally long.
 
     Args:
         first, second: int32 [batch, (tokens)].
         cls_id, sep_id, pad_id: The ids of [CLS], [SEP] and [PAD].
-        is_pair: bool [batch], rows that have a second segment. Default: all rows, if `second` is
-            given.
+        is_pair: bool [batch], whether each row has a second segment. Default: all rows have one if
+            `second` is given.
         length: Sequence length. Default: the length of the longest row.
         multiple_of: Without `length`, the sequence length is a multiple of this number.
         num_separators: Number of [SEP] tokens between two segments; 2 for RoBERTa.
@@ -158,10 +158,11 @@ def pack_segments(
 
     Returns:
         dict of int32 tensors [batch, length]: `token_ids`; `segment_ids`, `segment_of_second` for
-        the second segment and its [SEP], else 0; `padding_mask`, 1 for real tokens.
+        the second segment and its [SEP], and 0 for all other tokens; `padding_mask`, 1 for real
+        tokens.
 
     Raises:
-        InputError: If `length` has no room for the special tokens.
+        InputError: `length` has no room for the special tokens.
 
     Example:
         from keras_bert_impl.tokenizers import pack_segments
@@ -218,7 +219,7 @@ def pack_segments(
 
 
 def _parts(segment, in_graph):
-    """Returns (values, row starts, row lengths) of a ragged tensor; arrays in eager mode."""
+    """Returns (values, row starts, row lengths) of a ragged tensor, as arrays in eager mode."""
     if in_graph:
         return segment.values, segment.row_starts(), segment.row_lengths()
     splits = segment.row_splits.numpy()

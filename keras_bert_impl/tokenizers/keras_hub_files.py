@@ -9,7 +9,7 @@ from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import check_settings
 
-_PACKAGES = ("keras_hub", "keras_nlp")  # `keras_nlp` is the name in old presets.
+_PACKAGES = ("keras_hub", "keras_nlp")  # `keras_nlp` is the package name in old presets.
 _KINDS = {
     "BertTokenizer": "WordPiece",
     "DistilBertTokenizer": "WordPiece",
@@ -19,8 +19,8 @@ _KINDS = {
     "AlbertTokenizer": "SentencePiece",
 }
 _ASSETS = Path("assets", "tokenizer")
-# Kind -> arguments of our tokenizers that KerasHub does not support. They are stored in KerasHub's
-# tokenizer.json, where KerasHub ignores them.
+# Kind of tokenizer -> arguments of our tokenizers that KerasHub does not support. They are stored
+# in KerasHub's tokenizer.json, where KerasHub ignores them.
 NOTES: dict[str, dict[str, Any]] = {
     "WordPiece": {"strip_accents": (bool, type(None)), "split_on_cjk": bool, "added_tokens": list},
     "byte-level BPE": {"mask_strips_left": bool, "add_prefix_space": bool, "added_tokens": list},
@@ -49,7 +49,7 @@ def read_wordpiece(directory: Path) -> tuple[Path, dict[str, Any]]:
     """Reads the vocabulary path and the settings of a WordPiece preset.
 
     Returns:
-        (path, arguments): a file with one token per line, and more arguments of
+        (path, arguments): a file with one token per line, and other arguments of
         `WordPieceTokenizer`.
     """
     path = directory / "tokenizer.json"
@@ -76,7 +76,7 @@ def read_byte_pairs(directory: Path) -> tuple[Path, Path, dict[str, Any]]:
 
     Returns:
         (vocabulary, merges, arguments): a JSON file and a text file in Hugging Face's format, and
-        more arguments of `ByteLevelBPETokenizer`.
+        other arguments of `ByteLevelBPETokenizer`.
     """
     path = directory / "tokenizer.json"
     settings = _settings(path)
@@ -100,7 +100,7 @@ def sentencepiece_notes(path: Path) -> dict[str, Any]:
 def notes(path: Path, kind: str) -> dict[str, Any]:
     """Reads the arguments of our tokenizer that are stored in KerasHub's `tokenizer.json`."""
     found = read_json(path).get("keras_bert_impl", {})
-    # `extra_tokens` is an old name for SentencePiece tokenizers.
+    # `extra_tokens` is an old name for the setting in SentencePiece tokenizers.
     types = NOTES[kind] | {"extra_tokens": list}
     if not isinstance(found, dict) or not all(
         isinstance(value, types.get(name, object)) for name, value in found.items()

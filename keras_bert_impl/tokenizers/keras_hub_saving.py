@@ -101,7 +101,7 @@ def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
 
 
 def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
-    """Creates a SentencePiece model with which KerasHub's tokenizer returns the same ids."""
+    """Creates a SentencePiece model for KerasHub's tokenizer that gives the same ids."""
     # Only SentencePiece models need protobuf.
     from sentencepiece import sentencepiece_model_pb2
 
@@ -169,7 +169,7 @@ def _with_folding(character_map):
         "\t".join(" ".join(f"{ord(character):X}" for character in text) for text in row)
         for row in sorted(changes.items())
     ]
-    # In all versions of the library, only training a model compiles a map.
+    # In all versions of the library, a map is compiled only by training a model.
     trained = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder, "rules.tsv")

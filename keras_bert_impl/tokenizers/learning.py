@@ -31,15 +31,16 @@ def learn_wordpiece_vocabulary(
 ) -> list[str]:
     """Learns a WordPiece vocabulary from texts.
 
-    Starts with the 1,000 most frequent characters, and joins the most frequent pair of tokens until
-    the vocabulary is full (with the trainer of the `tokenizers` library). Texts are read once.
-    Memory grows with the number of distinct words. The same texts always give the same vocabulary.
+    Starts with the 1,000 most frequent characters, and joins the most frequent token pair until the
+    vocabulary is full (with the trainer of the `tokenizers` library). Texts are read once. Memory
+    grows with the number of distinct words. The result is deterministic: the same texts always give
+    the same vocabulary.
 
     Args:
         vocabulary_size: Number of tokens to learn, including special tokens. Small corpora give
             fewer tokens. The default is the size of BERT's vocabulary.
         lowercase: Whether to lowercase and strip accents. Use the same value for the tokenizer.
-        min_frequency: Minimum frequency of a pair of tokens to join.
+        min_frequency: Minimum frequency of a token pair to be joined.
 
     Returns:
         List of [PAD], [UNK], [CLS], [SEP], [MASK], characters, and tokens in the order of learning.
@@ -55,7 +56,7 @@ def learn_wordpiece_vocabulary(
     counts = count_words(texts, lambda batch: split(batch).ordinary())
     if not counts:
         raise InputError("the texts contain no words to learn a vocabulary from.")
-    # The trainer numbers tokens in a random order and breaks ties by number. With a given list of
+    # The trainer numbers tokens in random order and breaks ties by number. With a given list of
     # characters, the result is deterministic.
     characters = _alphabet(counts)
     inside = {character for word in counts for character in word[1:]}
@@ -97,7 +98,7 @@ def _train(counts, start, vocabulary_size, min_frequency):
 
 
 def _repeated(counts):
-    """Yields texts that contain every word as often as counted."""
+    """Yields texts in which every word occurs as often as it was counted."""
     for word, count in sorted(counts.items()):
         for done in range(0, count, 1000):
             yield f"{word} " * min(1000, count - done)
@@ -108,9 +109,9 @@ class Extension(NamedTuple):
 
     Attributes:
         tokenizer: The extended tokenizer, of the same class.
-        old_ids: The old token ids of each new token, the best new token first.
-        tokens_per_word: Mean number of tokens per word of the texts, before and after; empty if
-            there are no words.
+        old_ids: The old token ids of each new token; the best new token is first.
+        tokens_per_word: Mean number of tokens per word of the texts, before and after extension;
+            empty if there are no words.
     """
 
     tokenizer: Tokenizer
@@ -123,7 +124,7 @@ def learn_tokens(
 ) -> Extension:
     """Extends a tokenizer with new subword tokens; existing ids do not change.
 
-    Source: for merges Sennrich et al. 2016, section 3.2.
+    Source: for merges, Sennrich et al. 2016, section 3.2.
     """
     counts = count_words(texts, tokenizer.words)
     settings = tokenizer.get_config()
@@ -137,7 +138,8 @@ def learn_tokens(
         old_ids = _whole_words(words, tokenizer.vocabulary, count, min_frequency, SPACE_MARK)
         scores = settings["scores"]
         least = [min(scores[i] for i in ids) for ids in old_ids.values()]
-        # Tokens without a score get the lowest score, which does not change unknown tokens.
+        # Tokens without a score get the lowest score, which does not change the score of unknown
+        # tokens.
         unscored = tokenizer.vocabulary_size - len(scores)
         settings["scores"] = [*scores, *[min(scores)] * unscored, *least]
     else:
@@ -163,7 +165,7 @@ def _in_tokens(tokenizer, counts):
 
 
 def _by_first_letters(counts):
-    """Counts the leading letters of words, because words of SentencePiece include punctuation."""
+    """Counts only the leading letters of words, because SentencePiece words include punctuation."""
     found: collections.Counter = collections.Counter()
     for word, count in counts.items():
         letters = _LETTERS.match(word)
@@ -173,7 +175,7 @@ def _by_first_letters(counts):
 
 
 def _whole_words(words, vocabulary, count, min_frequency, mark=""):
-    """Returns a dict of new token -> ids of its old tokens, the largest savings first."""
+    """Returns a dict from new tokens to the ids of their old tokens, largest savings first."""
     known = set(vocabulary)
     found = {
         mark + word: (ids, times)
@@ -194,7 +196,7 @@ def further_merges(
     """Learns the next merges of byte-pair encoding.
 
     Returns:
-        (old_ids, merges): the ids of the old tokens of each new token; (left, right) pairs.
+        (old_ids, merges): the old token ids of each new token; (left, right) pairs.
     """
     texts = list(vocabulary)
     old_ids = [[number] for number in range(len(texts))]
@@ -224,7 +226,7 @@ class _Pairs:
     def __init__(self, words: Iterable[tuple[list[int], int]]) -> None:
         self._words = [(list(ids), times) for ids, times in words]
         self._counts: collections.Counter = collections.Counter()
-        # pair -> indices of words that contain it or contained it before a merge
+        # pair -> indices of the words that contain it, or contained it before a merge
         self._where: collections.defaultdict = collections.defaultdict(set)
         for number, (ids, times) in enumerate(self._words):
             self._add(number, ids, times)
@@ -237,7 +239,7 @@ class _Pairs:
             self._where[pair].add(number)
 
     def most_frequent(self, least: int) -> tuple[int, int] | None:
-        """Returns the most frequent pair; None if its count is below `least`."""
+        """Returns the most frequent pair, or None if its count is below `least`."""
         while self._heap:
             times, pair = self._heap[0]
             if -times == self._counts[pair]:
@@ -246,7 +248,7 @@ class _Pairs:
         return None
 
     def forget(self, pair: tuple[int, int]) -> None:
-        """Excludes a pair from now on."""
+        """Excludes a pair from all further searches."""
         self._counts[pair] = 0
 
     def merge(self, pair: tuple[int, int], merged: int) -> None:
@@ -291,7 +293,7 @@ def count_words(texts: Iterable[str], words_of: Callable) -> dict[str, int]:
 
 
 def _batches(texts):
-    """Yields lists of texts with a few megabytes each."""
+    """Yields lists of texts, each with a few megabytes."""
     batch, size = [], 0
     for text in itertools.chain.from_iterable(map(_pieces, texts)):
         batch.append(text)
@@ -303,7 +305,7 @@ def _batches(texts):
 
 
 def _pieces(text):
-    """Splits a text at a space every megabyte, which limits memory."""
+    """Splits a text at a space once per megabyte, to limit memory."""
     start = 0
     while len(text) - start > _CHARACTERS_AT_ONCE:
         most = start + _CHARACTERS_AT_ONCE

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
 WITH_SEGMENTS = ["input_ids", "token_type_ids", "attention_mask"]
 WITHOUT_SEGMENTS = ["input_ids", "attention_mask"]
-_FIRST, _SECOND = 2**32 - 1, 2**32 - 2  # placeholder ids of the two texts in a row
+_FIRST, _SECOND = 2**32 - 1, 2**32 - 2  # placeholder ids for the two texts in a row
 
 _INSTEAD = {  # unsupported class of `transformers` -> reason and alternative
     "BertJapaneseTokenizer": (
@@ -48,7 +48,7 @@ _INSTEAD = {  # unsupported class of `transformers` -> reason and alternative
 
 
 def kind_of(directory: str | Path) -> str:
-    """Returns the kind of tokenizer in a directory: a value of `_KINDS`, or "Moses BPE"."""
+    """Returns the kind of the tokenizer in a directory: a value of `_KINDS`, or "Moses BPE"."""
     directory = tokenizer_directory(directory)
     if _is_flaubert(directory):
         return "Moses BPE"
@@ -70,7 +70,7 @@ def kind_of(directory: str | Path) -> str:
 
 
 def _is_flaubert(directory):
-    """Returns whether vocab.json and merges.txt are from FlauBERT instead of RoBERTa."""
+    """Returns whether vocab.json and merges.txt belong to FlauBERT rather than RoBERTa."""
     keys = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
     for name, key in keys.items():
         kind = read_if_there(directory / name).get(key)
@@ -111,7 +111,7 @@ def read_rows(
     usual: tuple[int, int],
     separators: tuple[int, ...] = (),
 ) -> tuple[int, int]:
-    """Reads the format of rows with one and two texts, as `transformers` does.
+    """Reads the format of rows with one text and with two texts, as `transformers` does.
 
     Returns:
         (number of separators, segment id of the second text).
@@ -200,7 +200,7 @@ def _ids(*rows):
 
 
 def _encode(path, processor):
-    """Returns the rows of one and of two texts, as lists of (id, segment id)."""
+    """Returns the rows for one text and for two texts, as lists of (id, segment id)."""
     from tokenizers import Tokenizer
 
     model = {"type": "WordLevel", "vocab": {"A": _FIRST, "B": _SECOND}, "unk_token": "A"}
@@ -213,7 +213,7 @@ def _encode(path, processor):
 
 
 def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -> None:
-    """Warns about a setting in tokenizer.json that a class of `transformers` ignores."""
+    """Warns about a setting in tokenizer.json that a class in `transformers` ignores."""
     _log.warning(
         "%s has no %s: %s=%s of tokenizer.json is used. %s of transformers ignores it and uses %s. "
         "Set %s in tokenizer_config.json.",

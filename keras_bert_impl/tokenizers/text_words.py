@@ -1,4 +1,4 @@
-"""Splits texts into words and matches tokens to words, in the graph.
+"""Splits texts into words and assigns tokens to words, in the graph.
 
 The texts of a batch are concatenated. A position is an index into the code points of all texts.
 """
@@ -20,7 +20,7 @@ class Texts(NamedTuple):
     Attributes:
         code_points: int32 [positions], with a newline after each text.
         kinds: int32 [positions].
-        starts: int32 [batch + 1], start of each text.
+        starts: int32 [batch + 1], the start of each text.
     """
 
     code_points: tf.Tensor
@@ -28,13 +28,13 @@ class Texts(NamedTuple):
     starts: tf.Tensor
 
     def strings(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Returns the substrings between start and end positions, a string tensor."""
+        """Returns the substrings between start and end positions, as a string tensor."""
         positions = tf.ragged.range(starts, ends)
         code_points = positions.with_values(tf.gather(self.code_points, positions.values))
         return tf.strings.unicode_encode(code_points, "UTF-8")
 
     def in_texts(self, positions: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
-        """Converts positions to character offsets in the texts with these numbers, int32."""
+        """Converts positions to int32 character offsets in the texts with the given numbers."""
         return positions - tf.gather(self.starts, texts)
 
 
@@ -56,9 +56,9 @@ class TextWords(NamedTuple):
     """Words of texts.
 
     Attributes:
-        starts, ends: int32 [words], span of each word. texts: int64 [words], text number of each
-            word.
-        counts: int64 [batch], number of words of each text.
+        starts, ends: int32 [words], the span of each word. texts: int64 [words], the text number of
+            each word.
+        counts: int64 [batch], the number of words in each text.
     """
 
     starts: tf.Tensor
@@ -68,7 +68,7 @@ class TextWords(NamedTuple):
 
 
 def find_words(texts: Texts) -> TextWords:
-    """Finds the words of texts: runs of characters, or single characters."""
+    """Finds the words of texts, which are runs of characters or single characters."""
     kinds = texts.kinds
     is_alone = tf.equal(kinds, ALONE)
     before = tf.concat([[SPACE], kinds[:-1]], axis=0)[: tf.size(kinds)]
@@ -82,11 +82,12 @@ def find_words(texts: Texts) -> TextWords:
 
 
 class WordTokens(NamedTuple):
-    """Assignment of tokens to words, with numbers over all texts; see `TokenAlignment`.
+    """Assignment of tokens to words, numbered over all texts; see `TokenAlignment`.
 
     Attributes:
-        words: int32 [tokens], word of each token; -1 for none.
-        firsts: int32 [words], first token of the word, which may be shared; -1 for none.
+        words: int32 [tokens], the word of each token; -1 if it has none.
+        firsts: int32 [words], the first token of each word, which another word may share; -1 if it
+            has none.
         owns: bool [words], whether any token belongs to the word.
     """
 
@@ -128,7 +129,7 @@ def padded(
 
     Args:
         flat: tensors `[all, ...]`, ordered by example.
-        counts: int `[batch]`, number of entries of each example.
+        counts: int `[batch]`, the number of entries of each example.
 
     Returns:
         Tensors `[batch, most, ...]`.
@@ -142,23 +143,23 @@ def padded(
 
 
 def counts_of(texts: tf.Tensor, num_texts: tf.Tensor) -> tf.Tensor:
-    """Counts the entries of each text, int32 [num_texts], given the text number of each entry."""
+    """Counts the entries per text, int32 [num_texts], given the text number of each entry."""
     return tf.math.unsorted_segment_sum(tf.ones_like(texts, tf.int32), texts, num_texts)
 
 
 def window_features(
     windows: Windows, pad_id: int, word_firsts: tf.Tensor | None = None
 ) -> dict[str, tf.Tensor]:
-    """Returns the windows of texts as outputs for a client.
+    """Returns the windows of texts as outputs for a serving client.
 
     Args:
-        word_firsts: int32 [words], first token of each word.
+        word_firsts: int32 [words], the first token of each word.
 
     Returns:
-        dict: `num_windows`, int32 `[batch]`. All others are int32 `[batch, windows, length]`: the
-            features; `token_starts` and `token_ends`, the character offsets of each token in the
-            text, or -1 for special tokens and the first text of a pair; and, with `word_firsts`,
-            `word_mask`, 1 where a word is predicted.
+        dict: `num_windows`, int32 `[batch]`. The other outputs are int32 `[batch, windows,
+            length]`: the features; `token_starts` and `token_ends`, the character offsets of each
+            token in the text, or -1 for special tokens and the first text of a pair; and, if
+            `word_firsts` is given, `word_mask`, 1 where a word is predicted.
     """
     numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
     numbers += tf.cast(windows.tokens(), tf.int64)
@@ -183,7 +184,7 @@ def window_features(
 
 
 def first_tokens(word_firsts: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns int32, 1 for each token in `word_firsts`."""
+    """Returns int32, 1 for each token in `word_firsts` and 0 for all others."""
     indices = tf.where(word_firsts >= 0, word_firsts, num_tokens)
     marked = tf.zeros([num_tokens + 1], tf.bool)
     return tf.tensor_scatter_nd_update(

@@ -1,4 +1,4 @@
-"""Base class of all tokenizers, which convert texts to ids and ids to model inputs."""
+"""Base class of all tokenizers, which convert texts to token ids and model inputs."""
 
 import abc
 import copy
@@ -24,7 +24,7 @@ from keras_bert_impl.tokenizers.inputs import as_bytes, as_strings, pack_segment
 from keras_bert_impl.tokenizers.row_files import kind_of
 from keras_bert_impl.tokenizers.word_cache import WordCache, suits
 
-_CLASSES: dict[str, type["Tokenizer"]] = {}  # kind to class; subclasses register themselves
+_CLASSES: dict[str, type["Tokenizer"]] = {}  # kind -> class; subclasses register themselves
 
 
 @first_guesses("Tokenizer")
@@ -41,8 +41,8 @@ class Tokenizer(abc.ABC):
         segment_of_second: The segment id of the second segment.
         word_breaks: ASCII characters at which a text can be split without changing its tokens, as
             at spaces (U+0020). `tokenize_words` accepts the parts.
-        later_settings: Arguments added in later versions, with their values in earlier versions.
-            They keep fingerprints stable.
+        later_settings: Arguments that later versions added, with values that give the behavior of
+            earlier versions. They keep fingerprints stable.
         can_be_cut: Whether a text can be truncated at a space between two letters without changing
             earlier tokens.
     """
@@ -74,19 +74,19 @@ class Tokenizer(abc.ABC):
 
         Args:
             name_or_path: A name that `hub.local_directory` accepts, or a directory with
-                `tokenizer.json`, `vocab.txt` (WordPiece), `vocab.json` and `merges.txt` (byte-level
-                BPE or FlauBERT), or `spiece.model` or `sentencepiece.bpe.model` (SentencePiece),
-                and `tokenizer_config.json`. If no file sets `lowercase` of a WordPiece tokenizer,
-                the value is from a known published model or inferred from the vocabulary, with a
-                warning.
+                `tokenizer_config.json` and the tokenizer's files: `tokenizer.json`, `vocab.txt`
+                (WordPiece), `vocab.json` and `merges.txt` (byte-level BPE or FlauBERT), or
+                `spiece.model` or `sentencepiece.bpe.model` (SentencePiece). If no file sets
+                `lowercase` for a WordPiece tokenizer, the value comes from a known published model
+                or is inferred from the vocabulary, with a warning.
 
         Returns:
             A `WordPieceTokenizer`, `ByteLevelBPETokenizer`, `SentencePieceTokenizer` or
             `MosesBPETokenizer`.
 
         Raises:
-            InputError: If there is no tokenizer, its kind or a setting is not supported, or a file
-                is damaged.
+            InputError: There is no tokenizer, its kind or one of its settings is not supported, or
+                a file is damaged.
         """
         directory = local_directory(name_or_path)
         if cls is Tokenizer:
@@ -108,7 +108,7 @@ class Tokenizer(abc.ABC):
 
     @property
     def can_be_cut(self) -> bool:
-        """Whether a text can be split between words, because no added token contains a space."""
+        """Whether a text can be split between words: no added token contains a space."""
         return not any(re.search(r"\s", token.content.lstrip()) for token in self.added_tokens)
 
     @property
@@ -126,15 +126,15 @@ class Tokenizer(abc.ABC):
         model with the tokens and their embeddings.
 
         Args:
-            tokens: str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`. Those missing
-                from the vocabulary get the next ids. A new definition replaces an earlier
+            tokens: str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`. Tokens
+                missing from the vocabulary get the next ids. A new definition replaces an earlier
                 definition of an added token.
 
         Returns:
             A new tokenizer of the same class.
 
         Raises:
-            InputError: If an entry is not a token, or a token occurs twice.
+            InputError: An entry is not a token, or a token occurs twice.
 
         Example:
             tokenizer.add_tokens(["[E1]", "[/E1]"]).tokenize(["[E1]Paris[/E1]"])
@@ -171,7 +171,7 @@ class Tokenizer(abc.ABC):
         Returns:
             (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]. A token covers
             `text[start:end]`, in characters (code points) of the input text. If a character becomes
-            several tokens, they all have the offsets of this character.
+            several tokens, all of them have the offsets of this character.
         """
         return self._with_offsets(as_strings(texts))
 
@@ -205,7 +205,7 @@ class Tokenizer(abc.ABC):
 
         Returns:
             bool tensor [batch, length]. Values are undefined for special tokens and for the first
-            token after one.
+            token after a special token.
         """
         return tf.gather(self._begins_word, token_ids)
 
@@ -273,8 +273,8 @@ class Tokenizer(abc.ABC):
         Args:
             directory: Created if needed; other files in the directory are kept.
             config: The `EncoderConfig` of the model in the directory: `transformers` then truncates
-                to the `max_length` of the encoder, and returns only segment id 0 for a model with
-                one segment.
+                to the encoder's `max_length`, and returns only segment id 0 if the model has a
+                single segment.
         """
         settings, entries = self.get_config(), {}
         if config is not None:
@@ -290,8 +290,8 @@ class Tokenizer(abc.ABC):
 
         Args:
             texts: A list of str and (first, second) tuples; a string tensor [batch]; or a tuple of
-                two lists or tensors, the first and second segments. Tensors also work in `tf.data`
-                and `tf.function`.
+                two lists or tensors, for the first and second segments. Tensors also work in
+                `tf.data` and `tf.function`.
             length: Sequence length: longer texts are truncated (the longer segment first), and
                 shorter texts are padded. Default: the length of the longest row.
             multiple_of: Without `length`, the sequence length is a multiple of this number, so that
@@ -301,8 +301,8 @@ class Tokenizer(abc.ABC):
             dict of int32 tensors [batch, length]: `token_ids`, `segment_ids`, `padding_mask`.
 
         Raises:
-            InputError: If an entry is not a text, the numbers of first and second segments differ,
-                or `length` has no room for the special tokens.
+            InputError: An entry is not a text, the numbers of first and second segments differ, or
+                `length` has no room for the special tokens.
 
         Example:
             tokenizer(["a text", ("a question", "a passage")], length=16)
@@ -326,12 +326,12 @@ class Tokenizer(abc.ABC):
 
     @property
     def packing(self) -> dict[str, int]:
-        """The settings of `pack_segments` that depend on the tokenizer, by name."""
+        """The settings of `pack_segments` that depend on the tokenizer, keyed by name."""
         names = ("cls_id", "sep_id", "pad_id", "num_separators", "segment_of_second")
         return {name: getattr(self, name) for name in names}
 
     def with_one_segment(self) -> "Tokenizer":
-        """Returns a copy with segment id 0 for second texts, for models with a single segment."""
+        """Returns a copy that gives second texts segment id 0, for models with a single segment."""
         other = copy.copy(self)
         other.segment_of_second = 0
         return other
@@ -340,27 +340,27 @@ class Tokenizer(abc.ABC):
         """Returns the id of a token in the vocabulary; for a duplicate token, the last id.
 
         Raises:
-            InputError: If the vocabulary lacks the token.
+            InputError: The vocabulary lacks the token.
         """
         if not isinstance(token, str) or token not in self._ids_of:
             raise InputError(f"the vocabulary lacks {token!r:.60}.")
         return self._ids_of[token]
 
     def __reduce__(self):
-        # Graphs can be neither copied nor pickled. A copy traces new graphs.
+        # Graphs can be neither copied nor pickled. A copy traces its graphs again.
         return type(self).from_config, (self.get_config(),)
 
     def detokenize(self, ids: Any, skip_special_tokens: bool | None = None) -> str | list[str]:
         """Converts token ids to text, like `decode` in `transformers`.
 
         Args:
-            ids: list or array of int [tokens], for one str; or a list, array or `tf.RaggedTensor`
-                [batch, (tokens)], for a list of str.
-            skip_special_tokens: Whether to drop special tokens, including added ones. By default,
-                only padding and the tokens at the start and end of segments are dropped.
+            ids: list or array of int [tokens] gives one str; list, array or `tf.RaggedTensor`
+                [batch, (tokens)] gives a list of str.
+            skip_special_tokens: Whether to drop all special tokens, including added ones. By
+                default, only padding and the tokens at the start and end of segments are dropped.
 
         Raises:
-            InputError: If an id is not in the vocabulary.
+            InputError: An id is not in the vocabulary.
         """
         if tf.is_tensor(ids) or isinstance(ids, tf.RaggedTensor):
             ids = ids.to_list() if isinstance(ids, tf.RaggedTensor) else ids.numpy()
@@ -383,7 +383,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _join(self, tokens):
-        """Joins tokens to a text."""
+        """Joins tokens to form a text."""
 
     def id_to_token(self, token_id: int) -> str:
         """Returns the token with this id in the vocabulary."""

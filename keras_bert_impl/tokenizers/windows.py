@@ -16,12 +16,12 @@ class Windows(NamedTuple):
 
     Attributes:
         features: int32 [windows, length], in the format of a `Tokenizer`.
-        texts: int64 [windows], the index in the batch of each window's text.
+        texts: int64 [windows], the index of each window's text in the batch.
         starts: int32 [windows], the index of the window's first token in its text.
         columns: int32 [windows], the position of that token in the row.
-        counts: int32 [windows], the number of the text's tokens in the window.
-        token_starts, token_ends: int32 ragged [texts, (tokens)], the offsets of each token in its
-            text, in characters.
+        counts: int32 [windows], the number of tokens of the text in the window.
+        token_starts, token_ends: int32 ragged [texts, (tokens)], the character offsets of each
+            token in its text.
     """
 
     features: dict[str, tf.Tensor]
@@ -33,14 +33,14 @@ class Windows(NamedTuple):
     token_ends: tf.RaggedTensor
 
     def tokens(self) -> tf.Tensor:
-        """Returns the index of each token in its text, or -1, int32 [windows, length]."""
+        """Returns each token's index in its text, or -1 if it has none: int32 [windows, length]."""
         places = tf.range(tf.shape(self.features["token_ids"])[1])[tf.newaxis, :]
         within = places - self.columns[:, tf.newaxis]
         is_token = (within >= 0) & (within < self.counts[:, tf.newaxis])
         return tf.where(is_token, self.starts[:, tf.newaxis] + within, -1)
 
     def has_most_context(self) -> tf.Tensor:
-        """Returns whether a window has the most context for a token, bool [windows, length].
+        """Returns whether a token has the most context in this window: bool [windows, length].
 
         Source: the published code of BERT, `run_squad.py`.
         """
@@ -49,13 +49,13 @@ class Windows(NamedTuple):
         before = tokens - self.starts[:, tf.newaxis]
         after = self.counts[:, tf.newaxis] - 1 - before
         score = 100 * tf.minimum(before, after) + self.counts[:, tf.newaxis]
-        # On a tie, the order of the windows decides.
+        # On a tie, the first window in order is chosen.
         num_windows = tf.size(self.texts, tf.int64)
         score = tf.cast(score, tf.int64) * num_windows
         score += num_windows - 1 - tf.range(num_windows)[:, tf.newaxis]
         first_tokens = tf.gather(self.token_starts.row_splits, self.texts)[:, tf.newaxis]
         numbers = tf.cast(tokens, tf.int64) + first_tokens  # [windows, length], index in the batch
-        # The additional segment is for a batch without tokens.
+        # The additional segment is needed if a batch has no tokens.
         best = tf.math.unsorted_segment_max(
             tf.where(is_token, score, -1),
             tf.where(is_token, numbers, -1),
@@ -74,8 +74,8 @@ def window_spans(
         room: int64 [texts], the maximum span length in tokens, at least 1.
 
     Returns:
-        (texts, starts, ends), int64 [spans] each. The last span of a text ends where the text ends;
-        an empty text has one empty span.
+        (texts, starts, ends), int64 [spans] each. The last span of a text ends at the end of the
+        text; an empty text has one empty span.
     """
     step = tf.minimum(tf.cast(stride, tf.int64), room)
     more = tf.maximum(lengths - room, 0)
@@ -123,7 +123,7 @@ def pack_windows(
 def _windows_of_tokens(
     ids, token_starts, token_ends, other, *, room, other_length, stride, long_part, **packing
 ):
-    """Returns the `Windows` of tokenized texts; `room` is the number of tokens for both texts."""
+    """Returns the `Windows` of tokenized texts; `room` is the token limit for both texts."""
     rooms = tf.fill([ids.nrows()], tf.constant(room, tf.int64))
     if other is not None:
         other = other[:, :other_length]
@@ -151,7 +151,7 @@ def _windows_of_tokens(
 
 
 def as_other_and_long(texts: Any, long_part: str) -> tuple[Any, Any]:
-    """Returns (other texts, long texts) for pairs, or (None, texts)."""
+    """Returns (other texts, long texts) for pairs, or (None, texts) for single texts."""
     if not isinstance(texts, tuple):
         return None, texts
     return texts if long_part == "second" else texts[::-1]

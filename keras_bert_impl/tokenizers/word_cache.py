@@ -1,4 +1,4 @@
-"""Tokenizes texts without a graph, by a lookup of words that occurred before."""
+"""Tokenizes texts without a graph, by looking up words that occurred before."""
 
 import itertools
 import threading
@@ -10,13 +10,13 @@ import tensorflow as tf
 _AT_ONCE = 1 << 18  # Bytes of text per batch. The arrays of a batch fit into the cache of the CPU.
 _SHORT, _FEW = 15, 4  # maximum bytes and tokens of a word in a table
 _MOST_WORDS = 1 << 18  # maximum words in a table
-# maximum number and bytes of words that are too long for a table
+# maximum number, and maximum bytes, of words that are too long for a table
 _MOST_OTHERS, _LONGEST = 1 << 15, 64
 _SAMPLE, _LONG = 64, 32  # number of sampled texts, and maximum average bytes per word
-_END = b"\xff"  # starts each text; not a byte of UTF-8
+_END = b"\xff"  # start of each text; never a byte of UTF-8
 _PLAIN, _ALONE, _BEGINS = 1, 2, 3  # byte classes; all other bytes are 0
 
-_MASKS = np.zeros((_SHORT + 2, 2), "<u8")  # length of a word -> mask of its bytes in 16 bytes
+_MASKS = np.zeros((_SHORT + 2, 2), "<u8")  # word length -> mask for the word's bytes, out of 16
 for _length in range(_SHORT + 1):
     _MASKS[_length] = np.frombuffer((b"\xff" * _length).ljust(16, b"\0"), "<u8")
 
@@ -37,7 +37,7 @@ class WordCache:
         self._tokenize_words = tokenize_words
         self._left, self._right = _kinds_of_bytes(word_breaks)
         self._table, self._full_table = _Table(), _Table()
-        self._others: dict[bytes, bytes] = {}  # longer words to the bytes of their int32 ids plus 1
+        self._others: dict[bytes, bytes] = {}  # longer words, with their int32 ids plus 1 as bytes
         # lock of the tables, because NumPy reads them without the GIL
         self._lock = threading.Lock()
 
@@ -45,8 +45,8 @@ class WordCache:
         """Tokenizes UTF-8 texts.
 
         Returns:
-            (ids, counts): int32 [tokens], the ids of all texts; int64 [texts], the number of ids of
-            each text.
+            (ids, counts): int32 [tokens], the ids of all texts; int64 [texts], the number of ids
+            per text.
         """
         parts = [self._tokenized(batch) for batch in _batches(texts)]
         if not parts:
@@ -84,8 +84,8 @@ class WordCache:
 
         Returns:
             (data, starts, lengths, first_words): bytes of all texts with padding; int64 [words],
-            start and length of each word, without the space before it; int64 [texts], index of the
-            first word of each text.
+            the start and length of each word, without the space before it; int64 [texts], the index
+            of each text's first word.
         """
         data = b"".join([_END, _END.join(texts), bytes(16)])
         end = len(data) - 16
@@ -166,8 +166,8 @@ class _Table:
         self.size = 1
         self.tokens = np.zeros((_MOST_WORDS + 1, _FEW), np.int32)
         self._keys = np.zeros((_MOST_WORDS + 1, 2), np.uint64)
-        # Rows are in insertion order, which is faster for the CPU's cache than hash order.
-        self._rows = np.zeros(2 * _MOST_WORDS, np.int32)  # place of a hash -> row; 0 if free
+        # Rows are in insertion order, which uses the CPU cache better than hash order.
+        self._rows = np.zeros(2 * _MOST_WORDS, np.int32)  # slot of a hash -> row; 0 if free
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """Returns the row of each key, or 0 if the table lacks the key; int32 [keys]."""
@@ -197,9 +197,9 @@ class _Table:
             rows, places = rows[is_left], self._next(places[is_left])
 
     def _places(self, keys):
-        """Returns the first place for each key, int64 [keys]."""
-        # A product only affects higher bits. With the shifts and the sum, every byte affects the
-        # place.
+        """Returns the first slot for each key, int64 [keys]."""
+        # In a product, a bit affects only itself and higher bits. With the shifts and the sum,
+        # every byte affects the slot.
         hashes = keys[:, 0] * np.uint64(0x9E3779B97F4A7C15)
         hashes = (hashes ^ (hashes >> np.uint64(32))) + keys[:, 1] * np.uint64(0x165667B19E3779F9)
         hashes ^= hashes >> np.uint64(29)
@@ -222,7 +222,8 @@ def _kinds_of_bytes(word_breaks):
     """Returns two tables for `bytes.translate`; a word begins where their sum is >= _BEGINS.
 
     Returns:
-        (left, right): bytes [256], the class of a byte left and right of a boundary.
+        (left, right): bytes [256], the class of each byte to the left and to the right of a
+        boundary.
     """
     left = bytearray(256)
     for byte in range(33, 127):  # printable ASCII characters
@@ -233,9 +234,9 @@ def _kinds_of_bytes(word_breaks):
 
 
 def _keys(data, starts, lengths):
-    """Returns the keys of words, uint64 [words, 2]: 15 bytes, and the length in the last byte."""
+    """Returns word keys, uint64 [words, 2]: 15 bytes of the word, then a byte for its length."""
     lengths = np.minimum(lengths, _SHORT + 1)
-    # the 16 bytes from each position
+    # the 16 bytes starting at each position
     pieces = np.ndarray(len(data) - 15, np.complex128, data, strides=1)
     keys = pieces[starts].view("<u8").reshape(-1, 2)
     keys &= _MASKS.take(lengths, axis=0)

@@ -1,7 +1,7 @@
 """The devices of a run on the JAX backend.
 
 `get_strategy`, and the `scope()` of its result, set `keras.distribution` for the process. The
-setting is kept after the scope, until the next call or scope.
+setting remains after the scope, until the next call or scope.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class JaxDevices:
 
     @property
     def num_replicas_in_sync(self) -> int:
-        """Number of parts that a global batch is split into."""
+        """Number of parts into which a global batch is split."""
         distribution = keras.distribution.distribution()
         return 1 if distribution is None else num_data_devices(distribution)
 
@@ -103,7 +103,7 @@ def _jax_process():
         return 0, 1
     import jax
 
-    # `jax.process_count` initializes JAX; after this, processes cannot be connected.
+    # `jax.process_count` initializes JAX, and processes cannot be connected afterward.
     connected = jax.distributed.is_initialized()
     return (jax.process_index(), jax.process_count()) if connected else (0, 1)
 
@@ -122,13 +122,13 @@ def _of_all_hosts(value):
     """Returns the float64 numbers of all processes."""
     from jax.experimental import multihost_utils
 
-    # Sent as bytes, because JAX has no float64 by default.
+    # The numbers are sent as bytes, because JAX has no float64 by default.
     as_bytes = np.frombuffer(np.float64(value).tobytes(), np.uint8)
     return np.asarray(multihost_utils.process_allgather(as_bytes)).view(np.float64).ravel()
 
 
 def whole_value(variable: keras.Variable) -> np.ndarray:
-    """Returns the value of a variable that may be sharded. All processes must call it."""
+    """Returns the value of a variable, which may be sharded. All processes must call it."""
     if num_hosts() == 1 or variable.value.is_fully_replicated:
         return np.asarray(variable.numpy())
     from jax.experimental import multihost_utils
@@ -149,7 +149,7 @@ def _devices_of_user(distribution, name, model_devices):
 
 
 def _device_names(name):
-    """Returns the names of the devices of a strategy, as `keras.distribution` writes them."""
+    """Returns the names of a strategy's devices in the format of `keras.distribution`."""
     import jax
 
     devices = jax.devices()
@@ -175,7 +175,7 @@ def _names_workers():
 
 
 def _connect():
-    """Connects the workers of `TF_CONFIG`, or the workers found by JAX's cluster detection."""
+    """Connects the workers in `TF_CONFIG`, or the workers that JAX's cluster detection finds."""
     import jax
 
     if jax.distributed.is_initialized():

@@ -1,6 +1,6 @@
-"""Layouts of data, weights and optimizer state over JAX devices (`keras.distribution`).
+"""Layouts of data, weights and optimizer state on JAX devices (`keras.distribution`).
 
-Mesh axes: `"batch"` splits the rows of a batch, `"model"` splits the matrices of the encoder.
+Mesh axes: `"batch"` splits the rows of a batch, and `"model"` splits the matrices of the encoder.
 """
 
 import math
@@ -13,19 +13,19 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 
 TensorLayout: TypeAlias = keras.distribution.TensorLayout
-_Mixin: Any = object  # The methods use attributes of `Distribution`, a later base class.
+_Mixin: Any = object  # The methods use attributes of `Distribution`, which is a later base class.
 
 
 def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribution.LayoutMap:
     """Creates the layout map that splits an encoder's matrices over the last axis of a mesh.
 
-    Queries, keys and values are split by heads. The first feed-forward layer and the gate are
-    split by outputs; the second feed-forward layer and the output layer of the attention, by
-    inputs. The token embeddings are split by the hidden dimension. Each half of a block then needs
-    one sum over the devices. All other variables are replicated.
+    Queries, keys and values are split by attention head. The first feed-forward layer and the gate
+    are split by outputs. The second feed-forward layer and the attention's output layer are split
+    by inputs. The token embeddings are split by the hidden dimension. Each half of a block then
+    needs one sum over the devices. All other variables are replicated.
 
     Args:
-        device_mesh: for example of shape `(2, 4)` with the axes `"batch"` and `"model"`.
+        device_mesh: a mesh such as `(2, 4)` with the axes `"batch"` and `"model"`.
 
     Returns:
         The map for `keras.distribution.ModelParallel`. `get_strategy("auto", model_devices=4)` uses
@@ -41,7 +41,8 @@ def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribu
     """
     axis = device_mesh.axis_names[-1]
     layout = keras.distribution.LayoutMap(device_mesh)
-    # Before Keras 3.15, an expression matches any part of a path; since then, the full path.
+    # Before Keras 3.15, an expression matches any part of a path; since then, it must match the
+    # full path.
     by_output = r"^(.*/)?(attention/(query|key|value)|layer_\d+/(intermediate|gate))"
     layout[f"{by_output}/kernel$"] = (None, axis)
     layout[f"{by_output}/bias$"] = (axis,)
@@ -51,10 +52,10 @@ def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribu
 
 
 class _Sharded(_Mixin):
-    """Mixin for a `keras.distribution.Distribution`: checked batches and sharded optimizer state."""
+    """Mixin for `keras.distribution.Distribution`: checks batches, shards the optimizer state."""
 
     def get_data_layout(self, data_shape: Sequence[int]) -> TensorLayout:
-        """Returns the layout of a batch; called by Keras with the shape on this host."""
+        """Returns the layout of a batch; Keras calls this with the shape on this host."""
         devices = num_data_devices(self) // num_processes(self)
         rows = data_shape[0]
         if rows % devices:
@@ -65,7 +66,7 @@ class _Sharded(_Mixin):
         return super().get_data_layout(data_shape)
 
     def get_variable_layout(self, variable: keras.Variable) -> TensorLayout:
-        """Returns the layout of a variable; replicated if its axes cannot be divided evenly."""
+        """Returns the layout of a variable: replicated if its axes cannot be divided evenly."""
         layout = super().get_variable_layout(variable)
         sizes = dict(zip(self.device_mesh.axis_names, self.device_mesh.shape, strict=True))
         if any(size % sizes.get(axis, 1) for size, axis in zip(variable.shape, layout.axes)):
@@ -73,7 +74,7 @@ class _Sharded(_Mixin):
         return layout
 
     def slot_layout(self, shape: Sequence[int], layout: TensorLayout) -> TensorLayout:
-        """Returns the layout of an optimizer's slot for a variable, such as a moment.
+        """Returns the layout of an optimizer slot, such as a moment, for a variable.
 
         Source: Rajbhandari et al. 2020, "ZeRO", section 5.1 (optimizer state partitioning).
         """
@@ -98,7 +99,7 @@ class ModelParallel(_Sharded, keras.distribution.ModelParallel):
 
 
 def sharded_distribution(devices: Sequence[str], model_devices: int = 1) -> Any:
-    """Creates the distribution over devices, with one copy of the weights per `model_devices`."""
+    """Creates the distribution over devices; `model_devices` share one copy of the weights."""
     if model_devices == 1:
         return DataParallel(devices=devices)
     if len(devices) % model_devices:
@@ -118,13 +119,13 @@ def is_ours(distribution: Any) -> bool:
 
 
 def num_data_devices(distribution: Any) -> int:
-    """Returns the number of parts that a distribution splits a global batch into."""
+    """Returns the number of parts into which a distribution splits a global batch."""
     mesh = distribution.device_mesh
     return mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)]
 
 
 def num_processes(distribution: Any) -> int:
-    """Returns the number of processes with devices in the mesh of a distribution."""
+    """Returns the number of processes that have devices in a distribution's mesh."""
     return len(
         {device.process_index for device in distribution.device_mesh.backend_mesh.devices.flat}
     )
@@ -134,13 +135,13 @@ _IS_PART = "_is_part_of_host"
 
 
 def part_of_host(dataset: Any) -> Any:
-    """Marks a dataset as a host's part: its batches are not split further."""
+    """Marks a dataset as one host's part, so that its batches are not split further."""
     setattr(dataset, _IS_PART, True)
     return dataset
 
 
 def nearest_multiples(number: int, divisor: int) -> str:
-    """Returns the nearest positive multiples of a divisor, such as `"8 or 16"`."""
+    """Returns the nearest positive multiples of a divisor as text, such as `"8 or 16"`."""
     lower = number // divisor * divisor
     upper = math.ceil(number / divisor) * divisor
     return f"{lower} or {upper}" if 0 < lower < upper else str(upper or divisor)

@@ -39,12 +39,13 @@ def get_strategy(name: str | Strategy = "auto", model_devices: int = 1) -> Strat
 
     Args:
         name: `"auto"` uses a TPU if available, otherwise the workers named in `TF_CONFIG`,
-            otherwise several GPUs, otherwise one device. `"one_device"`, `"mirrored"` (all devices
-            of this host), `"multi_worker"` and `"tpu"` use the named strategy or raise an error.
-            On JAX, `"auto"` uses the `keras.distribution` of the program, if set, otherwise all
-            devices of JAX, including logical CPU devices. A strategy is returned unchanged.
+            otherwise all GPUs if there are several, otherwise one device. `"one_device"`,
+            `"mirrored"` (all devices of this host), `"multi_worker"` and `"tpu"` use the named
+            strategy or raise an error. On JAX, `"auto"` uses the program's `keras.distribution` if
+            it is set, otherwise all JAX devices, including logical CPU devices. A strategy is
+            returned unchanged.
         model_devices: number of devices that share one copy of the weights, for models that do not
-            fit one device. JAX only; see `encoder_layout`.
+            fit on one device. JAX only; see `encoder_layout`.
 
     Returns:
         `tf.distribute.Strategy`, or `JaxDevices` on the JAX backend. The devices are set for the
@@ -87,13 +88,13 @@ def check_strategy(name: str | Strategy) -> None:
 
 
 def is_chief() -> bool:
-    """Returns whether this process is the worker that writes files; True without workers."""
+    """Returns whether this process is the worker that writes files, or the only process."""
     cluster = read_cluster()
     return host_index() == 0 if cluster is None else cluster.is_chief
 
 
 def num_workers() -> int:
-    """Returns the number of workers in `TF_CONFIG` or `jax.distributed`, or 0."""
+    """Returns the number of workers in `TF_CONFIG` or `jax.distributed`, or 0 if there are none."""
     cluster = read_cluster()
     if cluster is not None:
         return cluster.num_workers

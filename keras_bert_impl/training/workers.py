@@ -101,7 +101,7 @@ def connecting() -> Iterator[None]:
     numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
     before = {number: signal.getsignal(number) for number in numbers}
     if is_main:
-        # a handler in Python would run only after TensorFlow returns
+        # a Python handler would run only after TensorFlow returns
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
@@ -175,9 +175,9 @@ def _listener(cluster):
         )
     except OSError as error:
         raise InputError(
-            f"this worker cannot listen at {cluster.own_address} of TF_CONFIG: {error.strerror}. "
-            "If another process runs the same task, end it. Otherwise, choose another port for "
-            "this worker in TF_CONFIG on all workers."
+            f"this worker cannot listen at its address in TF_CONFIG, {cluster.own_address}: "
+            f"{error.strerror}. If another process runs the same task, end it. Otherwise, choose "
+            "another port for this worker in TF_CONFIG on all workers."
         ) from error
 
 

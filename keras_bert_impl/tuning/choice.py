@@ -29,8 +29,8 @@ from keras_bert_impl.tuning.settings import BIAS, HEAD, TuningSettings
 def choose_weights(model: keras.Model, settings: TuningSettings) -> None:
     """Freezes and reinitializes layers according to the settings.
 
-    The model is a `TaskModel` with the adapter of the settings. Raises `InputError` if the encoder
-    has fewer layers than the settings name, or no biases.
+    The model is a `TaskModel` that has the adapter named in the settings. Raises `InputError` if
+    the encoder has fewer layers than the settings require, or no biases.
     """
     encoder = model.encoder
     num_layers = len(layers_of(encoder)) - 1
@@ -106,13 +106,12 @@ def learning_rates(
     """Returns learning-rate factors for `AdamW(rates=...)`.
 
     Args:
-        layer_decay: Factor of the last block. Each lower block and the embeddings are multiplied
-            by the factor again.
-        head_factor: Factor of all weights above the blocks, including the pooler, but not of a
-            CRF.
-        crf_factor: Factor of the CRF weights.
+        layer_decay: Factor for the last block. It is applied again for each lower block and for the
+            embeddings.
+        head_factor: Factor for all weights above the blocks, including the pooler but not a CRF.
+        crf_factor: Factor for the CRF weights.
 
-    Source: Clark et al. 2020, appendix B. Their code squares the factor of the last block.
+    Source: Clark et al. 2020, appendix B. The authors' code squares the factor of the last block.
     """
     layers = layers_of(model.encoder)
     rates = [
@@ -124,7 +123,7 @@ def learning_rates(
 
 
 def count_parameters(model: keras.Model) -> tuple[int, int]:
-    """Returns the number of all parameters and of trainable parameters: (int, int)."""
+    """Returns the number of all parameters and the number of trainable parameters: (int, int)."""
     return tuple(
         sum(math.prod(weight.shape) for weight in weights)
         for weights in (model.weights, model.trainable_weights)
@@ -143,12 +142,12 @@ class ParameterReport(keras.callbacks.Callback):
 
 
 class GradualUnfreezing(keras.callbacks.Callback):
-    """Gradual unfreezing: starts with the head and unfreezes a block per epoch, from the top.
+    """Gradual unfreezing: starts with the head; unfreezes one block per epoch, from the top.
 
     The first epoch trains all weights above the blocks. The embeddings are unfrozen after the
     lowest block. A resumed run trains the same layers as an uninterrupted run. Weights that were
-    frozen before `fit` stay frozen. All others are trainable again when `fit` ends, even after an
-    error.
+    frozen before `fit` stay frozen. All other weights are trainable again when `fit` ends, even
+    after an error.
 
     Args:
         frozen_layers: Layers that are never trained; see `TuningSettings`.
@@ -169,7 +168,7 @@ class GradualUnfreezing(keras.callbacks.Callback):
         if not self.model.optimizer.built:
             with self.model.distribute_strategy.scope():
                 self.model.optimizer.build(self.model.trainable_variables)
-        # Sets `trainable` of weights, because `trainable` of a layer also unfreezes its frozen
+        # Sets `trainable` on weights, because `trainable` on a layer would also unfreeze its frozen
         # parts.
         self._weights = [
             [weight for layer in part for weight in layer.trainable_weights]
@@ -192,14 +191,14 @@ class GradualUnfreezing(keras.callbacks.Callback):
 def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> None:
     """Saves the fine-tuned weights, the head and a reference to the base model.
 
-    `from_pretrained` of the model's class, or `tasks.load_tuned`, reads the directory. LoRA
-    weights have the file format of the `peft` library, so `peft` can load them.
+    `from_pretrained` of the model's class, or `tasks.load_tuned`, reads the directory. LoRA weights
+    are saved in the file format of the `peft` library, so `peft` can load them.
 
     Args:
-        model: The fine-tuned model. Its head and the trainable weights of its encoder are written.
-        directory: Output directory. Files with the same names are replaced.
-        base: The base model; see `interop.open_model`. Its name and the checksum of its weights
-            are saved.
+        model: The fine-tuned model. The model whose head and trainable encoder weights are written.
+        directory: Output directory. Existing files with the same names are replaced.
+        base: The base model; see `interop.open_model`. The base model's name and the checksum of
+            its weights are saved.
 
     Raises:
         InputError: frozen weights differ from the base model, or the directory is the base model.

@@ -1,4 +1,4 @@
-"""Fine-tuning settings. Does not import TensorFlow, so that help is fast."""
+"""Fine-tuning settings. Does not import TensorFlow, so that `--help` is fast."""
 
 import dataclasses
 from typing import Annotated
@@ -31,16 +31,15 @@ class TuningSettings:
     Args:
         tuning: Weights to train, such as `"full"`, `"head"` or `"lora"`. `"full"` trains all
             weights. `"head"` freezes the embeddings and blocks. `"bias"` trains only the biases of
-            the encoder. A kind of `Adapter` trains a few added weights instead of the encoder.
-            Except for `"full"`, a run saves only the trained weights, and loading also requires
-            the base model.
-        learning_rate: Peak learning rate. Default: 3e-5, or more if few weights are trained. The
-            default is 5e-4 for adapters, 1e-3 for LoRA, head and bias, 5e-3 for prefix, 3e-2 for
-            prompt.
-        head_rate: Peak learning rate above the blocks: the pooler and the head. Default:
-            `learning_rate`; 1e-3 for prefix and prompt.
-        crf_rate: Peak learning rate of the CRF weights. These weights start at 0 and must reach
-            the order of 1, so they need a higher rate than the encoder.
+            the encoder. An adapter (a kind of `Adapter`) trains a few added weights instead of the
+            encoder. Except for `"full"`, a run saves only the trained weights, and loading them
+            also requires the base model.
+        learning_rate: Peak learning rate. Default: 3e-5, or more if few weights are trained. It is
+            5e-4 for adapters, 1e-3 for LoRA, head and bias, 5e-3 for prefix, and 3e-2 for prompt.
+        head_rate: Peak learning rate of the weights above the blocks: the pooler and the head.
+            Default: `learning_rate`; 1e-3 for prefix and prompt.
+        crf_rate: Peak learning rate of the CRF weights. These weights start at 0 and must grow to
+            about 1, so they need a higher rate than the encoder.
         layer_decay: Layer-wise learning-rate decay: factor from each layer to the layer below, in
             (0, 1]. The rate of the last block is `layer_decay * learning_rate`. The factor is
             applied again at each lower layer, down to the embeddings. The pooler and the head use
@@ -48,8 +47,8 @@ class TuningSettings:
         frozen_layers: Number of first layers to freeze, together with the embeddings.
         reinitialized_layers: Number of last layers that start from random weights, together with
             the pooler.
-        unfreeze_gradually: Gradual unfreezing: the first epoch trains the head, each later epoch
-            one more layer.
+        unfreeze_gradually: Gradual unfreezing: the first epoch trains the head, and each later
+            epoch trains one more layer.
         adapter_size: Rank of LoRA, width of adapters, or length of the prefix or prompt. See `size`
             of `Adapter`. Default: see `Adapter`.
         lora_alpha: Scale of the LoRA update, divided by its rank. See `alpha` of `Adapter`.
@@ -61,9 +60,9 @@ class TuningSettings:
         InputError: the settings cannot be combined.
 
     Source: Ben Zaken et al. 2022 (arXiv:2106.10199) for biases; Clark et al. 2020
-    (arXiv:2003.10555), appendix B, for the decay; Zhang et al. 2021 (arXiv:2006.05987), section
-    4, for reinitialized layers; Howard & Ruder 2018 (arXiv:1801.06146), section 3.3, for gradual
-    unfreezing. For the others see `Adapter`.
+    (arXiv:2003.10555), appendix B, for the decay; Zhang et al. 2021 (arXiv:2006.05987), section 4,
+    for reinitialized layers; Howard & Ruder 2018 (arXiv:1801.06146), section 3.3, for gradual
+    unfreezing. For the other methods, see `Adapter`.
     """
 
     tuning: Annotated[str, OneOf(*TUNINGS)] = FULL
@@ -90,7 +89,7 @@ class TuningSettings:
         defaults = {field.name: field.default for field in dataclasses.fields(TuningSettings)}
         chosen = {n for n, default in defaults.items() if getattr(self, n) != default}
         if self.tuning != FULL:
-            # these settings change weights that the run does not save or train
+            # these settings change weights that the run neither saves nor trains
             of_full = {"frozen_layers", "reinitialized_layers", "unfreeze_gradually"}
             self._refuse(chosen & of_full)
         if self.tuning not in ADAPTER_KINDS:
@@ -104,7 +103,7 @@ class TuningSettings:
 
     @property
     def adapter(self) -> Adapter | None:
-        """The `Adapter` to add, or None."""
+        """The `Adapter` to add, or None if no adapter is used."""
         if self.tuning not in ADAPTER_KINDS:
             return None
         projections = tuple(name for name in PROJECTIONS if name in self.lora_projections)

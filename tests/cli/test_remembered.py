@@ -42,7 +42,7 @@ def test_the_data_of_the_run(tmp_path, monkeypatch):
     assert found.dev == str(tmp_path / "dev.csv") and not hasattr(found, "train")
     assert (found.text, found.label, found.delimiter) == ("review", "stars", ";")
     (tmp_path / "dev.csv").unlink()
-    with pytest.raises(InputError, match="dev.csv, which run was scored on, does not exist"):
+    with pytest.raises(InputError, match="dev.csv, on which run was scored, does not exist"):
         with_data(parsed(), options, "run")
 
 

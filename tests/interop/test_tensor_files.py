@@ -99,7 +99,7 @@ def link_out(directory, index):
         ),
         "left out": (
             edit_index(lambda _, places: places.pop(KEY)),
-            f"does not list tensor {KEY} of",
+            f"does not list the tensor {KEY} in",
         ),
         "no tensor": (
             edit_index(lambda _, places: places.update(more=places[KEY])),

@@ -269,7 +269,7 @@ def test_logits_are_float32_under_mixed_precision():
     [
         ({"loss": "mse"}, "leave out loss: the objectives define the losses"),
         ({"loss_weights": {"masked_lm": 0.0}}, "leave out loss_weights"),
-        ({"metrics": ["accuracy"]}, "must be a dict by output: 'masked_lm'"),
+        ({"metrics": ["accuracy"]}, "must be a dict keyed by output: 'masked_lm'"),
     ],
 )
 def test_rejects_other_losses_and_metrics(pretrainer, arguments, message):

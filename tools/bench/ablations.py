@@ -9,9 +9,9 @@
         --results ablations.jsonl
     python tools/bench/ablations.py --results ablations.jsonl --table scores
 
-The settings are from the recipe `cpu_small`, except for `OBJECTIVES` and the command line. Each
-run uses one core; runs on different cores are parallel. Runs in the results file are skipped, and
-an interrupted pre-training run is resumed.
+The settings are from the recipe `cpu_small`, except for those in `OBJECTIVES` and on the command
+line. Each run uses one core; runs on different cores are parallel. Runs in the results file are
+skipped, and an interrupted pre-training run is resumed.
 
 Source: Devlin et al. 2018, section 5.1. Its table 5 compares `masked_lm+next_sentence`,
     `masked_lm`, `left_to_right`, and `left_to_right` with a BiLSTM on top.
@@ -51,7 +51,7 @@ _VECTORS = dict.fromkeys(OBJECTIVES, ("own",)) | {"left_to_right": ("own", "bils
 
 
 class Runs:
-    """Executes the runs of a command, each on its own core.
+    """Executes the runs of a command, each on a separate core.
 
     Args:
         arguments: parsed command-line arguments.
@@ -171,7 +171,7 @@ class Runs:
 
 
 def table_of_scores(results):
-    """Returns a Markdown table with a line per objective and head: mean and spread over seeds."""
+    """Returns a Markdown table with one row per objective and head: mean and spread over seeds."""
     tuned = [result for result in results if result["vector"] is not None]
     tasks = {task: metrics for result in tuned for task, metrics in result["scores"].items()}
     columns = [(task, metric) for task, metrics in tasks.items() for metric in metrics]
@@ -198,7 +198,7 @@ def _spread(values):
 
 
 def table_of_curves(results):
-    """Returns a Markdown table: held-out scores per objective and step, mean over seeds."""
+    """Returns a Markdown table of held-out scores per objective and step, averaged over seeds."""
     lines = []
     for name in OBJECTIVES:
         curves = [

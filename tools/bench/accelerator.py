@@ -1,13 +1,13 @@
-"""Masked LM training and the encoder alone on an accelerator: this package on JAX and PyTorch.
+"""Masked LM training and the encoder alone on an accelerator: this package on JAX, and PyTorch.
 
     PYTHONPATH=. python tools/bench/accelerator.py prepare --text wiki.txt --tokenizer vocabulary/ \\
         --out batches
     PYTHONPATH=. python tools/bench/accelerator.py run --batches batches
     PYTHONPATH=. python tools/bench/accelerator.py analyze --batches batches
 
-`prepare` needs TensorFlow. `run` and `analyze` need JAX, Keras and safetensors, `run` also
+`prepare` needs TensorFlow. `run` and `analyze` need JAX, Keras and safetensors; `run` also needs
 PyTorch. All systems train on the same batches of packed rows in bfloat16. Padding is not counted.
-Attention has no dropout, as in ModernBERT. `--systems ours-forward transformers-forward` measure
+Attention has no dropout, as in ModernBERT. `--systems ours-forward transformers-forward` measures
 the encoder alone, without training.
 """
 
@@ -21,8 +21,8 @@ from pathlib import Path
 
 import harness
 
-# TFLOP/s of bfloat16 without sparsity, by a part of the device name. Sources: the data sheets of
-# NVIDIA's H200, H100, A100 and L4; cloud.google.com/tpu/docs for each TPU, per chip.
+# TFLOP/s in bfloat16 without sparsity, keyed by a part of the device name. Sources: the data sheets
+# of NVIDIA's H200, H100, A100 and L4; cloud.google.com/tpu/docs for each TPU, per chip.
 PEAKS = {
     "H200": 989,
     "H100 PCIe": 756,
@@ -35,7 +35,7 @@ PEAKS = {
     "TPU v4": 275,
 }
 SYSTEMS = ("ours", "pytorch", "transformers", "ours-forward", "transformers-forward")
-_BATCH_SIZES = {128: 128, 512: 32, 2048: 8}  # row length -> rows; a batch has 16,384 tokens
+_BATCH_SIZES = {128: 128, 512: 32, 2048: 8}  # sequence length -> rows in a batch of 16,384 tokens
 
 
 def main(arguments=None):
@@ -69,7 +69,7 @@ def _parse(arguments):
             command.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS[:2])
             command.add_argument("--rounds", type=int, default=7)
             command.add_argument(
-                "--peak-tflops", type=float, help="default: by the name of the device"
+                "--peak-tflops", type=float, help="default: determined by the name of the device"
             )
     commands.add_parser("worker").add_argument("work", help="JSON")
     return parser.parse_args(arguments)
@@ -95,7 +95,7 @@ def _prepare(options):
 
 
 def _works(options):
-    """Yields (model name, path of batches, config) for each measurement, short rows first."""
+    """Yields (model name, path of batches, config) for each measurement, shortest rows first."""
     from keras_bert_impl import EncoderConfig
 
     paths = sorted(options.batches.glob("*.npz"), key=lambda path: int(path.stem))
@@ -150,7 +150,7 @@ def _rows(reports, options):
 
 
 def peak_of(device):
-    """Returns the peak rate of a device in TFLOP/s by its name, None if it is not in the table."""
+    """Returns the peak rate of a device in TFLOP/s, or None if its name is not in the table."""
     return next((peak for part, peak in PEAKS.items() if part in device), None)
 
 
@@ -166,7 +166,7 @@ def _work(options):
 
 
 def _analyze(options):
-    """Prints XLA's analysis of the compiled steps, without running the steps."""
+    """Prints XLA's analysis of the compiled steps, without running them."""
     os.environ["KERAS_BACKEND"] = "jax"
     from accelerator_systems import compiled_step
 

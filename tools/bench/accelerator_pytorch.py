@@ -9,12 +9,13 @@ from torch.nn import functional as F
 
 
 class MaskedLM(nn.Module):
-    """The encoder of BERT or ModernBERT with scaled dot-product attention and a masked LM head.
+    """The encoder of BERT or ModernBERT, with scaled dot-product attention and a masked LM head.
 
     Args:
         config: `EncoderConfig`.
 
-    Call arguments: int64 `[b, l]`, but `masked_positions` and `labels` `[b, p]`, -100 for no label.
+    Call arguments: int64 `[b, l]`, except for `masked_positions` and `labels` `[b, p]`, where the
+    label -100 means no label.
 
     Returns: mean cross-entropy of the masked tokens.
     """

@@ -1,11 +1,11 @@
 """The systems of accelerator.py, written in the usual way of each library.
 
-A system is a function of (`EncoderConfig`, path of the batches) that returns the function to
-measure. This function trains once on every batch and reports the number of tokens without padding,
-the last loss, the device and its peak memory. All systems compute in bfloat16 with float32
-weights. They use AdamW, dropout outside of attention, and a global gradient norm of at most 1.
-Systems with a name that ends with `_forward` only run the encoder on every batch, with bfloat16
-weights in PyTorch.
+A system is a function of (`EncoderConfig`, path of the batches) that returns the function to be
+measured. This function trains once on every batch and reports the number of tokens without padding,
+the last loss, the device and its peak memory. All systems compute in bfloat16 with float32 weights.
+They use AdamW, dropout outside the attention, and a global gradient norm of at most 1. Systems
+whose name ends with `_forward` only run the encoder on every batch, with bfloat16 weights in
+PyTorch.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ def _load(config, path):
     """Returns (features, labels, weights, real tokens) of the masked LM objective."""
     features, labels, weights, tokens = load_batches(path)
     if features["token_ids"].max() >= config.vocabulary_size:
-        raise ValueError("the batches contain ids that are not in the vocabulary of the model.")
+        raise ValueError("the batches contain ids that are not in the model's vocabulary.")
     features.pop("cls_positions", None)
     return features, labels["masked_lm"], weights["masked_lm"], tokens
 
@@ -134,7 +134,7 @@ def pytorch(config, path):
 
 
 def transformers(config, path):
-    """`BertForMaskedLM` or `ModernBertForMaskedLM`, with attention across examples of a row."""
+    """`BertForMaskedLM` or `ModernBertForMaskedLM`; attention crosses the examples in a row."""
     import transformers as library
 
     features, labels, weights, tokens = _load(config, path)

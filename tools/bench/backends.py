@@ -3,8 +3,8 @@
     python tools/bench/backends.py --write docs/measurements/scaling.md
 
 Every task model has the same two initial layers and trains for the same 20 steps on real text,
-without dropout, in a process for each kind of devices. The weights may differ by rounding errors.
-To estimate these errors, a run on TensorFlow changes the last bit of the initial weights.
+without dropout. Each kind of devices has a separate process. The weights may differ by rounding
+errors. To estimate these errors, one run on TensorFlow starts from weights with a changed last bit.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def sentences():
 
 
 def tasks(make_encoder, tokenizer):
-    """Yields (name, model, x, y) of each task."""
+    """Yields (name, model, x, y) for each task."""
     from keras_bert_impl import tasks as t
 
     texts = sentences()[: STEPS * BATCH]

@@ -1,4 +1,4 @@
-"""Masked batches of real text, created once with this package and used by all systems."""
+"""Masked batches of real text, which are created once with this package and used by all systems."""
 
 import numpy as np
 
@@ -10,13 +10,13 @@ def make_batches(text, tokenizer_directory, directory, batch_size, length, steps
         text: path of a corpus that `prepare` reads.
         tokenizer_directory: path of a folder with `vocab.txt` and `tokenizer_config.json`.
         directory: `Path` to write into.
-        batch_size, length: ints, rows per batch and tokens per row.
+        batch_size, length: ints, the number of rows per batch and of tokens per row.
         steps: int.
-        pack: bool. False: each row contains one example and padding.
+        pack: bool. If False, each row contains one example and padding.
 
     Returns:
-        `Path` of an `.npz` of arrays `[steps, batch_size, ...]` with the names of
-        `pretraining_dataset`, prefixed with `labels.` for labels and `weights.` for weights.
+        `Path` of an `.npz` file with arrays `[steps, batch_size, ...]` named as in
+        `pretraining_dataset`, with the prefix `labels.` for labels and `weights.` for weights.
     """
     # a machine that only loads batches may have no TensorFlow
     from keras_bert_impl.pretraining import prepare, pretraining_dataset
@@ -37,7 +37,7 @@ def make_batches(text, tokenizer_directory, directory, batch_size, length, steps
 
 
 def load_batches(path):
-    """Returns (features, labels, weights), each `[steps, batch_size, ...]`, and the real tokens."""
+    """Returns (features, labels, weights), each `[steps, batch_size, ...]`, and real tokens."""
     groups = {}, {}, {}
     with np.load(path) as arrays:
         for name in arrays.files:

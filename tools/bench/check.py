@@ -1,11 +1,11 @@
 #!/usr/bin/env python
-"""Measures the main ratios of docs/measurements quickly, and reports ratios below a bound.
+"""Quickly measures the main ratios in docs/measurements, and reports ratios below a bound.
 
     PYTHONPATH=. python tools/bench/check.py --model MINILM --text wiki.txt
 
-About two minutes on 2 cores. Short runs on a shared machine vary, so the bounds are loose: the
-check detects a slowdown of 20%, but not of 5%. Ratios are of processor time within a round.
-`run.sh` writes the tables.
+It takes about two minutes on 2 cores. Short runs on a shared machine vary, so the bounds are loose:
+the check detects a slowdown of 20%, but not of 5%. The ratios compare processor times within a
+round. `run.sh` writes the tables.
 """
 
 import argparse
@@ -26,14 +26,14 @@ _CHARACTERS = 1_000_000  # characters of the text
 
 
 class Check(NamedTuple):
-    """A benchmark, with the minimum ratio of our speed to each peer's.
+    """A benchmark, with the minimum ratio of our speed to the speed of each peer.
 
     Attributes:
-        what: the work, for the table.
+        what: description of the work, for the table.
         command: script and arguments; `{model}` and `{text}` are filled in.
         reports: function from the benchmark's JSON to its `harness.measure` result.
-        unit: the count in each report.
-        least: peer -> minimum ratio.
+        unit: name of the count in each report.
+        least: dict from peers to minimum ratios.
         ours: name of the system that is compared with the peers.
     """
 

@@ -2,7 +2,7 @@
 
     python tools/bench/device_memory.py [--model NAME] [--model-devices 4 2]
 
-Trains a masked LM for one step on each layout and counts the bytes of all arrays on the first
+Trains a masked LM for one step with each layout, and counts the bytes of all arrays on the first
 device. Gradients and activations are not counted.
 """
 
@@ -35,7 +35,7 @@ def megabytes(variables):
 
 
 def measure(config, model_devices, is_ours):
-    """Trains for one step; returns the megabytes of the weights and of the optimizer.
+    """Trains for one step; returns the megabytes of the weights and of the optimizer state.
 
     Args:
         model_devices: number of devices that share one copy of the weights.

@@ -4,8 +4,9 @@
 #   bash tools/bench/distillation.sh MODEL SST2 WORDS OUT SEED
 #
 # MODEL is the pre-trained model for the teacher, SST2 the folder of train.tsv and dev.tsv, WORDS a
-# masked language model that augments the texts. Each run is a folder of OUT with a scores.json.
-# The last two runs have almost equally many steps: 13 epochs, and 3 epochs of five times the texts.
+# masked language model that augments the texts. Each run is a folder in OUT with a scores.json. The
+# last two runs have almost the same number of steps: 13 epochs, and 3 epochs over five times as
+# many texts.
 set -euo pipefail
 model=$1 sst2=$2 words=$3 out=$4 seed=$5
 mkdir -p "$out"

@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""Measures scores, time and memory of fine-tuning in two systems, which run in parallel.
+"""Measures scores, time and memory of fine-tuning with two systems that run in parallel.
 
     python tools/bench/finetuning.py --model MINILM --data DATA --results finetuning.jsonl \
         --tasks mrpc rte --seeds 1 2 3
     python tools/bench/finetuning.py --results finetuning.jsonl --table scores
 
 Both systems start the same task and seed at the same time, each on one core. With a single system,
-several runs are parallel. `taskset` limits the cores. Runs in the results file are skipped, so a
-long measurement can be split. `DATA` has the folders of GLUE in `glue/`; `finetuning_tasks.py`
-lists the other files.
+several runs are executed in parallel. `taskset` limits the cores. Runs in the results file are
+skipped, so a long measurement can be split. `DATA` contains the folders of GLUE in `glue/`; the
+other files are listed in `finetuning_tasks.py`.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from finetuning_tasks import TASKS
 _ROOT = Path(__file__).resolve().parents[2]
 _OURS, _PEER = "ours", "transformers"
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
-# Settings of each tuning method, added to the recipe of the task. None is the default learning
+# Settings of each tuning method, added to the recipe of the task. None means the default learning
 # rate of the method.
 _OWN_RATE = {"learning_rate": None}
 WAYS = {
@@ -44,7 +44,7 @@ WAYS = {
     "prompt": {"tuning": "prompt"} | _OWN_RATE,
     "bias": {"tuning": "bias"} | _OWN_RATE,
     "head": {"tuning": "head"} | _OWN_RATE,
-    # Devlin et al. 2018, table 7; only for taggers.
+    # Devlin et al. 2018, table 7; only for token classification.
     **{
         f"features_{name}": {"features": features, "epochs": 10} | _OWN_RATE
         for name, features in {
@@ -90,7 +90,7 @@ def start(system, core, run, arguments, directory):
     environment = os.environ | {
         "PYTHONPATH": str(_ROOT),
         "OMP_NUM_THREADS": "1",
-        "OMP_WAIT_POLICY": "passive",  # spinning threads count as processor time
+        "OMP_WAIT_POLICY": "passive",  # spinning threads would count as processor time
     }
     log = open(directory.with_suffix(".log"), "w")
     return subprocess.Popen(
@@ -103,7 +103,7 @@ def start(system, core, run, arguments, directory):
 
 
 def measure(jobs, arguments):
-    """Runs each (system, run) in parallel; yields their results."""
+    """Executes the (system, run) pairs in parallel; yields their results."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.time()
         processes, directories = {}, {}
@@ -133,8 +133,8 @@ def measure(jobs, arguments):
 def groups(runs, systems, results):
     """Returns lists of (system, run) missing from `results`, to be measured in parallel.
 
-    A list has at most one entry per core: both systems of a run, or different runs of a single
-    system. On a single core, entries run one after the other.
+    A list has at most one pair per core: both systems for one run, or different runs of a single
+    system. On a single core, the pairs run one after the other.
     """
     lacking = [
         [
@@ -194,7 +194,7 @@ def _minutes(results):
 
 
 def table_of_scores(results):
-    """Returns a Markdown table: a line per task, mean and spread over the seeds of both systems."""
+    """Returns a Markdown table with a row per task: mean and spread over seeds, both systems."""
     lines = [
         "| task | metric | ours | transformers | difference | CPU minutes |",
         "|---|---|---|---|---|---|",
@@ -221,7 +221,7 @@ def table_of_scores(results):
 
 
 def table_of_ways(results):
-    """Returns a Markdown table: a line per task and tuning method of this package."""
+    """Returns a Markdown table with one row per task and tuning method of this package."""
     lines = ["| task | way | learn | score | CPU minutes | MiB |", "|---|---|---|---|---|---|"]
     for task in TASKS:
         for way in WAYS:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python
 """Fine-tunes with `transformers` in a plain PyTorch loop, for comparison in `finetuning.py`.
 
-Model, tokenizer, loss, optimizer and loop use `transformers` and PyTorch. This package reads the
-files and computes the metrics. Tests (`tests/tasks`) check that the metrics equal scikit-learn,
-seqeval and SQuAD.
+The model, tokenizer, loss, optimizer and loop use `transformers` and PyTorch. This package reads
+the files and computes the metrics. Tests in `tests/tasks` check that the metrics equal the ones in
+scikit-learn, seqeval and SQuAD.
 
     python tools/bench/finetuning_peer.py --model MINILM --data DATA --task mrpc --seed 1 \\
         --out scores.json
@@ -28,7 +28,7 @@ from keras_bert_impl.tasks.scores import metrics
 
 _BATCH, _WEIGHT_DECAY, _WARMUP, _CLIP = 32, 0.01, 0.1, 1.0
 _SORTED_TOGETHER = 16  # batches
-# tokens of overlap, number of candidate starts and ends, maximum tokens of an answer
+# tokens of overlap, number of candidate starts and ends, maximum tokens in an answer
 _OVERLAP, _BEST, _LONGEST_ANSWER = 128, 20, 30
 _IGNORED = -100  # label ignored by the cross-entropy
 
@@ -161,7 +161,7 @@ class Questions:
 
     @staticmethod
     def _targets(offsets, in_context, start, end):
-        """Returns the first and last token of the answer, or 0 if it is not in the window."""
+        """Returns the answer's first and last token, or 0 and 0 if it is not in the window."""
         places = [place for place, inside in enumerate(in_context) if inside]
         if offsets[places[0]][0] > start or offsets[places[-1]][1] < end:
             return {"start_positions": 0, "end_positions": 0}
@@ -208,7 +208,7 @@ _KINDS = {"tagging": Tags, "choice": Choices, "squad": Questions}
 
 
 def batches(rows, rng):
-    """Returns lists of row numbers, each of rows of similar length."""
+    """Returns lists of row numbers; the rows of a list have similar lengths."""
     order = list(range(len(rows)))
     rng.shuffle(order)
     found = []
@@ -292,7 +292,7 @@ def train_on(model, batches, total, learning_rate, dtype):
 
 
 def predict(model, rows, dtype):
-    """Returns a dict of logits for each row, float32 arrays."""
+    """Returns a dict with the logits of each row, as float32 arrays."""
     model.eval()
     order = sorted(range(len(rows)), key=lambda number: _length(rows[number]))
     outputs = [None] * len(rows)

@@ -7,11 +7,10 @@ class Task(NamedTuple):
     """A task and its recipe.
 
     Attributes:
-        kind: str, value of `keras-bert finetune --task`.
-        train, dev: str, files below the data folder; None for a GLUE task, which is read from
-            `glue/`.
+        kind: str, value for `keras-bert finetune --task`.
+        train, dev: str, files in the data folder; None for a GLUE task, which is read from `glue/`.
         epochs, learning_rate, max_length: recipe values; `max_length` in tokens.
-        doc_stride: int, tokens; None without windows.
+        doc_stride: int, in tokens; None if there are no windows.
     """
 
     kind: str
@@ -23,7 +22,7 @@ class Task(NamedTuple):
     doc_stride: int | None = None
 
     def read(self, data):
-        """Returns (train, dev) from a data folder, a `Path`, read with this package."""
+        """Returns (train, dev) from a data folder (a `Path`), read with this package."""
         from keras_bert_impl.tasks import (
             read_choices,
             read_columns,
@@ -40,7 +39,7 @@ class Task(NamedTuple):
         return reader(data / self.train), reader(data / self.dev)
 
     def arguments(self, data):
-        """Returns `keras-bert finetune` arguments for the files in a data folder, a list of str."""
+        """Returns `keras-bert finetune` arguments for the files in a data folder: a list of str."""
         files = ["--data", str(data / "glue")]
         if self.train is not None:
             files = ["--train", str(data / self.train), "--dev", str(data / self.dev)]
@@ -48,7 +47,7 @@ class Task(NamedTuple):
 
     @property
     def recipe(self):
-        """Returns a dict of this package's settings."""
+        """Returns a dict with this package's settings."""
         names = ("epochs", "learning_rate", "max_length")
         stride = {} if self.doc_stride is None else {"doc_stride": self.doc_stride}
         return {name: getattr(self, name) for name in names} | stride

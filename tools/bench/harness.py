@@ -1,8 +1,8 @@
 """Interleaved measurement of systems in separate processes, one at a time.
 
-On a shared machine, the ratio of two times measured directly after each other is more reliable
-than a single time. All systems start and wait. In each round, the systems work one after the
-other, in a new random order, and report their times.
+On a shared machine, the ratio of two times measured one directly after the other is more reliable
+than a single time. All systems start and then wait. In each round, the systems work one after the
+other in a new random order, and report their times.
 """
 
 import contextlib
@@ -31,10 +31,10 @@ class Worker:
     Args:
         name: str, name of the measured system.
         command: list of str; the process runs `serve`.
-        threads: int, threads for each of a library's thread pools.
+        threads: int, number of threads in each of a library's thread pools.
 
     Raises:
-        RuntimeError: The process ended. The message contains the end of its stderr.
+        RuntimeError: The process ended. Its message contains the end of the process's stderr.
     """
 
     def __init__(self, name, command, threads):
@@ -76,12 +76,12 @@ class Worker:
 
 
 def serve(work):
-    """Main loop of a worker: calls `work` once to warm up, then once per line on stdin.
+    """Main loop of a worker: calls `work` once to warm up, then once for each line on stdin.
 
     Args:
-        work: function without arguments; returns a dict of numbers to report.
+        work: function without arguments that returns a dict of numbers to report.
     """
-    answers, sys.stdout = sys.stdout, sys.stderr  # keeps the output of libraries out of the results
+    answers, sys.stdout = sys.stdout, sys.stderr  # keeps the libraries' output out of the results
     work()
     print(json.dumps({}), file=answers, flush=True)
     for _ in sys.stdin:
@@ -102,13 +102,13 @@ def measure(commands, rounds, threads, together=False):
     """Measures all systems alternately.
 
     Args:
-        commands: dict of system name to the command of its worker.
+        commands: dict from system names to worker commands.
         rounds: int.
         threads: int, see `Worker`.
         together: bool, whether all systems start at the same time. Needs much memory.
 
     Returns:
-        dict of system name to a list of `rounds` reports, see `Worker.measure`.
+        dict from system names to lists of `rounds` reports; see `Worker.measure`.
     """
     order = random.Random(0)
     with contextlib.ExitStack() as stack:
@@ -137,17 +137,17 @@ def save(reports, path):
 
 
 def spread(values, digits):
-    """ "median (least–most)" of the values."""
+    """Formats the values as "median (least–most)"."""
     numbers = statistics.median(values), min(values), max(values)
     return "{} ({}–{})".format(*(f"{number:,.{digits}f}" for number in numbers))
 
 
 def table(reports, unit, baseline):
-    """Returns a Markdown table of rates, and of ratios to the baseline within each round.
+    """Returns a Markdown table of rates, and of their ratios to the baseline within each round.
 
     Args:
         reports: result of `measure`; each report has a count under `unit`.
-        unit: str, such as "tokens".
+        unit: str, name of the count, such as "tokens".
         baseline: str, the system that is the denominator of the ratios.
 
     Returns:

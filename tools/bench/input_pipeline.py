@@ -2,8 +2,8 @@
 
     PYTHONPATH=. python tools/bench/input_pipeline.py --text wiki.txt --tokenizer vocabulary/
 
-Three parts: tokenization of lines, masked batches of 32 rows of 128 tokens, and records from raw
-text. Padding is not counted.
+It has three parts: tokenization of lines, masked batches of 32 rows of 128 tokens, and records from
+raw text. Padding is not counted.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def _parse(arguments):
     )
     parser.add_argument("--text", required=True, help="corpus, in a format that `prepare` reads")
     parser.add_argument(
-        "--tokenizer", required=True, help="output folder of `keras-bert vocab`, lowercase"
+        "--tokenizer", required=True, help="output folder of `keras-bert vocab` for lowercase text"
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--systems", nargs="+", help="default: all systems")

@@ -1,11 +1,11 @@
-"""Measures time and memory to load BERT-base: this package, KerasHub and transformers.
+"""Measures the time and memory needed to load BERT-base: this package, KerasHub and transformers.
 
     PYTHONPATH=. python tools/bench/loading.py
 
-Writes a model of the published shape with random weights in every format that this package reads.
-Each file is loaded in a separate process, one at a time, in a new random order every round. Time
-and memory are measured only for the loading function, after the library is imported and has run an
-operation.
+Writes a model with the published shape and random weights in every format that this package reads.
+Each file is loaded in a separate process, one at a time, in a new random order in every round. Time
+and memory are measured only for the loading function, after the library has been imported and has
+run an operation.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def write_models(folder):
     """Writes one model in all formats.
 
     Returns:
-        (systems, weights): dict of name to (ready, load, directory); int, size of the weights in
+        (systems, weights): dict from names to (ready, load, directory); int, size of the weights in
         bytes.
     """
     import torch
@@ -106,7 +106,7 @@ def write_models(folder):
 
 
 def load(ready, load, directory):
-    """Loads in a separate process; returns its `seconds`, `cpu_seconds` and `memory` (KiB)."""
+    """Loads a file in a separate process; returns `seconds`, `cpu_seconds` and `memory` (KiB)."""
     program = _PROGRAM.format(ready=ready, load=load)
     command = [sys.executable, "-c", program, str(directory)]
     environment = os.environ | {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}

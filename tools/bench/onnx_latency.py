@@ -1,11 +1,11 @@
-"""Measures the latency of encoders in ONNX Runtime: our graphs, and graphs of transformers.
+"""Measures the latency of encoders in ONNX Runtime: our graphs and graphs from transformers.
 
     PYTHONPATH=. python tools/bench/onnx_latency.py --model DIR --shapes 1x32 1x128 32x128
 
 The peer is a model of `transformers`, exported with `torch.onnx.export` as in `optimum`, and fused
-by `onnxruntime.transformers.optimizer`. The model in PyTorch is also measured. All systems get the
+by `onnxruntime.transformers.optimizer`. The PyTorch model is also measured. All systems get the
 same token ids without padding. Each system runs in a separate process, one at a time, in a new
-random order every round. Times are per batch.
+random order in every round. Times are per batch.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def write_models(name, folder):
     """Writes one encoder in all formats.
 
     Returns:
-        dict of system name to (`"onnx"` or `"pytorch"`, path).
+        dict from system names to (`"onnx"` or `"pytorch"`, path).
     """
     from keras_bert_impl import Encoder, EncoderConfig
     from keras_bert_impl.serving.onnx import export_onnx
@@ -99,13 +99,13 @@ def write_models(name, folder):
 
 
 def traced_and_fused(model, directory, output, output_axes):
-    """Exports a model of `transformers` to ONNX, traced and fused; returns the path.
+    """Exports a `transformers` model to ONNX, traced and fused; returns the path.
 
     Args:
         model: PyTorch model; its first output is traced.
         directory: `Path` to write to.
         output: str, name of the output.
-        output_axes: dict of its dynamic dimensions: axis number to name.
+        output_axes: dict of its dynamic dimensions, from axis numbers to names.
     """
     import torch
     from onnxruntime.transformers import optimizer
@@ -160,7 +160,7 @@ def _inputs(batch, length):
 
 
 def _work(kind, path, shape, threads):
-    """Returns the function to measure, with enough batches for a measurable time."""
+    """Returns the function to be measured, with enough batches for a measurable time."""
     inputs = _inputs(*map(int, shape.split("x")))
     run = {"onnx": _onnx, "pytorch": _pytorch}[kind](path, inputs, threads)
     run()

@@ -1,7 +1,7 @@
 """The input pipelines of each library, on the same text.
 
-A system is a function of `Source` that returns the function to measure. This function iterates
-over the text once and reports the rows and the tokens without padding.
+A system is a function of `Source` that returns the function to be measured. This function iterates
+over the text once, and reports the number of rows and the number of tokens without padding.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ LENGTH, BATCH_SIZE, LINES_AT_ONCE = 128, 32, 1024
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Paths of the text, the tokenizer's folder, and a folder to create for records."""
+    """Paths of the text, of the tokenizer's folder, and of a folder to create for records."""
 
     text: str
     tokenizer: str
@@ -119,7 +119,7 @@ def our_batches(source):
 
 
 def keras_hub_batches(source):
-    """`BertMaskedLMPreprocessor` in a `tf.data` pipeline: tokenizes raw text every epoch.
+    """`BertMaskedLMPreprocessor` in a `tf.data` pipeline, which tokenizes raw text in every epoch.
 
     A row is a line, truncated or padded.
     """
@@ -168,7 +168,7 @@ def transformers_batches(source, workers=0):
 
 
 def our_records(source, passes=1):
-    """`prepare` on one core: tokens, pairs, packing, compressed records."""
+    """`prepare` on one core: tokenization, pairs, packing and compressed records."""
     from keras_bert_impl.tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_pretrained(source.tokenizer)

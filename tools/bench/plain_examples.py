@@ -1,7 +1,7 @@
 """BERT's original algorithm for pre-training data: plain Python, one process, in memory.
 
-The baseline for `prepare`, without arrays or graph operations. Documents are lists of sentences.
-The output contains `tf.train.Example`s with static masks.
+This is the baseline for `prepare`, without arrays or graph operations. Documents are lists of
+sentences. The output contains `tf.train.Example`s with static masks.
 
 Source: Devlin et al. 2018, section 3.1 and appendix A.2.
 """
@@ -87,8 +87,8 @@ def write_examples(documents, vocabulary, path, length=128, dupe_factor=1, seed=
         documents: lists of sentences.
         vocabulary: list of str.
         path: str, the TFRecord file.
-        length: int, tokens per example.
-        dupe_factor: int, passes over the corpus, each with different pairs and masks.
+        length: int, number of tokens per example.
+        dupe_factor: int, number of passes over the corpus, each with different pairs and masks.
         seed: int.
 
     Returns:
@@ -131,7 +131,7 @@ def _pairs(documents, number, most_tokens, generator):
             is_random = len(chunk) == 1 or generator.random() < 0.5
             if is_random:
                 second = _random_segment(documents, number, target - len(first), generator)
-                place -= len(chunk) - end  # unused sentences are used again
+                place -= len(chunk) - end  # unused sentences are put back for the next example
             else:
                 second = [token for sentence in chunk[end:] for token in sentence]
             _trim(first, second, most_tokens, generator)

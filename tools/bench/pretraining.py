@@ -2,8 +2,8 @@
 
     PYTHONPATH=. python tools/bench/pretraining.py --text wiki.txt --tokenizer vocabulary/
 
-All systems train on the same batches of real text. Padding is not counted. A system with the
-suffix `@padded` gets rows of one example instead of packed rows.
+All systems train on the same batches of real text. Padding is not counted. A system with the suffix
+`@padded` gets rows with a single example instead of packed rows.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Measures the speed of pre-training relative to matrix products, by processor time.
+"""Compares the processor time of pre-training with the processor time of matrix products.
 
     PYTHONPATH=. python tools/bench/product_rate.py --text wiki.txt --tokenizer vocabulary/
 
-Training steps with the first layers of BERT-base alternate with matrix products of the shape of
-its feed-forward layers, in bfloat16 and in one process. The operations of a step are three times
-the matrix products of the forward pass, without padding.
+Training steps with the first layers of BERT-base alternate with matrix products that have the shape
+of its feed-forward layers, in bfloat16 and in one process. A step is counted as three times the
+matrix products of the forward pass, without padding.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _PRODUCTS = 200  # duration of a measurement
 
 
 def main(arguments=None):
-    """Prints the share for batches of 8 x 128 and 2 x 512 tokens."""
+    """Prints the fraction for batches of 8 x 128 and 2 x 512 tokens."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -46,7 +46,7 @@ def main(arguments=None):
 
 
 def _rates(config, path, rounds):
-    """Yields (operations per CPU second of the steps, of the products) of each round."""
+    """Yields (operations per CPU second of the steps, of the products) for each round."""
     features, _, weights, tokens = load_batches(path)
     pretrainer = Pretrainer(Encoder(config), ["masked_lm"])
     length = features["token_ids"].shape[-1]
@@ -65,7 +65,7 @@ def _rates(config, path, rounds):
 def _multiply(left, right):
     for _ in tf.range(_PRODUCTS):
         product = left @ right
-        # each product needs the previous product
+        # each product needs the result of the previous product
         left += tf.cast(1e-9, left.dtype) * product[:1, :1]
     return product
 

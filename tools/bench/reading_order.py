@@ -1,4 +1,4 @@
-"""Simulates how well pre-training shuffles the rows of a corpus, and the memory needed.
+"""Simulates how well pre-training shuffles the rows of a corpus, and how much memory it needs.
 
     PYTHONPATH=. python tools/bench/reading_order.py --rows 1e6 20e6 200e6 --row-bytes 300
 
@@ -7,8 +7,8 @@ section of the corpus. Training reads the shards in random order and shuffles th
 shards together. The simulation draws batches in this way and reads no files.
 
 A corpus often contains its sources one after the other. The table therefore shows the standard
-deviation of the mean position of a batch, relative to rows drawn at random (1 is best), and the
-share of batches from only one half of the corpus.
+deviation of a batch's mean position, relative to rows drawn at random (1 is best), and the fraction
+of batches from only one half of the corpus.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def main(arguments=None):
         for together in (_SHARD_ROWS, SHUFFLED_ROWS):
             places = batch_places(rows, together, options.batch_size)
             cells = [f"{rows:,}", f"{-(-rows // _SHARD_ROWS):,}", f"{min(together, rows):,}"]
-            # one group is in use, one group is read ahead
+            # one group is in use while the next group is read
             cells += [f"{2 * min(together, rows) * options.row_bytes / 1e6:,.0f}"]
             cells += [f"{spread_of(places):.1f}", f"{100 * from_one_half(places):.1f} %"]
             print(f"| {' | '.join(cells)} |")
@@ -49,13 +49,13 @@ def batch_places(rows, together, batch_size, batches=_BATCHES, seed=0):
 
     Args:
         rows: number of rows of the corpus.
-        together: rows that are shuffled together.
+        together: number of rows that are shuffled together.
 
     Returns:
-        float array [batches, batch_size]: place of each row in the corpus, from 0 to 1.
+        float array [batches, batch_size]: position of each row in the corpus, from 0 to 1.
     """
     generator = np.random.default_rng(seed)
-    stretch = min(1.0, _OPEN_SHARDS * _SHARD_ROWS / rows)  # rows of the section of a shard
+    stretch = min(1.0, _OPEN_SHARDS * _SHARD_ROWS / rows)  # number of rows in a shard's section
     shards = max(1, rows // _SHARD_ROWS)
     group = min(max(1, together // _SHARD_ROWS), shards)
     stretches = max(1, round(1 / stretch))
@@ -69,7 +69,7 @@ def batch_places(rows, together, batch_size, batches=_BATCHES, seed=0):
 
 
 def spread_of(places):
-    """Returns the standard deviation of a batch's mean place, relative to random rows."""
+    """Returns the standard deviation of a batch's mean position, relative to random rows."""
     independent = np.sqrt(1 / 12 / places.shape[1])
     return np.std(places.mean(axis=1)) / independent
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Makes the tables of docs/measurements on this machine, each in OUT/NAME.md, and OUT/machine.md with
-# the processor and the versions. Leave the machine idle: all takes hours, most of them finetuning.
+# Writes the tables of docs/measurements, measured on this machine, each to OUT/NAME.md, and
+# OUT/machine.md with the processor and the versions. Keep the machine otherwise idle: running
+# everything takes hours, most of them for finetuning.
 #
 #     bash tools/bench/run.sh MINILM DATA OUT [NAME...]
 #
 # MINILM is the model directory of all-MiniLM-L6-v2, DATA the folder with text/ and glue/. Without a
-# NAME all run. PEER_PYTHON is a Python with sentence-transformers[onnx,openvino] and ctranslate2, which
-# do not go with the packages here; without it they are left out. With DRY_RUN=1 commands are printed.
+# NAME, all benchmarks run. PEER_PYTHON is a Python with sentence-transformers[onnx,openvino] and
+# ctranslate2, which conflict with the packages here; without it, their measurements are left out.
+# With DRY_RUN=1, the commands are only printed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-[[ $# -ge 3 ]] || { sed -n 's/^# \{0,1\}//; 2,9p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+[[ $# -ge 3 ]] || { sed -n 's/^# \{0,1\}//; 2,11p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 model=$(realpath "$1") data=$(realpath "$2") out=$(realpath -m "$3")
 shift 3
 export PYTHONPATH=$PWD

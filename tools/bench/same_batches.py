@@ -5,9 +5,9 @@
     python tools/bench/same_batches.py --model MINILM --data DATA --system ours --out ours
     python tools/bench/same_batches.py --compare ours peer
 
-Both systems start from the same weights, including the head, with the same rows in the same order
-and the learning rates of `finetuning_peer.py`. Only the implementations of model, loss and
-optimizer, and the dropout, differ. The code of the peer runs both trained models, so the
+Both systems start from the same weights, including the head, and use the same rows in the same
+order and the learning rates of `finetuning_peer.py`. Only the implementations of the model, loss
+and optimizer, and the dropout masks, differ. The peer's code runs both trained models, so the
 predictions differ only because of the weights.
 """
 
@@ -27,11 +27,11 @@ _WEIGHTS = "model.safetensors"
 
 
 def train_peer(start, batches, total, arguments):
-    """Trains the peer, writes its weights, and returns the losses of all steps, a list of float.
+    """Trains the peer and writes its weights; returns the losses of all steps as a list of float.
 
     Args:
         start: `Path`, the initial model.
-        batches: list of results of `finetuning_peer.collate`.
+        batches: list of results from `finetuning_peer.collate`.
         total: int, number of steps in the learning-rate schedule.
         arguments: parsed command-line arguments.
     """
@@ -53,7 +53,7 @@ def train_peer(start, batches, total, arguments):
 
 
 def train_ours(start, batches, total, arguments):
-    """Same as `train_peer`, with this package."""
+    """Same as `train_peer`, but with this package."""
     import keras
     import tensorflow as tf
 
@@ -67,7 +67,7 @@ def train_ours(start, batches, total, arguments):
     class Losses(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs):
             losses.append(float(logs["loss"]))
-            self.model.reset_metrics()  # logs are means since the last reset of metrics
+            self.model.reset_metrics()  # logs are means since the metrics were last reset
 
     def features():
         for batch in batches:
@@ -92,7 +92,7 @@ def train_ours(start, batches, total, arguments):
         start,
         dtype=policy,
         max_length=_TASK.max_length,
-        # 0.1 is the rate of the model
+        # 0.1 is the model's dropout rate
         dropout=None if arguments.dropout == 0.1 else arguments.dropout,
     )
     optimizer = default_optimizer(total, _TASK.learning_rate)
@@ -104,7 +104,7 @@ def train_ours(start, batches, total, arguments):
 
 
 def scores_of_questions(examples, texts):
-    """Returns two lists: exact match (1 or 0) and F1 of each question."""
+    """Returns two lists with the exact match (1 or 0) and the F1 of each question."""
     from keras_bert_impl.tasks.question_answering.metrics import squad_v1_scores
 
     exact, f1 = [], []
@@ -122,7 +122,7 @@ def _chosen(examples, which):
 
 
 def run(arguments):
-    """Trains one system; writes weights, losses, and the scores of each question."""
+    """Trains one system; writes the weights, the losses, and the scores of each question."""
     import finetuning_peer
     import torch
     import transformers
@@ -159,7 +159,7 @@ def run(arguments):
 
 
 def compare(first, second):
-    """Prints the differences of two runs, with standard errors of paired differences."""
+    """Prints the differences between two runs, with standard errors of paired differences."""
     results = [json.loads((path / "results.json").read_text()) for path in (first, second)]
     for name, factor in (("losses", 1), ("exact_match", 100), ("f1", 100)):
         ours, peer = (factor * np.array(result[name]) for result in results)
@@ -184,7 +184,7 @@ def compare(first, second):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--compare", nargs=2, type=Path, help="compare two folders, and train nothing"
+        "--compare", nargs=2, type=Path, help="compare two folders without training"
     )
     parser.add_argument("--model", type=Path, help="model directory in the format of transformers")
     parser.add_argument("--data", type=Path, help="data folder")
@@ -195,7 +195,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of dropout")
     parser.add_argument("--head", type=int, default=1, help="seed of the head")
     parser.add_argument("--order", type=int, default=1, help="seed of the batches")
-    parser.add_argument("--steps", type=int, help="number of steps; default: an epoch")
+    parser.add_argument("--steps", type=int, help="number of steps; default: one epoch")
     parser.add_argument("--every", type=int, default=5, help="score every n-th question")
     parser.add_argument("--out", type=Path, help="a folder")
     arguments = parser.parse_args()

@@ -21,7 +21,7 @@ _TASK = TASKS["squad"]
 
 
 def our_rows(model, examples):
-    """Returns (rows like those of `finetuning_peer.Questions`, batches as lists of row numbers)."""
+    """Returns (rows as in `finetuning_peer.Questions`, batches as lists of row numbers)."""
     texts = model.as_texts(examples.pairs)
     windows, (places,) = model.rows(texts, model.label_codec.encode(examples.answers, len(texts)))
     ids, splits = windows.token_ids.numpy(), windows.row_splits.numpy()
@@ -56,7 +56,7 @@ def describe(rows, batches):
 
 
 def places(rows):
-    """Returns a dict of (question, ids, segments) to the (start, end) positions of the answer."""
+    """Returns a dict from (question, ids, segments) to the (start, end) positions of the answer."""
     return {
         (row["of"], tuple(row["input_ids"]), tuple(row["token_type_ids"])): (
             row["start_positions"],

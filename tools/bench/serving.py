@@ -2,11 +2,11 @@
 
     PYTHONPATH=. python tools/bench/serving.py --model DIR --text FILE --shapes 1x32 1x128 32x128
 
-All systems of a run use the same weights and texts. They classify the texts or, if the name begins
-with "embed", compute embeddings. All times include tokenization. The texts have the same number of
-tokens; a shape such as 32xmixed draws random lines of the file. Each system runs in a separate
-process, one at a time, in a new random order every round. On a shared machine, compare ratios
-(computed within a round) and CPU times.
+All systems of a run use the same weights and texts. They classify the texts, or compute embeddings
+if their name begins with "embed". All times include tokenization. All texts have the same number of
+tokens; for a shape such as 32xmixed, random lines of the file are drawn. Each system runs in a
+separate process, one at a time, in a new random order in every round. On a shared machine, compare
+the ratios, which are computed within a round, and the CPU times.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import serving_systems
 
 _BATCHES = 8  # number of different batches
 _CALIBRATION = 128  # texts
-_LONGEST = 512  # tokens; longer texts of a mixed batch are truncated
+_LONGEST = 512  # maximum number of tokens; longer texts in a mixed batch are truncated
 
 
 def main(arguments=None):
@@ -36,7 +36,7 @@ def main(arguments=None):
         "--shapes",
         nargs="+",
         default=["1x32", "1x128", "1x384", "32x32", "32x128", "32x384", "32xmixed"],
-        help="batch x length, [CLS] and [SEP] included, or batch x mixed",
+        help="batch size x length including [CLS] and [SEP], or batch size x mixed",
     )
     parser.add_argument(
         "--systems",
@@ -57,7 +57,7 @@ def main(arguments=None):
     )
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument(
-        "--seconds", type=float, default=1.0, help="approximate seconds of a system in a round"
+        "--seconds", type=float, default=1.0, help="approximate seconds for each system in a round"
     )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", help="JSON file to write with all measurements")
@@ -95,10 +95,11 @@ def texts_of(path, directory, shape):
     Args:
         path: `Path` of a text.
         directory: `Path` with a `tokenizer.json`.
-        shape: str, batch x length of each text in tokens, or "mixed": lines of two words or more.
+        shape: str, batch size x tokens per text, or batch size x "mixed" for lines of two or more
+            words.
 
     Returns:
-        list of lists of str; batches share texts if there are not enough.
+        list of lists of str; the same text is in several batches if there are not enough texts.
     """
     batch, length = shape.split("x", 1)
     lines = lines_of(path)
@@ -124,7 +125,7 @@ def _texts_of_length(lines, directory, batch, length, shape):
     while len(found) < batch * _BATCHES and start + length - 2 <= len(offsets):
         first, last = offsets[start], offsets[start + length - 3]
         part = text[first[0] : last[1]]
-        # text cut inside a word may have other subword tokens
+        # a text cut inside a word may have other subword tokens
         if len(tokenizer.encode(part).ids) == length:
             found.append(part)
         start += length - 2
@@ -134,7 +135,7 @@ def _texts_of_length(lines, directory, batch, length, shape):
 
 
 def _work(system, folder, shape, seconds, threads):
-    """Returns the function to measure, which times batches for a given time."""
+    """Returns the function to be measured, which times batches for a given number of seconds."""
     import time
 
     batches = json.loads((folder / f"{shape}.json").read_text())
@@ -160,7 +161,7 @@ def _work(system, folder, shape, seconds, threads):
 
 
 def _length(shape, texts, directory):
-    """Returns the number of tokens of each text, or of the longest text of a mixed batch."""
+    """Returns the number of tokens per text, or of the longest text in a mixed batch."""
     import tokenizers
 
     length = shape.split("x", 1)[1]
@@ -172,7 +173,7 @@ def _length(shape, texts, directory):
 
 
 def table(shape, reports):
-    """Returns a Markdown table for a shape: percentiles over all rounds, ratios within each.
+    """Returns a Markdown table for a shape: percentiles over all rounds, ratios per round.
 
     Args:
         shape: str.

@@ -1,10 +1,10 @@
 """A BERT model on texts, written in the usual way of each library.
 
 A system is a function of (folder written by `write_models`, maximum number of tokens per text,
-threads) that returns the function to measure. This function returns an array `[batch, ...]` for a
-list of texts: scores or logits for `CLASSIFIERS`, vectors for `EMBEDDERS`. Peers tokenize with
-`tokenizers`, the Rust library. The preprocessor of KerasHub pads to a fixed length, which is set
-to the length of the texts.
+threads) that returns the function to be measured. This function converts a list of texts to an
+array `[batch, ...]`: scores or logits for `CLASSIFIERS`, vectors for `EMBEDDERS`. The peers
+tokenize with the Rust library `tokenizers`. KerasHub's preprocessor pads to a fixed length, which
+is set to the length of the texts.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ def write_models(directory, folder, systems, texts=()):
 
 
 def ours(folder, length, threads, name="saved_model", output="scores"):
-    """The SavedModel with string inputs, in Python."""
+    """The SavedModel with string inputs, run in Python."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401, the operations of tokenizers
 
@@ -100,7 +100,7 @@ def encode(folder, length, threads):
 
 
 def ours_c_api(folder, length, threads):
-    """The SavedModel in TensorFlow's C API."""
+    """The SavedModel run with TensorFlow's C API."""
     sys.path.insert(0, str(TOOLS / "serving"))
     import c_api
 
@@ -156,7 +156,7 @@ def onnx(folder, length, threads, file):
 
 
 def _rust_tokenizer(folder):
-    """Returns a function of texts to dicts of int64 arrays."""
+    """Returns a function that converts texts to dicts of int64 arrays."""
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "pytorch" / "tokenizer.json"))
@@ -234,7 +234,7 @@ def keras_hub_exported(folder, length, threads):
 
 
 def ctranslate2(folder, length, threads):
-    """CTranslate2 in 8 bits for the encoder and pooler, and NumPy for the classifier."""
+    """CTranslate2 with 8 bits for the encoder and pooler, and NumPy for the classifier."""
     import ctranslate2
     import safetensors.numpy
 
@@ -258,7 +258,7 @@ def ctranslate2(folder, length, threads):
 
 
 def nncf(folder, length, threads):
-    """transformers' model in OpenVINO, quantized to 8 bits by NNCF with the texts of a shape."""
+    """The transformers model in OpenVINO, quantized to 8 bits by NNCF with the texts of a shape."""
     if not (folder / "nncf" / "model.xml").exists():
         with contextlib.redirect_stdout(sys.stderr):  # NNCF prints its progress
             _write_nncf(folder)

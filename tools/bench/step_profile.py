@@ -4,10 +4,10 @@
     export OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
     PYTHONPATH=. python tools/bench/step_profile.py --model MINILM --dtype mixed_bfloat16
 
-A classifier trains on random tokens. The first table shows processor times without some parts of
-the step, and the whole step of transformers with PyTorch. The second table adds up operations from
-TensorFlow's profile (`tf.profiler`). The profile contains wall-clock times, which equal processor
-times with one thread on an idle machine.
+A classifier is trained on random tokens. The first table shows processor times of the step without
+some of its parts, and of the whole step in transformers with PyTorch. The second table adds up the
+operations in TensorFlow's profile (`tf.profiler`). The profile contains wall-clock times, which
+equal processor times with one thread on an otherwise idle machine.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from keras_bert_impl.training.optimizers.adamw import default_optimizer
 
 
 def steps(model, dtype, rows, length):
-    """Returns a dict of name to function: a training step, and the step without some parts."""
+    """Returns a dict from names to functions: a training step, and the step without some parts."""
     plain, without_dropout = (
         TextClassifier.from_pretrained(model, num_classes=2, dtype=dtype, dropout=dropout)
         for dropout in (None, 0.0)
@@ -64,7 +64,7 @@ def _training_step(model, batch):
 
 
 def pytorch_step(model, dtype, rows, length):
-    """Returns the same step of transformers: SDPA attention, autocast, fused AdamW, clipping."""
+    """Returns the same step in transformers: SDPA attention, autocast, fused AdamW, clipping."""
     import torch
     import transformers
 
@@ -87,7 +87,7 @@ def pytorch_step(model, dtype, rows, length):
 
 
 def processor_milliseconds(functions, rounds):
-    """Returns a dict of name to milliseconds of each round. The functions alternate."""
+    """Returns a dict from names to the milliseconds of each round. The functions alternate."""
     found = collections.defaultdict(list)
     for function in functions.values():
         function()
@@ -100,7 +100,7 @@ def processor_milliseconds(functions, rounds):
 
 
 def operations(function, rounds):
-    """Returns two Counters by operation type: milliseconds of a call, and number of calls."""
+    """Returns two Counters keyed by operation type: milliseconds per call, and number of calls."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     milliseconds, calls = collections.Counter(), collections.Counter()
@@ -122,7 +122,7 @@ def operations(function, rounds):
 
 
 def table_of_parts(found):
-    """Returns a Markdown table of median, minimum and maximum."""
+    """Returns a Markdown table with median, minimum and maximum."""
     lines = ["| part | milliseconds |", "|---|---|"]
     for name, values in found.items():
         cells = statistics.median(values), min(values), max(values)

@@ -1,7 +1,7 @@
-"""A pre-training step in the usual way of each library, on the same batches.
+"""A pre-training step written in the usual way of each library, on the same batches.
 
 A system is a function of (`EncoderConfig`, precision, path of the batches) that returns the
-function to measure. This function trains once on every batch and reports the last loss and the
+function to be measured. This function trains once on every batch and reports the last loss and the
 number of tokens without padding. All systems use dropout 0.1, AdamW, and a global gradient norm of
 at most 1.
 """
@@ -13,7 +13,7 @@ _LEARNING_RATE, _WEIGHT_DECAY, _CLIP = 1e-4, 0.01, 1.0
 
 
 def ours(config, precision, path, next_sentence=False, jit_compile=False, replicas=1):
-    """`Pretrainer.fit`; attention in packed rows stays within examples.
+    """`Pretrainer.fit`; in packed rows, attention stays within examples.
 
     Several replicas are logical devices of this machine's processor under a `MirroredStrategy`.
     """
@@ -78,7 +78,8 @@ def keras_hub(config, precision, path, jit_compile=False):
 def transformers(config, precision, path, compiled=False):
     """`BertForMaskedLM` with SDPA attention, fused AdamW, and autocast for bfloat16.
 
-    The head computes logits at every position. There is no option for masked positions only.
+    The head computes logits at every position. It has no option to compute them only at masked
+    positions.
     """
     import torch
     import transformers as library
@@ -150,7 +151,7 @@ def _fit(model, batches, tokens):
 
 
 def _labels_per_token(features, labels, weights):
-    """Returns int `[steps, batch, length]`, -100 where nothing is predicted."""
+    """Returns int `[steps, batch, length]`, with -100 where nothing is predicted."""
     shape = features["token_ids"].shape
     per_token = np.full(shape, -100)
     used = np.nonzero(weights["masked_lm"])

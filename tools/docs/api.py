@@ -1,6 +1,6 @@
 """Pages of the API reference, one per package. Each public name is documented once.
 
-Reads the source with `ast` without imports, so the site is built without TensorFlow.
+Reads the source with `ast` instead of importing it, so the site can be built without TensorFlow.
 """
 
 import ast
@@ -36,7 +36,7 @@ _OPTIONS = {
 
 
 def public_names(package: str) -> dict[str, str]:
-    """Returns a dict of public name to the dotted name of its definition."""
+    """Returns a dict from public names to the dotted names of their definitions."""
     found = {}
     for node in _tree(package).body:
         if isinstance(node, ast.Assign) and _targets(node) == ["_HOMES"]:
@@ -59,7 +59,7 @@ def page_of(package: str) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Returns a dict of the path of a page to its Markdown."""
+    """Returns a dict from page paths to their Markdown."""
     documented: set[str] = set()
     result = {}
     for package, what in PACKAGES.items():

@@ -15,7 +15,7 @@ _IMPORTED = re.compile(r"(?:url\([\"']?|@import\s+[\"'])(?:https?:)?//[^\"')]+")
 
 
 def loaded_from_elsewhere(site: Path) -> list[str]:
-    """Returns a line for each page or style that loads a file from another host."""
+    """Returns a line for each page or style sheet that loads a file from another host."""
     found = []
     for pattern, ending in ((_LOADED, "*.html"), (_IMPORTED, "*.css")):
         for path in sorted(site.rglob(ending)):

@@ -43,7 +43,7 @@ def section(parser: CommandParser) -> list[str]:
 
 
 def _name(formatter, action):
-    """Returns an argument with its value, such as `--out DIR`."""
+    """Returns an argument together with its value, such as `--out DIR`."""
     return formatter._format_action_invocation(action)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Draws diagrams as SVG, for light and for dark pages; as a script, `docs/pictures/concept-*.svg`."""
+"""Draws SVG diagrams for light and dark pages; as a script, `docs/pictures/concept-*.svg`."""
 
 from html import escape
 from pathlib import Path
@@ -47,7 +47,7 @@ def layers(rows: list[dict[str, str]], palette: Palette) -> str:
     """Draws groups of names in rows, with an arrow between rows.
 
     Args:
-        rows: from the top; group -> names separated by spaces.
+        rows: list from top to bottom; each row maps groups to names separated by spaces.
         palette: one of `PALETTES`.
     """
     ink, faint, line, fill, _ = palette

@@ -10,7 +10,7 @@ from typing import Any
 
 import griffe
 
-_BRACKETS = re.compile(r"(`[^`]*`)|(\] ?)\[")  # outside of code, `][` is a reference in Markdown
+_BRACKETS = re.compile(r"(`[^`]*`)|(\] ?)\[")  # outside code, `][` is a reference in Markdown
 _SHARED = re.compile(r"^(\s+)(\w+(?:, \w+)+): (.*)$")
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""Creates the picture of the README from the report of a run: two errors with highlighted words.
+"""Creates the picture in the README from the report of a run: two errors with highlighted words.
 
     python tools/docs/errors_picture.py run/report.html    # writes docs/pictures/errors-*.png
 
-The run of the picture: four intents of Banking77 (CC BY 4.0), 352 training examples.
+The run in the picture has four intents of Banking77 (CC BY 4.0) and 352 training examples.
 """
 
 import sys

@@ -12,7 +12,7 @@ def scripts() -> list[Path]:
 
 
 def pages() -> dict[str, str]:
-    """Returns a page (Markdown) for each script, by its path."""
+    """Returns a page (Markdown) for each script, keyed by path."""
     return {f"examples/{path.stem}.md": _page(path) for path in scripts()}
 
 

@@ -1,4 +1,4 @@
-"""MkDocs hooks: generated pages and files, version in the header, no breaks in short code."""
+"""MkDocs hooks: generated pages and files, version in the header, unbroken short code."""
 
 import re
 import sys

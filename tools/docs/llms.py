@@ -1,4 +1,4 @@
-"""The list of pages for language models, `llms.txt`: a title and a sentence for each."""
+"""The list of pages for language models, `llms.txt`: a title and a sentence for each page."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ def text(nav: list, generated: dict[str, str]) -> str:
 
     Args:
         nav: navigation of `mkdocs.yml`: groups with paths of pages, which may be nested.
-        generated: texts of the pages that are not in `docs`, by path.
+        generated: texts of the pages that are not in `docs`, keyed by path.
     """
     parts = [_HEAD]
     for group in nav:

@@ -18,7 +18,7 @@ LIBRARIES = [
     migration_google.MODEL_GARDEN,
     migration_google.GOOGLE_RESEARCH,
 ]
-_SEPARATOR = re.compile(r", (?![^(]*\))")  # a comma outside of parentheses
+_SEPARATOR = re.compile(r", (?![^(]*\))")  # a comma outside parentheses
 _BEGIN = """# Migration
 
 Find the equivalents of classes, arguments, configuration keys and flags in transformers (TensorFlow), KerasHub, the Model
@@ -64,7 +64,7 @@ def _table(library: Library, table: Table) -> str:
 
 
 def _written(reference: str) -> str:
-    """Returns a reference in the form used in code."""
+    """Returns a reference in the form that is used in code."""
     if reference == "Tokenizer.__call__":
         return "tokenizer(texts)"
     reference = reference.replace("Tokenizer.__call__", "tokenizer")

@@ -95,7 +95,7 @@ _RUN_PRETRAINING = [
     Row("--train_batch_size", (f"{_TRAIN} --batch-size",), "default 256, not 32"),
     Row("--learning_rate", (f"{_TRAIN} --learning-rate",), "default 1e-4, not 5e-5"),
     Row("--num_train_steps", (f"{_TRAIN} --total-steps",)),
-    Row("--num_warmup_steps", (f"{_TRAIN} --warmup-steps",), "by default a tenth of the steps"),
+    Row("--num_warmup_steps", (f"{_TRAIN} --warmup-steps",), "by default, a tenth of the steps"),
     Row("--save_checkpoints_steps", (f"{_TRAIN} --report-every",), "default 100, not 1000"),
     Row("--iterations_per_loop", (f"{_TRAIN} --steps-per-execution",), "default 1, not 1000"),
     Row("--do_eval", (f"{_PREPARE} --held-out", f"{_TRAIN} --evaluate-every")),

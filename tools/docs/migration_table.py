@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """A name of another library and what replaces it.
+    """A name in another library, and what replaces it.
 
     Args:
         theirs: Name of the class, argument, configuration key or flag.

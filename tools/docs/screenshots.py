@@ -1,12 +1,12 @@
 #!/usr/bin/env python
 """Takes pictures of pages in headless Chromium: wide and narrow, light and dark.
 
-The pictures are for visual inspection, with contact sheets for each of the four combinations.
-Nothing is compared.
+The pictures are for visual inspection; each of the four combinations has contact sheets. Nothing is
+compared.
 
     python tools/docs/screenshots.py build/screenshots build/site/*.html
 
-Needs Chromium (`chromium` on the path) and Pillow, a dependency of matplotlib.
+It needs Chromium (`chromium` on the path) and Pillow, a dependency of matplotlib.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _COLUMNS, _SCALE = 4, 0.42
 
 
 def main() -> None:
-    """Writes `WIDTH-SCHEME/PAGE.png`, and a contact sheet `WIDTH-SCHEME-N.png` of every 8 pages."""
+    """Writes `WIDTH-SCHEME/PAGE.png`, and a contact sheet `WIDTH-SCHEME-N.png` per 8 pages."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out", type=Path, help="the folder to write")
     parser.add_argument("pages", nargs="+", type=Path, help="HTML files")
@@ -50,7 +50,7 @@ def take(page: Path, folder: Path, width: str, scheme: str) -> Path:
 
 
 def shoot(page: Path, path: Path, size: tuple[int, int], scheme: str) -> None:
-    """Takes a picture of a size in pixels."""
+    """Takes a picture with a given size in pixels."""
     with tempfile.TemporaryDirectory() as profile:
         subprocess.run(
             [
@@ -69,7 +69,7 @@ def shoot(page: Path, path: Path, size: tuple[int, int], scheme: str) -> None:
 
 
 def contact_sheet(paths: list[Path]) -> Image.Image:
-    """Returns pictures side by side, with their names."""
+    """Returns the pictures side by side, with their names."""
     pictures = []
     for path in paths:
         picture = Image.open(path).convert("RGB")

@@ -27,14 +27,15 @@ CLASSES = [
     (
         "Fine-tuning",
         FinetuneSettings,
-        "`--key value` of `keras-bert finetune`, keyword arguments of `finetune()`. Also for the "
-        "fields of [Tuning](#tuning) and [Teachers and R-Drop](#teachers-and-r-drop).",
+        "`--key value` of `keras-bert finetune`, or keyword arguments of `finetune()`. This also "
+        "applies to the fields under [Tuning](#tuning) and [Teachers and "
+        "R-Drop](#teachers-and-r-drop).",
     ),
     *(
         (
             title_of(kind),
             kind,
-            "Settings of some tasks, set in the same way as the settings of fine-tuning.",
+            "Settings of some tasks, which are set in the same way as the settings of fine-tuning.",
         )
         for kind in FinetuneSettings.__mro__[1:]
         if issubclass(kind, WindowSettings) and settings_of(kind)
@@ -53,8 +54,8 @@ CLASSES = [
     (
         "Pre-training",
         PretrainSettings,
-        "`--key value` of `keras-bert pretrain`, keyword arguments of `pretrain()`. A recipe sets "
-        "them too: [Recipes](../recipes.md).",
+        "`--key value` of `keras-bert pretrain`, or keyword arguments of `pretrain()`. A recipe "
+        "sets them too: [Recipes](../recipes.md).",
     ),
     (
         "Adaptation",
@@ -91,8 +92,9 @@ def page() -> str:
     """Returns the Markdown of the settings reference."""
     parts = [
         "# Settings",
-        "Every setting with its type, its default and what it does. Invalid values raise an error "
-        "before any work starts. On the command line write `null` for `None`, and lists as `[a,b]`.",
+        "Every setting with its type, its default and what it does. Invalid values raise an "
+        "error before any work starts. On the command line, write `null` for `None`, and write "
+        "lists as `[a,b]`.",
     ]
     for title, rows, where in sections():
         table = ["| name | type | default | what it does |", "|---|---|---|---|"]
@@ -102,7 +104,7 @@ def page() -> str:
 
 
 def sections() -> list[tuple[str, list[Row], str]]:
-    """Returns (title, rows, text about where to set the settings) of every section."""
+    """Returns (title, rows, text about where to set the settings) for every section."""
     found = [(title, class_rows(kind), where) for title, kind, where in CLASSES]
     return found + [(title, static_rows(*at), where) for title, *at, where in STATIC]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Runs a SavedModel with TensorFlow's C API, without TensorFlow's Python.
 
-The libraries are in the wheels `tensorflow` and `tensorflow_text`. The calls, from
+The libraries are part of the wheels `tensorflow` and `tensorflow_text`. The calls, from
 `TF_LoadSessionFromSavedModel` to `TF_SessionRun`, are the same as in a C++ server.
 
     python tools/serving/c_api.py models/reviews/1 "a dull film" "a joy"
@@ -139,10 +139,10 @@ class Model:
         """Runs a signature and returns its outputs. Strings are bytes.
 
         Args:
-            **inputs: arrays; lists of bytes or str for strings.
+            **inputs: arrays; for strings, lists of bytes or str.
 
         Raises:
-            Failure: an error of TensorFlow.
+            Failure: TensorFlow returned an error.
         """
         takes, gives = self.signatures[signature]
         if set(takes) != set(inputs):
@@ -229,7 +229,7 @@ def read_signatures(meta: bytes) -> dict[str, tuple[dict, dict]]:
     """Reads the signatures in the bytes of a `MetaGraphDef`.
 
     Returns:
-        Name to (inputs, outputs), dicts of name to (tensor, `DataType`).
+        Dict from names to (inputs, outputs), which are dicts from names to (tensor, `DataType`).
     """
     signatures = {}
     for entry in read_fields(meta).get(5, []):  # signature_def, a map
@@ -250,7 +250,7 @@ def _tensors(entries):
 
 
 def main() -> None:
-    """Prints the outputs as JSON, a line for each example."""
+    """Prints the outputs as JSON, with one line for each example."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("directory", help="a SavedModel")
     parser.add_argument(

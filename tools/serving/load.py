@@ -1,15 +1,15 @@
 #!/usr/bin/env python
 """Load test of a model server over gRPC.
 
-It starts `tools/serving/server.py` on the loopback interface, without and with the warm-up
-requests of the export, and measures the times of the first responses. Then clients with separate
-channels send requests without a pause. Every response is compared with the first response to the
-same request.
+It starts `tools/serving/server.py` on the loopback interface, without and with the warm-up requests
+of the export, and measures the times of the first responses. Then clients with separate channels
+send requests without pauses. Every response is compared with the first response to the same
+request.
 
     PYTHONPATH=. python tools/serving/load.py models/reviews --clients 8 --seconds 300
 
-`--requests same` repeats one text of 32 words, for the ratio of percentiles. `--requests mixed`
-sends batches of 1 to 32 texts of 1 to 100 words, with different response times.
+`--requests same` repeats one text of 32 words, to measure the ratio of percentiles. `--requests
+mixed` sends batches of 1 to 32 texts with 1 to 100 words, whose response times differ.
 """
 
 import argparse
@@ -29,7 +29,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 _WORDS = "the house on a hill above the river was built by hand over more than forty years".split()
-_TOLERANCE = 1e-5  # tolerance for float32 sums in a different order
+_TOLERANCE = 1e-5  # tolerance for sums of float32 in a different order
 _MIXED_SIZES, _MIXED_WORDS = (1, 2, 8, 32), (1, 5, 20, 100)
 
 
@@ -65,7 +65,7 @@ class Server:
     Attributes:
         name: name of the model.
         port: gRPC port.
-        started: start of the process, in `time.monotonic`.
+        started: start time of the process, from `time.monotonic`.
     """
 
     def __init__(self, folder: Path, warm_up: bool = True) -> None:
@@ -91,7 +91,7 @@ class Server:
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Callable]:
-        """Context manager with a function from `PredictRequest` to response."""
+        """Context manager with a function from `PredictRequest` to the response."""
         # channels to the same address share a connection unless their options differ
         options = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(f"127.0.0.1:{self.port}", options) as channel:
@@ -106,7 +106,7 @@ class Server:
 
 
 def make_requests(name: str, kind: str) -> list[predict_pb2.PredictRequest]:
-    """Returns the requests of `--requests same` or `mixed`."""
+    """Returns the requests for `--requests same` or `mixed`."""
     draw = np.random.default_rng(0)
     if kind == "same":
         return [_request(name, 1, 32, draw)]
@@ -122,7 +122,7 @@ def _request(name, size, words, draw):
 
 
 def first_answers(server: Server) -> dict[str, float]:
-    """Measures the milliseconds from the start to the first answer, and of single requests."""
+    """Measures the milliseconds from the start to the first response, and of single requests."""
     (request,) = make_requests(server.name, "same")
     with server.client() as ask:
         ready, times = time.monotonic(), []
@@ -141,7 +141,7 @@ def first_answers(server: Server) -> dict[str, float]:
 def load(
     server: Server, requests: list[predict_pb2.PredictRequest], num_clients: int, seconds: float
 ) -> dict[str, Any]:
-    """Sends requests for some time; returns statistics of the answers."""
+    """Sends requests for a given time; returns statistics of the responses."""
     with server.client() as ask:
         expected = [ask(request) for request in requests]
     until, times, errors, memory = time.monotonic() + seconds, [], [], []

@@ -1,9 +1,9 @@
 #!/usr/bin/env python
 """Compares every export format of every model with `predict`; writes a table of differences.
 
-Each model runs on texts of 1 to 512 tokens in batches of 1, 8 texts of the same length, and all 64
-texts. A cell is the largest difference of an output, or `inf` if a string, an integer or a shape
-differs. SavedModels run in processes without this package.
+Each model runs on texts of 1 to 512 tokens: single texts, batches of 8 texts of the same length,
+and a batch of all 64 texts. A cell is the largest difference of an output, or `inf` if a string, an
+integer or a shape differs. SavedModels run in processes without this package.
 
     PYTHONPATH=. python tools/serving/matrix.py --out docs/measurements/formats.md
     PYTHONPATH=. python tools/serving/matrix.py --cases TokenClassifier --formats "ONNX Runtime"
@@ -133,11 +133,11 @@ def _ids_only():
 
 
 def _of_session(open_session):
-    """A format of only the network, run in this process.
+    """A format that contains only the network, run in this process.
 
     Args:
-        open_session: function of a model and a folder; returns a function of features to outputs
-            under the names of `Network.outputs_of_model`.
+        open_session: function from a model and a folder to a function, which converts features to
+            outputs named as in `Network.outputs_of_model`.
     """
 
     @contextlib.contextmanager
@@ -162,7 +162,7 @@ def _of_session(open_session):
 
 
 def _of_file(kind, file):
-    """Same as `_of_session`, for a format of `keras_bert_impl.serving` with one network file."""
+    """Same as `_of_session`, for a format in `keras_bert_impl.serving` with one network file."""
 
     def open_session(model, folder):
         from keras_bert_impl.graphs.networks import encoder_of
@@ -199,14 +199,14 @@ def _exported(case, folder, ids_only):
 
 
 def _slices(count):
-    """Returns, for each batch size, the slices of a number of rows."""
+    """Returns, for each batch size, the slices of a given number of rows."""
     from matrix_models import BATCH_SIZES
 
     return [[slice(i, i + size) for i in range(0, count, size)] for size in BATCH_SIZES]
 
 
 def _features(case):
-    """Returns the int32 features of all texts, with a row for each window."""
+    """Returns the int32 features of all texts, with one row for each window."""
     import tensorflow as tf
 
     texts = map(tf.constant, case.inputs.values())
@@ -224,11 +224,11 @@ def _cut(features, part):
 
 
 def _expected_of_ids(case, features):
-    """Returns the expected outputs of the signature `ids`, from the model itself."""
+    """Returns the expected outputs of the signature `ids`, computed by the model itself."""
     import matrix_models as models
 
     model = case.model
-    if "word_mask" in features:  # every word starts with a token, and every text is one row
+    if "word_mask" in features:  # every word starts with a token, and every text is a single row
         return [{"scores": scores} for scores in model.predict(case.inputs["text"], verbose=0)]
     if isinstance(model, models.TokenClassifier):
         scores = model.predict(features, verbose=0)
@@ -248,7 +248,7 @@ def _at_words(row, mask):
 
 
 def _of_network(model, session, features):
-    """Returns the largest difference between the predictions from the outputs of two networks."""
+    """Returns the largest difference between predictions from the outputs of two networks."""
     from keras_bert_impl.graphs.networks import network_of
 
     received, expected = session(features), network_of(model).outputs_of_model(features)

@@ -1,4 +1,4 @@
-"""Small models of every task with 512 positions and random weights, and texts of all lengths."""
+"""Small models for every task, with 512 positions and random weights, and texts of all lengths."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -22,7 +22,8 @@ from keras_bert_impl.tasks import (
 )
 
 POSITIONS = 512
-# Numbers of tokens, for eight texts each. With [CLS] and [SEP], the longest texts are full rows.
+# Numbers of tokens; there are eight texts for each number. With [CLS] and [SEP], the longest texts
+# fill a row.
 LENGTHS = (1, 2, 7, 33, 128, 300, POSITIONS - 2)
 BATCH_SIZES = (1, 8, 64)
 _WORDS = [f"{first}{second}" for first in "bdfgklmnprst" for second in "aeiou"]
@@ -36,7 +37,7 @@ class Case:
 
     Attributes:
         inputs: lists of strings, the inputs of the signatures.
-        asked: names of the signatures on strings to compare.
+        asked: names of the string signatures to compare.
     """
 
     name: str
@@ -64,7 +65,7 @@ class Case:
 
 
 def cases(names: list[str] | None = None) -> Iterator[list[Case]]:
-    """Yields the list of cases of each model; `names` selects cases."""
+    """Yields the list of cases of each model; `names` selects the cases."""
     for make in _MAKERS:
         wanted = [name for name in make.names if names is None or name in names]
         if wanted:
@@ -72,7 +73,7 @@ def cases(names: list[str] | None = None) -> Iterator[list[Case]]:
 
 
 def tokenizer() -> WordPieceTokenizer:
-    """Creates a tokenizer. Words are one token, or two tokens if they end in s."""
+    """Creates a tokenizer. Words are one token each, or two if they end in s."""
     return WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS, _SUFFIX])
 
 
@@ -90,7 +91,7 @@ def encoder() -> Encoder:
 
 
 def texts(most: int = LENGTHS[-1], seed: int = 0) -> list[str]:
-    """Returns 64 texts of at most `most` tokens: eight of each of `LENGTHS`, and eight mixed."""
+    """Returns 64 texts of at most `most` tokens: eight of each length in `LENGTHS`, 8 mixed."""
     lengths = np.repeat(LENGTHS, 8).tolist() + [*LENGTHS, 64]
     draw = np.random.default_rng(seed)
     return [_text(min(length, most), draw) for length in lengths]
@@ -122,7 +123,7 @@ def _of(*names):
 
 
 def _noisy(model):
-    """Returns the signatures of a model, after adding noise to all weights (zeros hide errors)."""
+    """Returns the signatures of a model, with noise in all weights, because zeros hide errors."""
     draw = np.random.default_rng(0)
     for weight in model.weights:
         value = keras.ops.convert_to_numpy(weight.value)
@@ -144,7 +145,7 @@ def _classifier(**settings):
 
 def _tagger(name, kind=TokenClassifier, **settings):
     model = kind(encoder(), tokenizer(), labels=_ENTITIES, max_length=POSITIONS, **settings)
-    # Predicted entities may be few, but every word has scores.
+    # There may be few predicted entities, but every word has scores.
     return _on_text(name, model, asked=("serving_default", "words"))
 
 
@@ -204,7 +205,7 @@ def _answers():
 @_of("MultipleChoice")
 def _choices():
     model = MultipleChoice(encoder(), tokenizer(), max_length=POSITIONS)
-    # with other seeds, endings may have the same score, and rounding decides
+    # with other seeds, two endings may have the same score, and rounding decides
     columns = [texts(254, seed) for seed in (3, 4, 5)]
     inputs = {"prompt": texts(255), "endings": [list(row) for row in zip(*columns)]}
     return [Case("MultipleChoice", _noisy(model), inputs)]

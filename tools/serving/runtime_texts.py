@@ -1,11 +1,11 @@
-"""Counts the strings with different tokens in other runtimes, by kind of string.
+"""Counts the strings that get different tokens in other runtimes, by kind of string.
 
     python tools/serving/runtime_texts.py --tokenizer bert-base-uncased --wikipedia lines.txt
 
-`--tokenizer` is a model directory, `--wikipedia` a text file with a string on each line. Compares
-the ids of onnxruntime-extensions and openvino-tokenizers with this package, on the strings of
-`tools/compare_tokenizers.py`. MediaPipe returns no ids, so the vectors of a small random embedder
-are compared, for uncased WordPiece. Runtimes that are not installed are skipped.
+`--tokenizer` is a model directory, and `--wikipedia` is a text file with one string per line.
+Compares the ids of onnxruntime-extensions and openvino-tokenizers with this package, on the strings
+of `tools/compare_tokenizers.py`. MediaPipe returns no ids, so the vectors of a small random
+embedder are compared, for uncased WordPiece. Runtimes that are not installed are skipped.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from keras_bert_impl.tokenizers import (  # noqa: E402
 
 BATCH, LENGTH = 1024, 64
 LONGEST_WORD = 100
-KINDS = {  # in this order; the first kind that a string contains counts
+KINDS = {  # in this order: the first kind that a string contains counts
     "NUL": lambda text, kinds: "\0" in text,
     "a control, format or unassigned character": lambda text, kinds: any(
         k[0] == "C" for k in kinds
@@ -157,7 +157,7 @@ RUNTIMES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tokenizer", required=True, help="model directory")
-    parser.add_argument("--wikipedia", required=True, help="text file with a string on each line")
+    parser.add_argument("--wikipedia", required=True, help="text file with one string per line")
     parser.add_argument("--strings", type=int, default=66_666, help="number of random strings")
     parser.add_argument("--step", type=int, default=40, help="use only every n-th code point")
     options = parser.parse_args()

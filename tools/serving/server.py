@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""A replacement for TensorFlow Serving that uses the C API, to test clients.
+"""A replacement for TensorFlow Serving that uses the C API, for testing clients.
 
 It supports `Predict` of the gRPC service `tensorflow.serving.PredictionService` and, over HTTP,
 `POST /v1/models/NAME:predict` with `instances` or `inputs`. It runs the warm-up requests of the
-newest version, then serves this version.
+newest version, and then serves this version.
 
     python tools/serving/server.py models/reviews --port 8500 --rest-port 8501
 """
@@ -26,16 +26,16 @@ import numpy as np
 from wire import read_fields, read_numbers, read_records, write_field, write_number
 
 _SERVICE = "tensorflow.serving.PredictionService"
-_MOST_VALUES = 1 << 26  # bytes per tensor, because a short message may declare a large tensor
-# Number of `DataType` -> (field of TensorProto for single values, format of a value).
+_MOST_VALUES = 1 << 26  # maximum bytes per tensor; a short message may declare a large tensor
+# Number of a `DataType` -> (field of TensorProto for single values, format of a value).
 _VALUES = {1: (5, "<f"), 2: (6, "<d"), 3: (7, None), 9: (10, None), 10: (11, None)}
 
 
 class Models:
-    """The newest versions of models by name.
+    """The newest versions of models, keyed by model name.
 
     Args:
-        folders: folders of versions, one per model.
+        folders: folders of versions, one for each model.
         warm_up: whether to run the warm-up requests first.
     """
 
@@ -55,7 +55,7 @@ class Models:
     def ask(
         self, name: str, signature: str, inputs: dict[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """Returns the outputs of a signature by name, or raises a `c_api.Failure`."""
+        """Returns the outputs of a signature, keyed by name, or raises a `c_api.Failure`."""
         if name not in self.models:
             raise c_api.Failure(f"Servable not found for request: {name}")
         if signature not in self.models[name].signatures:
@@ -124,7 +124,7 @@ def read_tensor(message: bytes) -> np.ndarray:
 
 
 def _single_values(fields, kind):
-    """Returns the values of a typed field, packed or not; repeats the last value."""
+    """Returns the values of a typed field, which may be packed; repeats the last value."""
     number, code = _VALUES[kind]
     values = []
     for value in fields.get(number, [0]):
@@ -213,7 +213,7 @@ def rest_answer(models: Models, name: str, request: Any) -> dict[str, Any]:
 
 
 def _with_bytes(values):
-    """Replaces each `{"b64": ...}` by bytes."""
+    """Replaces each `{"b64": ...}` with bytes."""
     if isinstance(values, list):
         return [_with_bytes(value) for value in values]
     if not isinstance(values, dict):

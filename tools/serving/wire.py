@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def read_fields(message: bytes) -> dict[int, list]:
-    """Returns the values of a message by field number."""
+    """Returns the values in a message, keyed by field number."""
     fields: dict[int, list] = {}
     start = 0
     while start < len(message):
@@ -58,7 +58,7 @@ def write_field(number: int, content: bytes) -> bytes:
 
 
 def write_number(number: int) -> bytes:
-    """Returns the bytes of a varint, 0 or more."""
+    """Returns the bytes of a varint for a non-negative number."""
     written = b""
     while number > 127:
         written += bytes([number & 127 | 128])

@@ -36,7 +36,7 @@ def matching(pattern: str, what: str) -> Callable[[str], str]:
     Args:
         pattern: a match must not begin with `-`, because other programs would read it as an
             option.
-        what: used in the message, such as `"a zone such as us-central2-b"`.
+        what: description for the message, such as `"a zone such as us-central2-b"`.
     """
 
     def checked(text):
@@ -61,9 +61,9 @@ def whole_number(most: int | None = None) -> Callable[[str], int]:
 
 
 def checkout(text: str) -> str:
-    """argparse type of a checkout of this package.
+    """argparse type for a checkout of this package.
 
-    Returns the absolute path, which cannot be read as an option or host.
+    Returns the absolute path, which other programs cannot read as an option or host.
     """
     path = Path(text).resolve()
     if not (path / "pyproject.toml").is_file():
@@ -77,7 +77,7 @@ def shown(command: list[str]) -> str:
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Returns the arguments before `--`, and the command after it."""
+    """Returns the arguments before `--` and the command after it."""
     if "--" not in arguments:
         return arguments, []
     index = arguments.index("--")
@@ -112,7 +112,7 @@ def run(commands: list[list[str]], dry_run: bool, own_session: bool = False) -> 
     """Prints commands and runs them one after the other until a command fails.
 
     Args:
-        dry_run: whether to only print them.
+        dry_run: whether to print the commands without running them.
         own_session: whether to protect the commands from Ctrl-C in the terminal.
 
     Returns:
@@ -132,7 +132,8 @@ def run(commands: list[list[str]], dry_run: bool, own_session: bool = False) -> 
 def run_together(commands: list[list[str]], own_session: bool = False, **how) -> int:
     """Runs commands in parallel until all have ended or one has failed.
 
-    Then running commands are stopped. They are also stopped if this process is stopped.
+    If one has failed, the other commands are stopped. The commands are also stopped if this process
+    is stopped.
 
     Args:
         commands, own_session: see `run`.
@@ -148,7 +149,7 @@ def run_together(commands: list[list[str]], own_session: bool = False, **how) ->
     processes = []
     try:
         for command in commands:
-            # after a signal between both lines, the process would not be in the list
+            # after a signal between these two lines, the process would not be in the list
             with signals_held():
                 processes.append(subprocess.Popen(command, start_new_session=own_session, **how))
         while True:
@@ -156,7 +157,7 @@ def run_together(commands: list[list[str]], own_session: bool = False, **how) ->
             failed = [status for status in statuses if status]
             if failed or None not in statuses:
                 return failed[0] if failed else 0
-            # not `wait`, which is not interrupted by a signal that arrives just before
+            # not `wait`, which a signal that arrives just before the call does not interrupt
             time.sleep(_BETWEEN_LOOKS)
     finally:
         with signals_held():

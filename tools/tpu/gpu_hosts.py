@@ -4,10 +4,10 @@
     python tools/tpu/gpu_hosts.py node-1 node-2 --dry-run -- venv/bin/keras-bert pretrain \
         /shared/records --out /shared/run --strategy multi_worker
 
-Hosts have the names of `ssh` and must reach each other under these names. The first host is the
-chief. All hosts run the same command, so they need the same programs and a shared file system. If
-a host fails, all hosts are stopped, and the next run resumes from the checkpoint. `--set-up` first
-copies this package to the hosts and installs it.
+Host names are names for `ssh`, and the hosts must be able to reach each other under these names.
+The first host is the chief. All hosts run the same command, so they need the same programs and a
+shared file system. If a host fails, all hosts are stopped, and the next run resumes from the
+checkpoint. `--set-up` first copies this package to the hosts and installs it.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def config(hosts: list[str], index: int, port: int) -> str:
     """Returns the `TF_CONFIG` of a worker.
 
     Args:
-        hosts: each `host` or `user@host`.
+        hosts: list of `host` or `user@host`.
         index: index of the worker in `hosts`.
         port: port on which each worker listens.
     """
@@ -49,7 +49,7 @@ def set_up(hosts: list[str], source: str) -> list[list[str]]:
 def workers(hosts: list[str], command: list[str], port: int) -> list[list[str]]:
     """Returns the command of each worker.
 
-    A command has a terminal, so that the worker ends with its connection.
+    A command gets a terminal, so that the worker ends together with its connection.
     """
     return [
         [

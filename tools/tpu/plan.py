@@ -1,12 +1,12 @@
 #!/usr/bin/env python
-"""Estimates pre-training: memory per chip, and days and cost on 1 to 1,024 chips.
+"""Estimates pre-training: memory per chip, and days and cost with 1 to 1,024 chips.
 
     python tools/tpu/plan.py memory --model bert-base-uncased --length 128 --rows 64
     python tools/tpu/plan.py days --model bert-base-uncased --steps 900000 --batch 256 --length 128 \
         --chip v4 --utilization 0.4 --price 3.22
 
-`memory` compiles the step with XLA, for this machine's processor, and prints the size of its
-buffers without running it. It needs JAX (extra `jax`). `days` runs nothing.
+`memory` compiles the step with XLA for this machine's processor, and prints the size of its buffers
+without running it. It needs JAX (extra `jax`). `days` runs nothing.
 """
 
 import os
@@ -18,7 +18,7 @@ _GIB = 2**30
 
 
 class Chip(NamedTuple):
-    """Data sheet of a chip.
+    """Data from a chip's data sheet.
 
     Attributes:
         flops: peak bfloat16 FLOP per second.
@@ -72,8 +72,8 @@ class Job(NamedTuple):
 def days(job: Job, chip: Chip, num_chips: int, utilization: float) -> tuple[float, float, float]:
     """Returns (arithmetic seconds per step, all-reduce seconds per step, days of the job).
 
-    Gradients are summed in float32. Each chip sends `2 * (n - 1) / n` of their bytes at its share
-    of the rate of the pod, not in parallel with the arithmetic.
+    Gradients are summed in float32. Each chip sends `2 * (n - 1) / n` times their size, at its
+    fraction of the pod's rate, and not in parallel with the arithmetic.
     """
     compute = job.step_flops / num_chips / (chip.flops * utilization)
     size = 4 * job.num_parameters
@@ -82,7 +82,7 @@ def days(job: Job, chip: Chip, num_chips: int, utilization: float) -> tuple[floa
 
 
 def table_of_days(job: Job, chip: Chip, utilization: float, price: float | None) -> str:
-    """Returns a Markdown table with a line for each number of chips."""
+    """Returns a Markdown table with one row for each number of chips."""
     money = " cost |" if price else ""
     lines = [
         f"| chips | rows a chip | arithmetic, ms | all-reduce, ms | tokens/s | days | chip hours |{money}",
@@ -104,7 +104,7 @@ def table_of_days(job: Job, chip: Chip, utilization: float, price: float | None)
 def memory(
     model: str, length: int, rows: int, predictions: int, dtype: str, remat: bool
 ) -> dict[str, int]:
-    """Returns the bytes of a training step's buffers in XLA, and of the training state."""
+    """Returns the size in bytes of a training step's buffers in XLA, and of the training state."""
     os.environ["KERAS_BACKEND"] = "jax"
     import jax
     import jax.numpy as jnp

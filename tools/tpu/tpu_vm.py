@@ -5,10 +5,10 @@
         --dry-run -- keras-bert pretrain bucket/records --out bucket/run --recipe bert_base
 
 `job` runs `create`, `set-up`, `run` and `delete`, which are also separate commands. `job` deletes
-the TPU even if a command fails, unless `--keep` is given. It deletes only a TPU that it created,
-which has a label. `--dry-run` prints all commands without running them. The bucket is mounted as
-`bucket` in the home directory of every host, so records and run directories are paths. To resume
-an interrupted run, repeat the command.
+the TPU even if a command fails, unless `--keep` is given. It deletes only a TPU that it created
+itself, which it identifies by a label. `--dry-run` prints all commands without running them. The
+bucket is mounted as `bucket` in the home directory of every host, so records and run directories
+are given as paths. To resume an interrupted run, repeat the command.
 """
 
 import argparse
@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 import commands
 
-_TENSORFLOW = "2.20.0"  # the newest with a build for TPUs
-_LIBTPU = "0.0.14"  # later versions satisfy the requirements of TensorFlow, but crash
-# Generation -> (units per chip in the number of a type, chips per host in a slice of several
-# hosts, maximum chips of one host).
+_TENSORFLOW = "2.20.0"  # the newest version with a build for TPUs
+_LIBTPU = "0.0.14"  # later versions satisfy TensorFlow's requirements, but crash
+# Generation -> (units per chip in the number of a type, chips per host in a slice of several hosts,
+# maximum chips of a single host).
 _GENERATIONS = {
     "v2": (2, 4, 4),
     "v3": (2, 4, 4),
@@ -38,7 +38,7 @@ _IMAGES = {"v5p": "v2-alpha-tpuv5", "v5litepod": "v2-alpha-tpuv5-lite", "v6e": "
 
 
 class Slice(NamedTuple):
-    """A TPU slice, from the name of an accelerator type."""
+    """A TPU slice, parsed from the name of an accelerator type."""
 
     generation: str
     num_chips: int
@@ -63,14 +63,14 @@ class Slice(NamedTuple):
 
     @property
     def image(self) -> str:
-        """The software version; for several hosts, it includes TPU servers."""
+        """The software version, which for several hosts includes TPU servers."""
         if self.num_hosts > 1:
             return f"tpu-vm-tf-{_TENSORFLOW}-pod-pjrt"
         return _IMAGES.get(self.generation, "tpu-ubuntu2204-base")
 
 
 def create(options: argparse.Namespace, label: str | None = None) -> list[list[str]]:
-    """Returns commands that create the TPU, with a label of this job if one is given."""
+    """Returns the commands that create the TPU, with a label of this job if one is given."""
     command = ["gcloud", "compute", "tpus", "tpu-vm", "create", options.name, *_place(options)]
     command += [f"--labels={_LABEL}={label}"] * bool(label)
     command += [f"--accelerator-type={options.type}", f"--version={Slice.of(options.type).image}"]
@@ -79,8 +79,8 @@ def create(options: argparse.Namespace, label: str | None = None) -> list[list[s
 
 def set_up(options: argparse.Namespace) -> list[list[str]]:
     """Returns commands that copy this package to all hosts, install it and mount the bucket."""
-    # Other packages require tensorflow, which has the same files as the build for TPUs. The last
-    # step replaces tensorflow by this build.
+    # Other packages require tensorflow, whose files have the same names as the build for TPUs. The
+    # last step replaces tensorflow with this build.
     install = [
         "python3 -m venv venv",
         "venv/bin/pip install --upgrade pip",
@@ -101,7 +101,7 @@ def set_up(options: argparse.Namespace) -> list[list[str]]:
 
 def run(options: argparse.Namespace) -> list[list[str]]:
     """Returns commands that run a command on the TPU."""
-    # the first host controls all hosts; their servers have loaded the library
+    # the first host controls all hosts; the servers on them have loaded the library
     several = f"TPU_NAME={shlex.quote(options.name)} TPU_LOAD_LIBRARY=0 "
     environment = several if Slice.of(options.type).num_hosts > 1 else "TPU_NAME=local "
     program = f"{environment}PATH=$HOME/venv/bin:$PATH {shlex.join(options.command)}"
@@ -125,7 +125,7 @@ def job(options: argparse.Namespace) -> int:
         status = status or commands.run(set_up(options) + run(options), options.dry_run)
     finally:
         with commands.signals_held():  # a second Ctrl-C must not leave a TPU running
-            # if `create` failed or was interrupted, the TPU may exist, but may belong to another
+            # if `create` failed or was interrupted, the TPU may exist, but it may belong to another
             # job
             if is_ours or _has_label(options, label):
                 status = _end(options) or status

@@ -21,10 +21,10 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within
 
-# The activation that "gelu" names in these files. For BERT it is exact GELU (erf), as in the first
-# models and in transformers, although Google's BERT code has used the tanh approximation since
-# commit bee6030. ELECTRA uses erf, ALBERT tanh (`modeling.py` of each), and the Model Garden tanh
-# (`official/modeling/activations`).
+# The activation that the name "gelu" means in these files. For BERT it is exact GELU (erf), as in
+# the first models and in transformers, although Google's BERT code has used the tanh approximation
+# since commit bee6030. ELECTRA uses erf, ALBERT tanh (`modeling.py` of each), and the Model Garden
+# tanh (`official/modeling/activations`).
 _GELU = {"bert": "gelu", "albert": "gelu_new", "electra": "gelu"}
 
 
@@ -42,7 +42,7 @@ def open_google_checkpoint(
     """Opens a BERT, ALBERT or ELECTRA model in one of Google's published formats.
 
     Returns:
-        (content of a Hugging Face `config.json`, tensors under Hugging Face names).
+        (content of a Hugging Face `config.json`, tensors under their Hugging Face names).
     """
     prefix, directory = _found(path)
     checkpoint = Checkpoint(prefix)
@@ -80,7 +80,7 @@ _KEYS = """
     intermediate_size max_position_embeddings num_attention_heads num_hidden_layers type_vocab_size
     vocab_size
 """.split()
-# Keys of models with labels. Google's code ignores them, and this package reads them.
+# Keys that models with labels have. Google's code ignores these keys, but this package reads them.
 _LABEL_KEYS = """
     architectures classifier_dropout id2label keras_bert_impl label2id num_labels problem_type
 """.split()
@@ -121,7 +121,7 @@ def write_google_checkpoint(
     for name, tensor in tensors.items():
         known = _google_name(name, model_type)
         if known is None:
-            raise InputError(f"tensor {name} has no name in Google's checkpoints of {model_type}.")
+            raise InputError(f"tensor {name} of {model_type} has no name in Google's checkpoints.")
         google, transpose = known
         named[google] = np.ascontiguousarray(tensor.T if transpose else tensor)
     text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
@@ -138,7 +138,7 @@ def write_google_checkpoint(
 
 
 def _google_name(name, model_type):
-    """Returns (variable name, whether to transpose), or None if there is no such variable."""
+    """Returns the variable name and whether to transpose it, or None if there is no variable."""
     for spelling in (name, f"{model_type}.{name}"):  # Tensor names of a base model have no prefix.
         for known in _KINDS[model_type]:
             google = known.to_google(spelling)

@@ -226,7 +226,7 @@ def _index(prefix):
 
 
 def _latest(directory):
-    """Returns the checkpoint named in the file `checkpoint`, or None."""
+    """Returns the checkpoint named in the file `checkpoint`, or None if it names none."""
     if not (directory / "checkpoint").is_file():
         return None
     text = read_text(file_within(directory, "checkpoint"))
@@ -254,8 +254,8 @@ class Checkpoint:
                 f"{self.path}: tensor {name:.200} has dtype {dtype}, which is not supported."
             )
         try:
-            # A `CheckpointReader` would copy the data, and its allocations waste memory of a
-            # quarter of the model size.
+            # A `CheckpointReader` would copy the data, and its allocations would waste a quarter of
+            # the model size.
             (tensor,) = tf.raw_ops.RestoreV2(
                 prefix=self._prefix,
                 tensor_names=[name],

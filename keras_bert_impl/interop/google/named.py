@@ -1,7 +1,8 @@
 """Identifies the TensorFlow 1 variables of BERT, ALBERT and ELECTRA by name.
 
-TF Hub modules use the same names as checkpoints. In a model trained on top of a module, these names
-start with the module's name: `module/bert/...`, next to the model's own `output_weights`.
+TF Hub modules use the same names as checkpoints. If a model was trained on top of a module, these
+names start with the module's name, such as `module/bert/...`, and the model also has its own
+`output_weights`.
 """
 
 import dataclasses
@@ -17,12 +18,12 @@ from keras_bert_impl.io.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Name:
-    """Google and Hugging Face names of a tensor.
+    """The Google and Hugging Face names of a tensor.
 
     Args:
         google: Name of the variable; `#` stands for a number.
         huggingface: Name in a model directory, with the same number of `#`.
-        transpose: Whether a model directory stores the transposed matrix.
+        transpose: Whether the model directory stores the transposed matrix.
     """
 
     google: str
@@ -48,7 +49,7 @@ def _renamed(name, source, target):
 
 
 def dense(google: str, huggingface: str) -> list[Name]:
-    """Returns the `Name`s of a dense layer's two tensors."""
+    """Returns the `Name`s of the two tensors in a dense layer."""
     return [
         Name(f"{google}/kernel", f"{huggingface}.weight", transpose=True),
         Name(f"{google}/bias", f"{huggingface}.bias"),
@@ -56,7 +57,7 @@ def dense(google: str, huggingface: str) -> list[Name]:
 
 
 def layer_norm(google: str, huggingface: str) -> list[Name]:
-    """Returns the `Name`s of a layer normalization's two tensors."""
+    """Returns the `Name`s of the two tensors in a layer normalization."""
     return [
         Name(f"{google}/gamma", f"{huggingface}.weight"),
         Name(f"{google}/beta", f"{huggingface}.bias"),
@@ -160,7 +161,7 @@ def unknown_model(path: object, names: Collection[str]) -> InputError:
 
 
 def electra_generator(names: Collection[str]) -> list[Name]:
-    """Returns the names of the generator, which may share the discriminator's embeddings."""
+    """Returns the names in the generator, which may share the discriminator's embeddings."""
     own = "generator/embeddings/word_embeddings" in names
     return [
         *_embeddings("generator/embeddings" if own else "electra/embeddings", "electra.embeddings"),
@@ -177,7 +178,7 @@ class Location:
 
     Args:
         variable: Name of the variable.
-        shape: New shape, or None for no reshaping.
+        shape: New shape, or None if the variable is not reshaped.
         transpose: Whether to transpose after reshaping.
     """
 
@@ -225,7 +226,7 @@ class GoogleTensors:
 
     @property
     def global_step(self) -> int | None:
-        """Number of training steps, or None if it is missing."""
+        """Number of training steps, or None if the checkpoint does not contain it."""
         if self._checkpoint.variables.get("global_step") != Variable("int64", ()):
             return None
         return int(self._checkpoint.read("global_step"))
@@ -249,8 +250,8 @@ def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[
     """Identifies the model in a checkpoint and locates its tensors.
 
     Returns:
-        (`model_type` as in a Hugging Face configuration, tensor names -> `Location`). Variables
-        with unknown names keep their names.
+        (`model_type` as in a Hugging Face configuration, dict from tensor names to `Location`).
+        Variables with unknown names keep their names.
     """
     variables = _by_short_name(checkpoint)
     model_type, names = _names(checkpoint, variables, generator)

@@ -1,12 +1,12 @@
 """Reads object-based checkpoints of the TensorFlow 2 Model Garden, and SavedModels of TF Hub.
 
-Variables are identified by their name in the original program (`full_name` in the object graph).
-Object paths depend on the code that built the encoder: `encoder/layer_with_weights-4/...`,
-`encoder/_transformer_layers/0/...` and, in a SavedModel, `variables/5` may be the same matrix.
-Sources: tf-models-official 2.20, `official/nlp/modeling/networks` and
-`official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`; for the first SavedModels,
-`official/nlp/bert_modeling.py` of 2.1.0.dev1 (`BertModel`, 2019) and `official/nlp/modeling` of
-2.2.0 (`TransformerEncoder`, 2020).
+Variables are identified by their names in the original program (`full_name` in the object graph).
+Object paths are not used, because they depend on the code that built the encoder:
+`encoder/layer_with_weights-4/...`, `encoder/_transformer_layers/0/...` and, in a SavedModel,
+`variables/5` may be the same matrix. Sources: tf-models-official 2.20,
+`official/nlp/modeling/networks` and `official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`; for
+the first SavedModels, `official/nlp/bert_modeling.py` of 2.1.0.dev1 (`BertModel`, 2019) and
+`official/nlp/modeling` of 2.2.0 (`TransformerEncoder`, 2020).
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ _EMBEDDINGS = {
     "word_embeddings/embeddings": "word_embeddings",
     "position_embedding/embeddings": "position_embeddings",
     "type_embeddings/embeddings": "token_type_embeddings",
-    # Names in `BertModel`. The name of the word embeddings does not differ.
+    # Names in `BertModel`. The name of the word embeddings is the same.
     "embedding_postprocessor/position_embeddings": "position_embeddings",
     "embedding_postprocessor/type_embeddings": "token_type_embeddings",
 }
@@ -102,7 +102,7 @@ _NAMES = {
     ],
 }
 # In the Model Garden, the head has a dense layer that replaces BERT's pooler. The encoder's
-# `pooler_transform` is then untrained.
+# `pooler_transform` is untrained in this case.
 _HEAD_POOLER = "next_sentence/pooler_dense"
 
 
@@ -110,8 +110,9 @@ def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], 
     """Identifies the model in an object-based checkpoint and finds its tensors.
 
     Returns:
-        (`model_type` as in a Hugging Face configuration, tensor names -> `Location`, number of
-        attention heads or None). Variables with unknown names keep their names.
+        (`model_type` as in a Hugging Face configuration, dict from tensor names to `Location`,
+        number of attention heads or None if unknown). Variables with unknown names keep their
+        names.
     """
     variables = variable_names(checkpoint)
     model_type = _model_type(checkpoint, variables.values())
@@ -173,7 +174,7 @@ def _model_type(checkpoint, full_names):
 
 
 def _renamed(full_name, names):
-    """Returns the `Name` of a variable and its name in a model directory."""
+    """Returns the `Name` of a variable, and the variable's name in a model directory."""
     parts = _COUNT.sub("", full_name).split("/")
     for start in range(len(parts)):
         end = "/".join(parts[start:])
@@ -188,7 +189,7 @@ def _location(key, shape, name):
     """Returns the location of a tensor, with the attention heads merged into one dimension."""
     if name is None or not re.search("self_attention(_output)?/", name.google):
         return Location(key, transpose=name is not None and name.transpose)
-    if not name.transpose:  # A bias is [heads, width] or [hidden].
+    if not name.transpose:  # The shape of a bias is [heads, width] or [hidden].
         return Location(key, (math.prod(shape),))
     if len(shape) == 3 and name.google.endswith("attention_output/kernel"):
         return Location(key, (shape[0] * shape[1], shape[2]), transpose=True)

@@ -21,8 +21,7 @@ class Program:
         path: The file, for error messages.
         hidden_act: Activation under its Hugging Face name.
         num_layers: Number of consecutive attention layers.
-        head_width: Width of an attention head, or None if the scale of the attention is not a
-            constant.
+        head_width: Width of an attention head, or None if the attention scale is not a constant.
     """
 
     path: Path
@@ -60,7 +59,7 @@ def _activation(operations):
 
 
 def _head_widths(nodes):
-    """Returns the head widths of the attention layers with a scale; if there are none, Nones."""
+    """Returns the head widths of the attention layers with a scale, or Nones if none has one."""
     softmaxes = [node for node in nodes if node.op == "Softmax"]
     by_name = {node.name: node for node in nodes} if softmaxes else {}
     widths = [_head_width(softmax, by_name) for softmax in softmaxes]
@@ -89,7 +88,7 @@ def _producer(name):
 
 
 def _scalar(node):
-    """Returns the value of a scalar float constant; 0 for any other node."""
+    """Returns the value of a scalar float constant, or 0 for any other node."""
     from tensorflow.core.framework.types_pb2 import DT_FLOAT
 
     tensor = node.attr["value"].tensor
@@ -116,7 +115,8 @@ def read_settings(directory: Path) -> tuple[Path | None, dict[str, Any]]:
     """Reads the configuration file in a directory.
 
     Returns:
-        (path of the file, settings under the keys of `bert_config.json`), or (None, {}).
+        (path of the file, settings under the keys of `bert_config.json`), or (None, {}) if there is
+        no file.
     """
     # TF Hub modules have the file in `assets`.
     for name in (*_JSON_FILES, *(f"assets/{name}" for name in _JSON_FILES)):
@@ -156,7 +156,7 @@ def huggingface_settings(
             raise InputError(f"{file}: {key} is {shown(stated[key])}, but {value} in {where}.")
     settings = {"layer_norm_eps": 1e-12, **stated}
     settings |= {key: value for key, (value, _) in sizes.items()}
-    # The models have no configuration file. Their head width is always 64.
+    # These models have no configuration file. Their head width is always 64.
     if model_type == "electra":
         settings.setdefault("num_attention_heads", max(1, settings["hidden_size"] // 64))
     for key in ("num_hidden_layers", "num_attention_heads"):
@@ -188,7 +188,7 @@ def _program_sizes(program, hidden_size):
 
 
 def _sizes(model_type, tensors, num_heads):
-    """Returns the settings given by tensor shapes, a dict of name to (value, tensor)."""
+    """Returns the settings that tensor shapes determine: a dict from names to (value, tensor)."""
     embeddings = f"{model_type}.embeddings"
     words = f"{embeddings}.word_embeddings.weight"
     segments = f"{embeddings}.token_type_embeddings.weight"

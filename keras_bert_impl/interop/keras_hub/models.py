@@ -96,15 +96,16 @@ def _kind_of(backbone):
 def to_keras_hub(config: EncoderConfig, tensors: Tensors, dtype: Any = None) -> Any:
     """Creates a KerasHub backbone with the weights of an encoder.
 
-    The outputs are the same, unless the backbone lacks variables for some tensors; see
+    Its outputs are the same, unless the backbone lacks variables for some tensors; see
     `fit_encoder`.
 
     Args:
-        tensors: The encoder's tensors by Hugging Face name, without a prefix.
+        tensors: The encoder's tensors, keyed by Hugging Face name without a prefix.
         dtype: Keras dtype policy of the backbone.
 
     Returns:
-        A backbone of `keras_hub.models`. A pooler that the encoder lacks is newly initialized.
+        A backbone of `keras_hub.models`. If the encoder has no pooler, the backbone's pooler is
+        newly initialized.
     """
     kind, arguments = arguments_of(config)
     tensors = fit_encoder(config, tensors)
@@ -128,7 +129,7 @@ def assign(model: Any, locations: list[Location], tensors: Tensors) -> None:
 
 
 def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
-    """Returns the encoder's tensors with the values that a KerasHub backbone represents."""
+    """Returns the encoder's tensors with the values that a KerasHub backbone can represent."""
     kind, _ = arguments_of(config)
     locations = encoder_locations(kind, config)
     left_out = sorted(set(tensors) - {location.name.tensor for location in locations})
@@ -148,7 +149,7 @@ def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
 
 
 def _only_segment(locations, tensors):
-    """Returns the only segment embedding, which KerasHub lacks, or -0.0 if there is none."""
+    """Returns the vector of the only segment, which KerasHub lacks, or -0.0 if there is none."""
     rows = [tensors[location.name.tensor] for location in locations if not location.path]
     segment = np.asarray(rows[0][0]) if rows else np.zeros(())
     return segment if segment.any() else np.float32(-0.0)
@@ -166,11 +167,12 @@ def write_keras_hub_preset(
 
     Args:
         described: Content of a `config.json`.
-        tensors: Tensors by Hugging Face name. Names of encoder tensors may omit the prefix.
+        tensors: Tensors, keyed by Hugging Face name. The names of encoder tensors may omit the
+            prefix.
         tokenizer: KerasHub tokenizer, as created by `tokenizers.keras_hub_saving.to_keras_hub`.
 
     Returns:
-        The written tensors by name, with their values in the preset.
+        The written tensors, keyed by name, with their values in the preset.
 
     Raises:
         InputError: no backbone supports the configuration, or the directory is not writable.

@@ -19,7 +19,7 @@ from keras_bert_impl.interop.source import Tensors
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import Document
 
-_ARGUMENTS = {  # field of `EncoderConfig` -> backbone argument
+_ARGUMENTS = {  # field of `EncoderConfig` -> argument of the backbone
     "vocabulary_size": "vocabulary_size",
     "num_layers": "num_layers",
     "num_heads": "num_heads",
@@ -31,8 +31,8 @@ _ARGUMENTS = {  # field of `EncoderConfig` -> backbone argument
 _SEGMENTS = {"num_segments": "num_segments"}
 _EMBEDDINGS = {"embedding_dim": "embedding_dim"}
 _NO_MATTER = {"name", "trainable", "dtype"}  # Arguments that do not change the computation.
-# Fields that no backbone has and that do not change its outputs. The first applies to new weights,
-# the second to the tokenizer, and the third follows from the tensors.
+# Fields that no backbone has and that do not change its outputs. The first affects only new
+# weights, the second belongs to the tokenizer, and the third follows from the tensors.
 _NOT_STATED = ("initializer_range", "pad_token_id", "use_pooler")
 
 
@@ -44,8 +44,8 @@ class Kind:
         prefix: Name of the class without `Backbone`, which is also the prefix of its tasks.
         arguments: Field of `EncoderConfig` -> argument of the class.
         fixed: Fields for which the class supports only this value.
-        tables: Layer that contains the embeddings, ending in `/`, or an empty string.
-        projection: Layer that projects the embeddings, if any.
+        tables: Layer that contains the embeddings, ending in `/`; empty if there is none.
+        projection: Layer that projects the embeddings; empty if there is none.
         has_pooler: Whether the class has a pooler.
         block: Layer name of a block, with a placeholder for its number.
         tasks: Task heads with the same outputs in both libraries.
@@ -120,7 +120,7 @@ KINDS = {kind.backbone: kind for kind in _KINDS}
 
 
 def config_of(kind: Kind, stated: dict[str, Any], source: str | Path) -> EncoderConfig:
-    """Creates an `EncoderConfig` from the `get_config` result of a backbone."""
+    """Creates an `EncoderConfig` from a backbone's `get_config` result."""
     arguments = Document(stated, source, "config.")
     if arguments.integer("num_inner_repetitions", 1) != 1:
         raise InputError(f"{source}: num_inner_repetitions must be 1.")
@@ -204,10 +204,9 @@ class Location:
     Args:
         name: Maps a variable of this package to the Hugging Face tensor.
         path: Path of the KerasHub variable (layer names and variable name). If KerasHub has no such
-            variable, it is "", and the Hugging Face tensor is all zeros.
+            variable, the path is "", and the Hugging Face tensor is all zeros.
         shape: Shape of the KerasHub variable.
-        offset: Number of rows in the Hugging Face tensor before the first row of the KerasHub
-            variable.
+        offset: Number of rows in the Hugging Face tensor before the KerasHub variable's first row.
     """
 
     name: TensorName

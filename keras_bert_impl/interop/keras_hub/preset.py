@@ -28,12 +28,12 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within, read_json
 
 _log = logging.getLogger(__name__)
-_PACKAGES = ("keras_hub", "keras_nlp")  # `keras_nlp` is the name in old presets.
+_PACKAGES = ("keras_hub", "keras_nlp")  # `keras_nlp` is the package name in old presets.
 _WEIGHTS, _INDEX, _TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.weights.h5"
 _SHARD = re.compile(r"model_\d{5}\.weights\.h5")
 _INDICES = {"kernel": "0", "gamma": "0", "embeddings": "0", "output_bias": "0"}
 _INDICES |= {"bias": "1", "beta": "1"}
-# The folder of a layer in the file is named after its class, with a number for repetitions.
+# The folder of a layer in the file is named after its class; repeated names get a number.
 _CLASSES = {
     "token_embedding": "reversible_embedding",
     "position_embedding": "position_embedding",
@@ -135,7 +135,7 @@ def _check_number_of_layers(path, config, files):
 
 
 def _head(directory, kind, config):
-    """Returns the `Head` of the preset's task, or None."""
+    """Returns the `Head` of the preset's task, or None if it has none."""
     path = file_within(directory, "task.json")
     if not path.exists():
         return None
@@ -186,7 +186,7 @@ def _dtype(location, array):
 
 
 def _find(names, files):
-    """Returns the `StoredArray` of each name, from any of the files."""
+    """Returns a dict from each name, in any of the files, to its `StoredArray`."""
     with contextlib.ExitStack() as stack:
         contents = [(stack.enter_context(opened(file)), file) for file in files]
         arrays = []
@@ -211,7 +211,7 @@ def _spellings(name):
 
 
 def _names(locations):
-    """Returns the names of the variables in a weights file written by Keras."""
+    """Returns the variable names in a weights file written by Keras."""
     numbers: dict[str, dict[str, int]] = {}  # class -> layer name -> index
     names = []
     for location in locations:

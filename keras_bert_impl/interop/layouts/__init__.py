@@ -1,4 +1,4 @@
-"""File layouts of all architectures, by `model_type` in `config.json`."""
+"""File layouts of all architectures, keyed by `model_type` in `config.json`."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ class AlbertLayout(BertLayout):
 
 
 class DistilBertLayout(BertLayout):
-    """DistilBERT: no segments, no pooler, and different names of keys and tensors."""
+    """DistilBERT: no segments, no pooler, and different key and tensor names."""
 
     model_type = "distilbert"
     prefix = "distilbert"
@@ -193,7 +193,7 @@ class BigBirdLayout(BertLayout):
 
 
 class FlaubertLayout(BertLayout):
-    """FlauBERT: no segments, no pooler; the small and large models use pre-norm."""
+    """FlauBERT: no segments and no pooler; the small and large models use pre-norm."""
 
     model_type = "flaubert"
     prefix = "transformer"

@@ -14,12 +14,12 @@ class TensorName:
 
     Args:
         variable: Path of the Keras variable.
-        tensor: Name of the tensor. Names of encoder tensors omit the prefix, such as `bert.`, of
-            models with a head.
+        tensor: Name of the tensor. Encoder tensor names omit the prefix of models with a head, such
+            as `bert.`.
         transpose: Whether the file stores the transposed matrix, as PyTorch does for linear layers.
         optional: Whether the tensor may be missing. The variable then keeps its initial value.
-        part: Index of the variable in a tensor that combines several variables. Lists contain all
-            parts in order.
+        part: Index of the variable in a tensor that combines several variables. If the path and
+            name are lists, they contain all parts in order.
         num_parts: Number of equal parts in the tensor, along the axis of the outputs: the first
             axis if transposed, otherwise the last axis.
     """
@@ -37,7 +37,7 @@ class TensorName:
         return 0 if self.transpose else -1
 
 
-Heads: TypeAlias = dict[str, list[TensorName]]  # head to its tensor names
+Heads: TypeAlias = dict[str, list[TensorName]]  # dict from heads to their tensor names
 
 
 def task_classes(prefix: str, **more: str) -> dict[str | None, str]:
@@ -159,7 +159,7 @@ SIZE_KEYS = {
 
 
 class BertLayout:
-    """Keys of `config.json` and tensor names of BERT."""
+    """Keys of `config.json` and tensor names of BERT models."""
 
     model_type = "bert"
     prefix = "bert"
@@ -213,7 +213,7 @@ class BertLayout:
         return self.model_type.removesuffix("-decoder")
 
     def stated(self, config: Document) -> dict[str, Any]:
-        """Reads the fields of a configuration; values are as in `config.json`."""
+        """Reads the fields of a configuration, with the values in `config.json`."""
         return {
             name: self.read.get(name, self.read[None])(config, key)
             for name, key in self.keys.items()
@@ -291,7 +291,7 @@ class RobertaLayout(BertLayout):
         self.classes = task_classes(class_prefix, left_to_right="ForCausalLM")
 
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
-        # Number of rows before the first token's row; the last of them is for padding.
+        # Number of rows before the first token's row; the last of these rows is for padding.
         offset = settings["pad_token_id"] + 1
         positions = settings.get("max_length", 512)
         return settings | {"position_offset": offset, "max_length": positions - offset}

@@ -37,7 +37,7 @@ class ModernBertLayout(BertLayout):
         "pooling": "classifier_pooling",
         "rotary_base": "global_rope_theta",
         "local_rotary_base": "local_rope_theta",
-        "rotary": "rope_parameters",  # contains both bases since transformers 5
+        "rotary": "rope_parameters",  # it contains both bases since transformers 5
         "global_every": "global_attn_every_n_layers",
         "layer_types": "layer_types",  # in transformers 5 files
         "window": "local_attention",  # The value counts the tokens on both sides.
@@ -69,7 +69,7 @@ class ModernBertLayout(BertLayout):
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
         fields = dict(settings)
         rates = {fields[name] for name in ("dropout", "attention_dropout", "mlp_dropout")}
-        # In transformers, attention_dropout also applies to the outputs of the attention.
+        # In transformers, attention_dropout also applies to the attention's outputs.
         if len(rates) > 1:
             raise InputError("embedding_dropout, attention_dropout and mlp_dropout must be equal.")
         del fields["mlp_dropout"]
@@ -180,7 +180,7 @@ def _rotary_bases(parameters):
 
 
 def _global_every(types, num_layers):
-    """Returns the interval between the global layers in `layer_types`."""
+    """Returns the distance between global layers in `layer_types`."""
     every = next((i for i, kind in enumerate(types) if i and kind == _FULL), num_layers)
     repeated = [_SLIDING if index % every else _FULL for index in range(len(types))]
     if len(types) != num_layers or types != repeated:

@@ -1,8 +1,8 @@
 """`prepare` on Apache Beam: writes the same blocks, rows and shards as on one machine.
 
-The text is read twice. The first pass keeps the hash and length of each document, finds duplicates
-and assigns documents to blocks. In the second pass, the workers build the blocks. The row counts
-of the blocks determine the shard and position of each row.
+The text is read twice: The first pass keeps the hash and length of each document, finds duplicates
+and assigns documents to blocks. In the second pass, the workers build the blocks. The row counts of
+the blocks determine the shard and position of each row.
 """
 
 import copy
@@ -44,7 +44,7 @@ def write(
     try:
         with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
             build_pipeline(pipeline, corpus, settings, directory, dealing)
-    except Exception as error:  # runners report worker errors as text
+    except Exception as error:  # Beam runners report worker errors only as text
         text = f"{type(error).__name__}: {error}"
         found = re.findall(r"InputError: (.*?)(?: \[while running|\n|$)", text)
         if not found:
@@ -231,7 +231,7 @@ def _write_shard(rows_of, directory):
 
 
 def _sum_up(_, lengths, kept, sizes, shards, directory):
-    """Writes `Written` to a file. A pipeline cannot return objects to the calling process."""
+    """Writes a `Written` object to a file, because a pipeline cannot return objects."""
     documents = sum(lengths.values())
     counts = {split: blocks.Counts() for split in records.SPLITS}
     for _, split, _, of_block in sizes:

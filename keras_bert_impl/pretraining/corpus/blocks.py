@@ -91,7 +91,7 @@ class BuiltBlock:
 
 
 class WordTokens:
-    """Tokenizes texts and encodes each distinct word only once."""
+    """Tokenizes texts; each distinct word is encoded only once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -106,7 +106,7 @@ class WordTokens:
 
         Returns:
             (ids, lengths, num_words): the token ids of all texts, int32 [tokens]; the number of
-            tokens of each text, int64 [texts]; and the number of whitespace-separated words, int.
+            tokens per text, int64 [texts]; and the number of whitespace-separated words, an int.
         """
         if not self.tokenizer.word_breaks:
             texts = [
@@ -131,7 +131,7 @@ class WordTokens:
         return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
 
     def _cut(self, texts):
-        """Cuts texts before spaces, and at word breaks where both sides are ASCII.
+        """Splits texts before spaces, and at word breaks between two ASCII characters.
 
         Returns:
             (words, first_words, num_joined): string array of words, each with its leading space;
@@ -152,7 +152,7 @@ class WordTokens:
         return words, first_words, len(starts) - num_spaces
 
     def _learn(self, words):
-        """Replaces the cache by entries for the given distinct words."""
+        """Replaces the cache with entries for the given distinct words."""
         places = pc.index_in(words, self._words).fill_null(-1).to_numpy().astype(np.int64)
         is_new = places < 0
         places[is_new] = len(self._words) + np.arange(np.count_nonzero(is_new))
@@ -167,7 +167,7 @@ class WordTokens:
 
 
 def _tokenized(texts, tokenize):
-    """Returns (ids of all texts int32 [tokens], number of ids of each text int64 [texts])."""
+    """Returns the ids of all texts (int32 [tokens]) and the ids per text (int64 [texts])."""
     ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     batch = np.cumsum([len(text) for text in texts]) // _AT_ONCE
     bounds = [0, *(1 + np.flatnonzero(np.diff(batch))), len(texts)]
@@ -181,7 +181,7 @@ def _tokenized(texts, tokenize):
 def _kinds_of_bytes(word_breaks):
     """Returns a table of byte classes (256 bytes) for `bytes.translate`."""
     kinds = bytearray(256)
-    for byte in range(33, 127):  # ASCII without whitespace and control characters
+    for byte in range(33, 127):  # ASCII except whitespace and control characters
         kinds[byte] = _ALONE if chr(byte) in word_breaks else _PLAIN
     return bytes(kinds)
 

@@ -35,7 +35,7 @@ def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
     _worker["settings"] = blocks.Settings(**settings)
-    gc.freeze()  # otherwise each garbage collection traverses all objects of TensorFlow
+    gc.freeze()  # otherwise each garbage collection traverses all TensorFlow objects
 
 
 def keep_freed_memory() -> None:

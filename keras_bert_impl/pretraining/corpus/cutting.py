@@ -47,7 +47,7 @@ class Written(NamedTuple):
 def numbered(
     documents: Iterable[Document], counts: dict[str, int]
 ) -> Iterator[blocks.NumberedDocument]:
-    """Yields (running number, document) for each distinct document; updates `counts`."""
+    """Yields (running number, document) for each distinct document, and updates `counts`."""
     seen = blocks.HashSet()
     for document in documents:
         counts["documents"] += 1
@@ -113,7 +113,7 @@ def _num_sentences(document):
 
 
 def first_shard_of(block: int, seed: int) -> int:
-    """Returns `first_shard` of `Dealer.deal` for the rows of a block; `block` is its number."""
+    """Returns the argument `first_shard` of `Dealer.deal` for the rows of block number `block`."""
     return rows.stable_hash(seed, "shards", block)
 
 
@@ -147,7 +147,7 @@ def text_blocks(
 def as_paths(
     inputs: Any, format: str = "auto", text_field: str = "text"
 ) -> Iterator[tuple[Any, str, str]]:
-    """Context manager that yields corpus paths: the given ones, or a file with the given texts.
+    """Context manager that yields corpus paths: the given paths, or a file with the given texts.
 
     Yields:
         (paths, format, text field), for `read_documents`.
@@ -178,7 +178,7 @@ def _texts_of(inputs, text_field):
     """Returns an iterable of the texts, or None for paths."""
     if isinstance(inputs, (str, os.PathLike)):
         return None
-    names = getattr(inputs, "column_names", None)  # columns of `datasets` and Arrow
+    names = getattr(inputs, "column_names", None)  # columns of Hugging Face `datasets` and Arrow
     if names is None:
         names = getattr(inputs, "columns", None)  # pandas
     if names is None and isinstance(inputs, Mapping):

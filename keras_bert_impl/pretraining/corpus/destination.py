@@ -1,4 +1,4 @@
-"""Output of `prepare`: a folder that is replaced as a whole, or a new folder on a bucket.
+"""Output of `prepare`: a folder that is replaced as a whole, or a new folder in a bucket.
 
 An interrupted `prepare` keeps its finished blocks next to the output. The same command resumes.
 """
@@ -40,7 +40,7 @@ RESUME = "Finished blocks are kept; run the same command again to resume."
 
 
 def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: Tokenizer) -> Path:
-    """Returns the absolute path of the local folder in which the records are built."""
+    """Returns the absolute path of the local folder where the records are built."""
     if not is_remote(output_directory):
         place = absolute(output_directory)
         _check_replaceable(place, settings, tokenizer.fingerprint)
@@ -73,13 +73,13 @@ def _private_folder():
 
 
 def check_is_no_input(place: Path, paths: list[str]) -> None:
-    """Raises `InputError` if the output folder `place` is part of the input `paths`."""
+    """Raises `InputError` if the output folder `place` is inside one of the input `paths`."""
     for path in paths:
         is_inside = f"{place}{os.sep}".startswith(f"{os.path.abspath(path)}{os.sep}")
         if is_inside and place.is_dir() and any(e.name[0] != "." for e in place.iterdir()):
             raise InputError(
-                f"the output folder {place} is part of the input {path}, so its files would be "
-                "read as text. Choose an output folder outside of the input."
+                f"the output folder {place} is inside the input {path}, so its files would be "
+                "read as text. Choose an output folder outside the input."
             )
 
 
@@ -123,7 +123,7 @@ def _check_replaceable(directory, settings, fingerprint):
             raise InputError(f"{directory} contains other files. Name a new or empty folder.")
         try:
             manifest = records.read_manifest(directory)
-        except InputError:  # records that are damaged or of another version may be replaced
+        except InputError:  # damaged records and records of another version may be replaced
             return
         way_out = "name another folder, or remove this folder."
         if manifest["tokenizer"]["fingerprint"] != fingerprint:
@@ -138,7 +138,7 @@ def _check_replaceable(directory, settings, fingerprint):
 
 
 def _has_records(directory):
-    """Returns whether a folder contains records, possibly an incomplete copy."""
+    """Returns whether a folder contains records, even an incomplete copy."""
     if not (directory / records.MANIFEST).is_file():
         return False
     try:
@@ -149,7 +149,7 @@ def _has_records(directory):
 
 
 def _remove_other_shards(directory):
-    """Removes surplus shards of the replaced records and keeps other files."""
+    """Removes surplus shards of the replaced records and keeps all other files."""
     for split, of_split in records.read_manifest(directory)["splits"].items():
         named = {shard["file"] for shard in of_split["shards"]}
         for path in directory.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"):
@@ -158,7 +158,7 @@ def _remove_other_shards(directory):
 
 
 class Interrupted(InputError):
-    """An interruption not caused by the input. Finished blocks are kept."""
+    """An interruption that is not caused by the input. Finished blocks are kept."""
 
 
 class FinishedBlocks:

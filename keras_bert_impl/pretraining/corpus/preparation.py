@@ -28,8 +28,8 @@ from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.version import install_command
 
 _LOG = logging.getLogger(__name__)
-_FEW_TRUE_PAIRS = 0.2  # fraction of consecutive pairs; about one half is normal
-_SECONDS_ALONE = 6  # seconds; about the time a process needs to import TensorFlow
+_FEW_TRUE_PAIRS = 0.2  # fraction of pairs that are consecutive; about one half is normal
+_SECONDS_ALONE = 6  # about the time in seconds that a process needs to import TensorFlow
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,26 +95,26 @@ def prepare(
     block. Each block is split into sentences, tokenized, paired, packed and written. The random
     second segment of a pair comes from another document of the same block; if the corpus is one
     document, from a distant part of it. The output depends only on the corpus, the tokenizer, the
-    settings and the seed, not on the number of workers or the `runner`. The memory needed is a few blocks per worker (at least two whole documents), and 8
-    bytes per document to detect duplicates.
+    settings and the seed, not on the number of workers or the `runner`. It needs memory for a few
+    blocks per worker (at least two whole documents), and 8 bytes per document to detect duplicates.
 
     After an interruption, the finished blocks stay in a hidden folder next to `output_directory`,
-    and the same call resumes from them. With a `runner` there is no resuming.
+    and the same call resumes from them. With a `runner`, an interrupted call does not resume.
 
     Args:
         inputs: Paths (see `read_documents`), or texts: a list, an iterator, a column, or a table
             with the column `text_field`. Each text is a document with one paragraph per line.
         output_directory: Folder to write. Existing records of the same tokenizer and settings are
-            replaced after the new records are complete. On a bucket, a str such as
-            `gs://bucket/records` that does not exist yet. Local processes then build the records
-            in a temporary folder (`TMPDIR`) and copy them to the bucket; the workers of a `runner`
+            replaced after the new records are complete. A path in a bucket must be a str, such as
+            `gs://bucket/records`, and must not exist yet. Local processes then build the records in
+            a temporary folder (`TMPDIR`) and copy them to the bucket; the workers of a `runner`
             write to the bucket directly. The manifest is written last.
         tokenizer: A tokenizer of `keras_bert_impl.tokenizers`. A copy is stored with the records.
         length: Sequence length in tokens, at least 8.
         objective: `"mlm_nsp"` for next-sentence prediction pairs, `"mlm_sop"` for sentence-order
             pairs, or `"mlm"` for single segments of a document.
-        passes: Number of times that new examples are drawn from each document. Masks are new in
-            each epoch for any value.
+        passes: Number of times that examples are created from each document, with other random
+            draws. Masks are redrawn in each epoch, whatever the value.
         short_sequence_probability: Fraction of the documents that get a shorter target length.
         random_next_share: Fraction of the `"mlm_nsp"` pairs whose second segment is random.
         pack: Whether several examples share a row.
@@ -124,22 +124,22 @@ def prepare(
         block_characters: Characters of text in a block. Pairs are drawn and rows packed within a
             block.
         num_open_shards: Number of shards that are filled at the same time.
-        rows_per_shard: Rows per shard. Training shuffles 262,144 rows at a time, read from several
-            shards.
+        rows_per_shard: Rows per shard. Training shuffles 262,144 rows at a time, which it reads
+            from several shards.
         seed: Seed of all random choices.
-        num_workers: Number of processes that build blocks. 1 uses only this process. With more,
-            this process builds the first blocks alone for a few seconds, so a small corpus starts
-            no other process. More than 1 requires the `if __name__ == "__main__":` guard of
-            `multiprocessing`. None for one per core.
+        num_workers: Number of processes that build blocks. 1 uses only this process. With more
+            workers, this process builds the first blocks alone for a few seconds, so no other
+            process starts for a small corpus. More than 1 requires the `if __name__ == "__main__":`
+            guard of `multiprocessing`. None means one per core.
         progress: Function called with a `Progress` after each block. None for no reports. A
             `runner` reports its own progress.
         runner: Apache Beam runner, one of `RUNNERS` (extra `beam`), used instead of `num_workers`.
-            Its workers read `inputs` and write next to `output_directory`; both must be on a bucket
-            or a file system shared by all workers. None for local processes.
+            Its workers read `inputs` and write next to `output_directory`; both must be in a bucket
+            or on a file system shared by all workers. None for local processes.
         runner_options: Options of the Beam pipeline, such as `"direct_num_workers=4"`.
 
     Returns:
-        The manifest: `splits` with counts and shards, `tokenizer`, `settings`.
+        The manifest: The manifest: `splits` with counts and shards, `tokenizer` and `settings`.
 
     Raises:
         InputError: The corpus or an argument is invalid, the folder contains other files or
@@ -283,7 +283,7 @@ def _write_on_beam(runner):
 
 
 def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, finished):
-    """Yields (text block, built block) in block order; stores newly built blocks."""
+    """Yields (text block, built block) in block order, and stores newly built blocks."""
     started, words = time.monotonic(), WordTokens(tokenizer)
     for text_block in text_blocks:
         built = finished.read(text_block)

@@ -32,7 +32,7 @@ class Document:
     """One document of a corpus.
 
     Attributes:
-        source: `file:line` of the document's start, for messages.
+        source: `file:line` where the document starts, for messages.
         paragraphs: non-blank paragraphs.
         is_split: whether each paragraph is already one sentence.
     """
@@ -66,22 +66,24 @@ def read_documents(
     | `tfds://name[/config][:version]:split[?field=text&data_dir=…]` | an example of the split |
 
     `auto` detects the format from the first bytes of each file: `<doc` means `wikiextractor` and
-    `{"` means `jsonl`. Any other file is read as `files` if found in a folder and as `sentences` if
-    named directly. Tables (`.csv`, `.tsv`) raise an error. Files compressed with gzip, xz or bzip2
-    are decompressed. Folders are walked in sorted order, without hidden files.
+    `{"` means `jsonl`. Any other file is read as `files` if it was found in a folder, and as
+    `sentences` if it was named directly. Tables (`.csv`, `.tsv`) raise an error. Files compressed
+    with gzip, xz or bzip2 are decompressed. Folders are walked in sorted order, without hidden
+    files.
 
     Args:
-        paths: One or several files, folders and `tfds://` names. Folders may be on a bucket, such
+        paths: One or several files, folders and `tfds://` names. Folders may be in a bucket, such
             as `gs://bucket/corpus`.
         format: One of `TEXT_FORMATS`, for all files; ignored for `tfds://` names.
-        text_field: Field of JSON lines, and of TFDS examples if the name does not give one.
+        text_field: Field of JSON lines, and of TFDS examples unless the `tfds://` name contains a
+            field.
 
     Returns:
         Iterator over the documents that contain text.
 
     Raises:
         InputError: A path does not exist (raised immediately). While iterating: a file is binary,
-            truncated, not UTF-8, a table or a multi-line JSON file; a JSON line is invalid or
+            truncated, not UTF-8, a table or a multi-line JSON file; a line of JSON is invalid or
             lacks the field; or the corpus contains no text. The message names the file and, if
             possible, the line.
 
@@ -94,7 +96,7 @@ def read_documents(
 
 
 def paths_of(paths: Paths) -> list[str]:
-    """Returns a list of str for one path or several."""
+    """Returns one path or several paths as a list of str."""
     paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     return [os.fspath(expanded(path)) for path in paths]
 
@@ -138,7 +140,7 @@ def _read(paths, sources, text_field):
 
 
 def _files(name, format):
-    """Yields the files under `name` in sorted order, each with its format."""
+    """Yields the files in `name` in sorted order, each with its format."""
     if name.startswith("tfds://"):
         yield name, "tfds"
         return
@@ -191,7 +193,7 @@ def _place(name):
 
 
 def _lines(path):
-    """Yields (line number from 1, text without line ending)."""
+    """Yields (1-based line number, text without line ending)."""
     number = 0
     try:
         with _place(path).read_from(path) as raw, decompressed(raw, path) as file:
@@ -204,7 +206,7 @@ def _lines(path):
 
 
 def _whole_lines(file):
-    """Yields chunks of 1 MiB, each extended to its next line end by at most `_LONGEST_LINE`."""
+    """Yields chunks of 1 MiB, each extended to its line end by at most `_LONGEST_LINE` bytes."""
     is_first = True
     while lines := file.read(_READ_AT_ONCE):
         lines += file.readline(_LONGEST_LINE)
@@ -215,12 +217,12 @@ def _whole_lines(file):
 
 
 def _texts(lines, path, number):
-    """Decodes whole lines from bytes to a list of str; `number` is the number of the first line."""
+    """Decodes bytes of whole lines to a list of str; `number` is the number of the first line."""
     if b"\0" not in lines and len(lines) < _LONGEST_LINE:
         try:
             texts = lines.decode("utf-8")
         except UnicodeDecodeError:
-            pass  # the lines are decoded one by one below, to name the line
+            pass  # the lines are decoded one by one below, to find the line number
         else:
             if "\r" not in texts and "\ufeff" not in texts:
                 return texts.removesuffix("\n").split("\n")
@@ -265,7 +267,7 @@ def _read_wikiextractor(path, _):
             title = html.unescape(header["title"] or "") if header else ""
         elif paragraphs is None:
             if line.strip():
-                raise InputError(f"{path}:{number}: text outside of <doc …> and </doc>.")
+                raise InputError(f"{path}:{number}: text outside <doc …> and </doc>.")
         elif line.strip() == "</doc>":
             yield Document(f"{path}:{first}", paragraphs, is_split=False)
             paragraphs = None

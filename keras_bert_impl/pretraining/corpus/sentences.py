@@ -2,9 +2,9 @@
 
 import re
 
-# A run of stops, then closing quotes or brackets, then whitespace (optional after full-width
-# stops). The pattern starts with a character set because `re` searches for character sets fast. It
-# matches only at the first stop of a run, to avoid quadratic time.
+# A run of sentence stops, then closing quotes or brackets, then whitespace (optional after
+# full-width stops). The pattern starts with a character set because `re` finds character sets fast.
+# It matches only at the first stop of a run, to avoid quadratic time.
 _CANDIDATE = re.compile(
     r"""[.!?…‽⁇⁈⁉。！？｡।॥۔؟]"""
     r"""(?:(?<=[.!?…‽⁇⁈⁉])(?<![.!?…‽⁇⁈⁉]{2})(?P<stop>[.!?…‽⁇⁈⁉]*)(?P<close>["'”’»)\]}]*)\s+(?=\S)"""
@@ -52,15 +52,14 @@ _LIST_NUMBER = re.compile(r"(?:\d{1,3}|[ivxIVX]{1,4}|[A-Za-z])")
 def split_sentences(text: str) -> list[str]:
     """Splits a paragraph into sentences.
 
-    A stop ends a sentence if whitespace and a likely start of the next sentence follow. It does not
-    end a sentence after abbreviations (Mr., e.g., No. 5, Fig. 2), initials (J. R. R.) or the number
-    of a list item, nor before a lowercase letter. After an acronym (U.S.) it ends a sentence only
-    before a word that commonly starts one. Closing quotes and brackets stay with the preceding
-    stop. The full-width stops of Chinese and Japanese, the danda and the Arabic and Urdu stops need
-    no whitespace.
+    A stop ends a sentence if whitespace and a likely sentence start follow. It does not end a
+    sentence after abbreviations (Mr., e.g., No. 5, Fig. 2), initials (J. R. R.) or the number of a
+    list item, nor before a lowercase letter. After an acronym (U.S.) it ends a sentence only before
+    a word that commonly starts one. Closing quotes and brackets stay with the preceding stop.
+    Full-width Chinese and Japanese stops, the danda, and Arabic and Urdu stops need no whitespace.
 
-    The rules prefer joining two sentences to breaking one. On the informal web text of UD English
-    EWT (train), precision is 99% and recall 83%; splitting at every stop gives 93% and 85%. Most
+    The rules join two sentences rather than split one. On informal web text (UD English EWT,
+    train), precision is 99% and recall 83%; splitting at every stop gives 93% and 85%. Most of the
     missed boundaries have no stop.
 
     Returns:
@@ -86,7 +85,7 @@ def _ends_sentence(text, start, candidate):
     following_match = _NEXT_WORD.match(text, candidate.end())
     following = following_match["word"] or ""
     if not following:
-        return bool(following_match["address"])  # a dash, a smiley, another stop
+        return bool(following_match["address"])  # a dash, a smiley or another stop
     starts_small = (
         following[0].islower() and not following[1:2].isupper()
     )  # "iPhone" may start a sentence

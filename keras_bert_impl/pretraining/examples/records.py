@@ -39,7 +39,7 @@ from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES
 from keras_bert_impl.tokenizers import Tokenizer
 
 MANIFEST = "manifest.json"
-ROWS_ARE_MISSING = "rows are missing"  # error message in the graph that reads a shard
+ROWS_ARE_MISSING = "rows are missing"  # error message of the graph that reads a shard
 _ROWS_AT_ONCE = 256
 PER_EXAMPLE = ("example_lengths", "first_lengths", "pair_labels")
 FORMAT_VERSION = 3
@@ -69,7 +69,7 @@ def serialize_rows(
     for name in dtypes:
         feature[name].bytes_list.value.append(b"")
     feature["row_id"].int64_list.value.append(0)
-    # The message is reused, because creating its parts for each row takes most of the time.
+    # The message object is reused, because creating its parts for each row takes most of the time.
     lists = [feature[name].bytes_list.value for name in dtypes]
     columns = [arrays[name].astype(dtype, casting="unsafe") for name, dtype in dtypes.items()]
     row_ids, serialized = feature["row_id"].int64_list.value, []
@@ -82,7 +82,7 @@ def serialize_rows(
 
 
 def parse_rows(serialized: tf.Tensor, manifest: dict[str, Any]) -> dict[str, tf.Tensor]:
-    """Parses a batch of records (string [batch]) to the features in the table above, in graph."""
+    """Parses records (string [batch]) to the features in the table above, in the graph."""
     spec = dict.fromkeys(("token_ids", *PER_EXAMPLE), tf.io.FixedLenFeature([], tf.string))
     rows = tf.io.parse_example(serialized, spec | {"row_id": tf.io.FixedLenFeature([], tf.int64)})
     dtype = tf.as_dtype(token_type(manifest["tokenizer"]["vocabulary_size"]))
@@ -111,7 +111,7 @@ def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
 
 
 class Dealer:
-    """Assigns rows to the open shards in a fixed cycle and replaces full shards by new shards."""
+    """Assigns rows to the open shards in a fixed cycle; replaces full shards with new shards."""
 
     def __init__(self, num_open_shards: int, rows_per_shard: int) -> None:
         self.rows_per_shard = rows_per_shard
@@ -153,7 +153,7 @@ class ShardWriter:
         self._rows: list[int] = []
 
     def write(self, rows: Sequence[bytes], first_shard: int) -> None:
-        """Writes serialized rows; see `Dealer.deal` for `first_shard`."""
+        """Writes serialized rows; for `first_shard`, see `Dealer.deal`."""
         with os_errors():
             for row, (shard, place) in zip(rows, self._dealer.deal(len(rows), first_shard)):
                 if place == 0:
@@ -176,7 +176,7 @@ class ShardWriter:
 
 
 class ShardFile:
-    """Writes serialized rows to a temporary file, compressed to the shard by `close`."""
+    """Writes serialized rows to a temporary file, which `close` compresses to the shard."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -191,7 +191,7 @@ class ShardFile:
         """Compresses the rows to `path` and removes the uncompressed file."""
         self._writer.close()
         with open(self._plain, "rb") as plain, open(self._path, "wb") as file:
-            # The file has no name or time stamp, so equal rows give equal bytes.
+            # The gzip header has no file name or time stamp, so equal rows give equal bytes.
             with igzip.IGzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as compressed:
                 shutil.copyfileobj(plain, compressed, 1 << 20)
         self._plain.unlink()
@@ -211,7 +211,7 @@ def _sha256(path):
 
 
 def write_manifest(directory: str | Path, manifest: dict[str, Any]) -> None:
-    """Writes `manifest.json` into a local folder or a folder on a bucket."""
+    """Writes `manifest.json` to a local folder or a folder in a bucket."""
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
     with replace_file(os.path.join(directory, MANIFEST)) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -223,11 +223,11 @@ def absolute(directory: str | Path) -> str:
 
 
 def read_manifest(directory: str | Path) -> dict[str, Any]:
-    """Reads and validates the manifest of a records folder, and checks the sizes of its shards.
+    """Reads and validates the manifest of a records folder, and checks the sizes of the shards.
 
     Args:
-        directory: Folder written by `prepare`. For a bucket or another file system of TensorFlow,
-            a str such as `gs://bucket/records`.
+        directory: Folder written by `prepare`. For a bucket or another TensorFlow file system, a
+            str such as `gs://bucket/records`.
 
     Raises:
         InputError: The folder contains no records or has an unsupported format version, a shard is
@@ -258,7 +258,7 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
 
 
 def _size(path):
-    """Returns the size in bytes, or None if the file does not exist."""
+    """Returns the size of a file in bytes, or None if the file does not exist."""
     try:
         return tf.io.gfile.stat(path).length
     except tf.errors.NotFoundError:
@@ -266,7 +266,7 @@ def _size(path):
 
 
 def read_tokenizer(directory: str | Path) -> Tokenizer:
-    """Loads the `Tokenizer` stored with the shards; see `read_manifest` for `directory`."""
+    """Loads the `Tokenizer` stored with the shards; for `directory`, see `read_manifest`."""
     if not is_remote(directory):
         return Tokenizer.from_pretrained(local_path(directory))
     with tempfile.TemporaryDirectory() as copy:
@@ -288,7 +288,7 @@ def check_tokenizer(manifest: dict[str, Any], tokenizer: Tokenizer) -> None:
 
 
 def check_shards(directory: str | Path) -> None:
-    """Raises `InputError` if the checksum or rows of a shard differ from the manifest."""
+    """Raises `InputError` if the checksum or row count of a shard differs from the manifest."""
     directory = expanded(directory)
     manifest = read_manifest(directory)
     for split in SPLITS:
@@ -326,7 +326,7 @@ def _other_rows(file):
 
 @contextlib.contextmanager
 def clear_read_errors(directory: str | Path) -> Iterator[None]:
-    """Context manager that turns errors from damaged records into an error that names the shard."""
+    """Context manager that replaces errors from damaged records with one that names the shard."""
     try:
         yield
     except (
@@ -335,15 +335,15 @@ def clear_read_errors(directory: str | Path) -> Iterator[None]:
         tf.errors.NotFoundError,
     ) as error:
         check_shards(directory)
-        if ROWS_ARE_MISSING in str(error):  # another `prepare` has written intact shards
+        if ROWS_ARE_MISSING in str(error):  # another `prepare` has written intact shards since
             raise InputError(
-                f"the records in {directory} were replaced during reading. Start again."
+                f"the records in {directory} were replaced while they were read. Start again."
             ) from error
         raise
 
 
 def checked_manifest(path: str, text: bytes) -> tuple[Document, list[str], list[int]]:
-    """Parses a manifest; returns the manifest and the names and sizes (bytes) of its shards."""
+    """Parses a manifest; returns it with the names and sizes (bytes) of its shards."""
     try:
         value = parse_json(text, path)
         manifest = Document(value if isinstance(value, dict) else {}, path)

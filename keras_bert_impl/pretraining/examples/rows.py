@@ -1,8 +1,8 @@
 """Creates examples from a block of tokenized documents and packs them into rows.
 
-The tokens of a block are one array. A segment is a span [start, end) of this array, so examples
-are created, trimmed and packed without copying tokens. Random draws are stateless: a draw depends
-only on its name.
+The tokens of a block are one array. A segment is a span [start, end) of this array, so examples are
+created, trimmed and packed without copying tokens. Random draws are stateless: a draw depends only
+on the name of the draw.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ class TokenBlock(NamedTuple):
 
     Attributes:
         token_ids: int32 [tokens].
-        sentence_starts: Start of each sentence in `token_ids`, then the number of tokens. No
-            sentence is empty.
-        document_starts: Start of each document in `sentence_starts`, then the number of sentences.
+        sentence_starts: Start of each sentence in `token_ids`; the last element is the number of
+            tokens. No sentence is empty.
+        document_starts: Start of each document in `sentence_starts`; the last element is the number
+            of sentences.
         document_numbers: Running number of each document in the corpus.
     """
 
@@ -132,7 +133,7 @@ def _target(most_tokens, short_sequence_probability, generator):
 
 
 def _end_of_chunk(block, sentence, document_end, target):
-    """Returns the index after the sentence that reaches the target, or the end of the document."""
+    """Returns the index after the sentence that reaches the target, or the document's end."""
     starts = block.sentence_starts
     return bisect.bisect_left(starts, starts[sentence] + target, sentence, document_end)
 
@@ -186,7 +187,7 @@ def _random_segment(block, places, target, generator):
 
 
 def _trim(first, second, most_tokens, generator):
-    """Removes tokens one by one from the longer segment, or the second on a tie."""
+    """Removes tokens one by one from the longer segment, or the second if both are equal."""
     lengths = first[1] - first[0], second[1] - second[0]
     excess = sum(lengths) - most_tokens
     if excess <= 0:
@@ -214,7 +215,7 @@ def sentence_order_examples(
 ) -> list[Example]:
     """Creates pairs of consecutive segments of a document, in order or swapped.
 
-    Source: Lan et al. 2019, "ALBERT", section 3.1, which does not split single sentences.
+    Source: Lan et al. 2019, "ALBERT", section 3.1, where single sentences are not split.
     """
     examples, most_tokens = [], length - 3
     for document, number in enumerate(block.document_numbers):
@@ -259,7 +260,7 @@ def pack_rows(
     open_rows: list[list[list[int]]] = [
         [] for _ in range(row_length + 1)
     ]  # indexed by the number of free tokens
-    occupied = 0  # Bit f is set if open_rows[f] is not empty. A bit scan finds the tightest fit.
+    occupied = 0  # Bit f is set if open_rows[f] is not empty. A bit scan finds the best row.
     for index in np.argsort(np.negative(lengths), kind="stable").tolist():
         length = lengths[index]
         fitting = occupied >> length << length
@@ -286,7 +287,7 @@ def spans_of(examples: Iterable[Example]) -> np.ndarray:
 
 
 def lengths_of(spans: np.ndarray, num_separators: int) -> np.ndarray:
-    """Returns the length of each example with special tokens: int64 [examples]."""
+    """Returns the length of each example, including special tokens: int64 [examples]."""
     return _parts(spans, num_separators).sum(axis=1)
 
 
@@ -299,7 +300,7 @@ def lay_out(
     max_examples_per_row: int,
     tokenizer: Tokenizer,
 ) -> dict[str, np.ndarray]:
-    """Builds the arrays of records (see `records`) for all rows.
+    """Builds the record arrays (see `records`) for all rows.
 
     Returns:
         int32 arrays: `token_ids` [rows, length], and `example_lengths`, `first_lengths` and
@@ -338,7 +339,7 @@ def concatenated_spans(values: np.ndarray, starts: np.ndarray, lengths: np.ndarr
 
 
 def _parts(spans, num_separators):
-    """Returns the lengths of [CLS], first, separators, second, [SEP]: int64 [examples, 5]."""
+    """Returns the lengths of [CLS], first, separators, second and [SEP]: int64 [examples, 5]."""
     first, second = spans[:, 1] - spans[:, 0], spans[:, 3] - spans[:, 2]
     one = np.ones_like(first)
     return np.stack([one, first, num_separators * (second > 0), second, one], axis=1)

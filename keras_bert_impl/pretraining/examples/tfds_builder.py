@@ -21,17 +21,17 @@ _ROWS_AT_ONCE = 1024
 
 
 class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
-    """TFDS builder for the unmasked rows of a `prepare` folder, as plain tensors."""
+    """TFDS builder for the unmasked rows of a `prepare` folder, stored as plain tensors."""
 
     VERSION = tfds.core.Version("1.0.0")
-    # Otherwise TFDS 4.9.10 searches for checksums with importlib_resources, which it does not
+    # Otherwise TFDS 4.9.10 searches for checksums with importlib_resources, which TFDS does not
     # install.
     code_path = None
 
     def __init__(self, *, records: str | Path, **arguments: Any) -> None:
         self._records = absolute(records)
         self._manifest = read_manifest(self._records)
-        # The name contains the manifest's hash, so TFDS does not reuse data of other records.
+        # The name contains the manifest's hash, so TFDS does not reuse the data of other records.
         digest = hashlib.sha256(json.dumps(self._manifest).encode()).hexdigest()
         super().__init__(config=tfds.core.BuilderConfig(name=digest[:16]), **arguments)
 

@@ -1,6 +1,7 @@
 """Masked, packed batches from records, starting at any step of a run.
 
-B is the batch size, L the sequence length, E the examples per row, P the prediction slots per row.
+B is the batch size, L the sequence length, E the number of examples per row, P the number of
+prediction slots per row.
 """
 
 import os
@@ -32,7 +33,7 @@ from keras_bert_impl.pretraining.settings import (
 from keras_bert_impl.tokenizers import Tokenizer
 
 _SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
-# Number of rows that are shuffled together: eight shards of the default size. See
+# Number of rows that are shuffled together, equal to eight shards of the default size. See
 # docs/decisions/reading-order.md.
 SHUFFLED_ROWS = 262_144
 Tensors = dict[str, tf.Tensor]
@@ -52,7 +53,7 @@ def pretraining_dataset(
     tokenizer: Tokenizer | None = None,
     input_workers: Sequence[str] = (),
 ) -> tf.data.Dataset:
-    """Creates a dataset of pre-training batches: `(features, labels, weights)` of static shape.
+    """Creates a dataset of pre-training batches, `(features, labels, weights)` with static shapes.
 
     | features, int32 | |
     |---|---|
@@ -64,28 +65,28 @@ def pretraining_dataset(
     | replacement_draws | [B, P], random numbers for `replaced_token` |
     | cls_positions | [B, E], start of each example, for segment pairs |
 
-    Labels (int32) and weights (float32, 0 at unused slots) are dicts by objective name:
-    `masked_lm` and `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E];
-    `left_to_right` [B, L], without masks. `replaced_token` uses the masks of `masked_lm`.
+    Labels (int32) and weights (float32, 0 at unused slots) are dicts by objective name: `masked_lm`
+    and `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E]; `left_to_right` [B, L],
+    without masking. `replaced_token` uses the masks of `masked_lm`.
 
-    The train split is infinite. Each epoch shuffles the order of the shards, then 262,144 rows at
-    a time, and draws new masks. A batch may span two epochs, so no row is dropped. `start_row=k *
-    batch_size` gives the batches of an uninterrupted run from step k on. The held-out split is
+    The train split is infinite. Each epoch shuffles the order of the shards, then 262,144 rows at a
+    time, and draws new masks. A batch may span two epochs, so no row is dropped. `start_row=k *
+    batch_size` gives the batches of an uninterrupted run, starting at step k. The held-out split is
     read once, in order, with fixed masks. Its last batch is padded with empty rows.
 
     Args:
-        directory: Records written by `prepare`, or the str of a copy on a bucket.
+        directory: Folder of records from `prepare`, or a str for a copy in a bucket.
         batch_size: Global batch size in rows.
         split: `"train"` or `"held_out"`.
-        start_row: Number of rows already read; train split only.
-        shard_index, num_shards: Index and number of input pipelines. Each pipeline reads a slice
+        start_row: Number of rows already read; only for the train split.
+        shard_index, num_shards: Index and number of input pipelines. Each pipeline reads its slice
             of each global batch: B = batch_size / num_shards rows.
-        objectives: Names of the pre-training objectives. None for the objectives that the records
-            were prepared for.
-        tokenizer: The tokenizer of the records. None for the copy stored with the records.
-        input_workers: Machines running `keras-bert input-worker`, such as `"grpc://host:5050"`,
-            for the train split. The batches are the same as without input workers. The records
-            must have the same path on each machine.
+        objectives: Names of the pre-training objectives. None means the objectives for which the
+            records were prepared.
+        tokenizer: The tokenizer of the records. None means the copy stored with the records.
+        input_workers: Machines running `keras-bert input-worker`, such as `"grpc://host:5050"`, for
+            the train split. The batches are the same as without input workers. Every machine must
+            have the records at the same path.
 
     Returns:
         A `tf.data.Dataset` that shards itself: distribute it with
@@ -94,7 +95,7 @@ def pretraining_dataset(
     Raises:
         InputError: Arguments are invalid, records are missing or have the wrong size, the split is
             empty, the tokenizer does not match the records, the records have no labels for an
-            objective, or an input worker does not answer. Damage found only when reading: see
+            objective, or an input worker does not answer. For damage found only while reading, see
             `records.clear_read_errors`.
 
     Example:
@@ -135,7 +136,7 @@ def pretraining_dataset(
         return batcher(tf.ensure_shape(serialized[mine], [local]), epochs[mine])
 
     def every(count, first):
-        """Returns every `count`-th batch, starting at index `first`."""
+        """Returns every `count`-th batch, starting with the batch `first`."""
         batches = rows.rebatch(batch_size).shard(count, first)
         return batches.map(local_slice, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -168,7 +169,7 @@ def _fill_up(serialized, epochs, batch_size, empty_row):
 
 
 class _Shards:
-    """Reads (serialized rows [n], epochs [n]) of a split, a group of shards at a time."""
+    """Reads (serialized rows [n], epochs [n]) of a split, one group of shards at a time."""
 
     def __init__(self, directory: str | Path, shards: Sequence[dict[str, Any]], seed: int) -> None:
         directory = records.absolute(directory)  # for input workers in other folders
@@ -178,7 +179,7 @@ class _Shards:
         self._seed = seed
 
     def rows_from(self, row: int) -> tf.data.Dataset:
-        """Returns an infinite dataset of all epochs, starting at row `row`."""
+        """Returns an infinite dataset of all epochs, starting with row `row`."""
         epoch, row = divmod(row, int(self._rows.sum()))
         starts = np.arange(0, len(self._rows), self._group)
         ends = np.cumsum(np.add.reduceat(self._rows[self._order(epoch).numpy()], starts))
@@ -203,7 +204,7 @@ class _Shards:
         return dataset.skip(whole_groups).enumerate().map(load).prefetch(1)
 
     def rows_once(self) -> tf.data.Dataset:
-        """Returns one pass in written order, with epoch 0."""
+        """Returns one pass over the rows in written order, with epoch 0."""
 
         @tf.autograph.experimental.do_not_convert
         def load(shard):
@@ -216,7 +217,7 @@ class _Shards:
         return permutation(row_keys(self._seed, _SHARD_ORDER, epoch), len(self._rows))
 
     def _load(self, shards):
-        """Reads some whole shards, to be shuffled in memory: string [n]."""
+        """Reads several whole shards, to be shuffled in memory: string [n]."""
         files = tf.gather(self._files, shards)
         rows = tf.reduce_sum(tf.gather(tf.constant(self._rows), shards))
         dataset = tf.data.TFRecordDataset(files, compression_type="GZIP", buffer_size=1 << 20)
@@ -253,7 +254,7 @@ def checked_objectives(
 
 
 class Batcher:
-    """Converts serialized rows to (features, labels, weights), in graph."""
+    """Converts serialized rows to (features, labels, weights), in the graph."""
 
     def __init__(
         self,
@@ -329,7 +330,7 @@ class Batcher:
 
 
 def _next_tokens(rows):
-    """Returns the next token of each token, and whether both belong to the same example."""
+    """Returns the token after each token, and whether both belong to the same example."""
 
     def following(values):
         return tf.pad(values[:, 1:], [[0, 0], [0, 1]])

@@ -1,6 +1,7 @@
-"""Masking for masked language modeling, drawn in graph during training.
+"""Masking for masked language modeling, drawn in the graph during training.
 
-B is the batch size, L the sequence length, E the examples per row, P the prediction slots per row.
+B is the batch size, L the sequence length, E the number of examples per row, P the number of
+prediction slots per row.
 """
 
 import dataclasses
@@ -34,18 +35,19 @@ class Masking:
     """Settings of masked language modeling: which tokens are predicted and what replaces them.
 
     Args:
-        unit: Masking unit. `"token"`; `"word"` (whole-word masking); `"ngram"`, one to three words
-            with probability proportional to 1 / number of words; or `"span"`, one to ten words
+        unit: Masking unit. `"token"`; `"word"` (whole-word masking); `"ngram"`, one to three words,
+            where n words have a probability proportional to 1 / n; or `"span"`, one to ten words
             from a geometric distribution. All tokens of a span are replaced in the same way.
         rate: Fraction of the tokens to predict, in (0, 1).
         max_predictions: Maximum number of predictions per example. None for no limit.
         mask: Fraction of the chosen tokens replaced by the mask token.
-        random: Fraction of the chosen tokens replaced by a random token; the rest stays unchanged.
+        random: Fraction of the chosen tokens replaced by a random token; the other tokens stay
+            unchanged.
         dupe_factor: Static masking: number of different masks per row. Epoch `e` uses mask `e %
-            dupe_factor`. None for new masks in each epoch.
+            dupe_factor`. None means new masks in each epoch.
 
     Source: Devlin et al., "BERT", section 3.1, and `create_pretraining_data.py` for static masking;
-    Liu et al. 2019, section 4.1, for dynamic masking; for the units see `units.units_of`.
+    Liu et al. 2019, section 4.1, for dynamic masking; for the units, see `units.units_of`.
 
     Example:
         from keras_bert_impl.pretraining import Masking
@@ -70,8 +72,8 @@ class Masking:
     def num_predictions(self, example_length: int) -> int:
         """Computes the number of predictions per example: min(max, max(1, round(rate · length))).
 
-        The length includes [CLS] and [SEP]. Units that exceed this number are skipped, so there
-        may be fewer predictions. Spans are not skipped, but cut after a word.
+        The length includes [CLS] and [SEP]. Units that exceed the remaining number are skipped, so
+        there may be fewer predictions. A span is not skipped, but cut at the end of a word.
         """
         count = max(1, round(example_length * self.rate))
         return count if self.max_predictions is None else min(self.max_predictions, count)
@@ -80,7 +82,7 @@ class Masking:
         """Returns an upper bound on the predictions of a row, for any packing.
 
         A row of E examples has at most P = `rate` · L + E · excess predictions. The excess is the
-        most that rounding adds per example.
+        maximum that rounding adds per example.
         """
         excess = max(
             self.num_predictions(tokens) - self.rate * tokens for tokens in range(3, length + 1)
@@ -113,7 +115,7 @@ class Masked(NamedTuple):
 
 
 def replacement_ids(tokenizer: Tokenizer) -> list[int]:
-    """Returns the ids allowed as random replacements: all but special and unused tokens."""
+    """Returns the ids allowed as random replacements: all except special and unused tokens."""
     return [
         index
         for index, token in enumerate(tokenizer.vocabulary)
@@ -216,7 +218,7 @@ def _num_chosen(positions, starts, ends, length):
 
 
 def _choose(rows, units, is_special, counts, keys, slots, word_ends):
-    """Returns the chosen positions in ascending order: int32 [B, P], L in unused slots."""
+    """Returns the chosen positions in ascending order, and L in unused slots: int32 [B, P]."""
     example_ids, position_ids = rows["example_ids"], rows["position_ids"]  # [B, L]
     starts, ends = units
     length, num_examples = example_ids.shape[1], counts.shape[1]
@@ -236,7 +238,7 @@ def _choose(rows, units, is_special, counts, keys, slots, word_ends):
     def in_order(values):
         return tf.gather(values, shuffled, batch_dims=1)
 
-    first = tf.range(length) - position_ids  # start of the example, unchanged by sorting
+    first = tf.range(length) - position_ids  # start of the example, which sorting does not change
     is_open, left = ~in_order(is_special), per_token(counts, example_ids)
     if word_ends is not None:
         rest_of_word = in_order(word_ends - tf.range(length))
@@ -267,7 +269,7 @@ def per_token(per_example: tf.Tensor, example_ids: tf.Tensor) -> tf.Tensor:
 
 
 def _write(token_ids, positions, values):
-    """Returns `token_ids` with `values` at `positions`; position L (unused slots) is ignored."""
+    """Returns `token_ids` with `values` at `positions`; position L (an unused slot) is ignored."""
     batch, length = tf.shape(token_ids)[0], token_ids.shape[1]
     padded = tf.pad(token_ids, [[0, 0], [0, 1]])
     row = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(positions))

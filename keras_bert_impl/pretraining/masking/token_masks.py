@@ -12,7 +12,7 @@ from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, repl
 from keras_bert_impl.pretraining.settings import check_mask_split
 from keras_bert_impl.tokenizers import Tokenizer
 
-NO_LABEL = -100  # ignored by losses in PyTorch and `transformers`, and by Keras's `ignore_class`
+NO_LABEL = -100  # ignored by losses in PyTorch and `transformers`, by Keras's with `ignore_class`
 
 
 @known_arguments("mask_tokens")
@@ -43,7 +43,7 @@ def mask_tokens(
         seed: int, or int64 scalar tensor.
 
     Returns:
-        (masked_ids, labels): int32 `[batch, length]` or `[length]`, tensors if `token_ids` is a
+        (masked_ids, labels): int32 `[batch, length]` or `[length]`; tensors if `token_ids` is a
         tensor, otherwise NumPy arrays. Labels are the original ids of the chosen tokens, and -100
         for all other tokens.
 
@@ -88,7 +88,7 @@ def mask_tokens(
 def rows_of_one_example(
     token_ids: tf.Tensor, tokenizer: Tokenizer, mask_unit: str
 ) -> dict[str, Any]:
-    """Returns the arguments of `mask_rows` for rows without packing, with padding anywhere."""
+    """Returns the arguments of `mask_rows` for unpacked rows, with padding anywhere."""
     never = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.pad_id)
     is_real = tf.cast(token_ids != tokenizer.pad_id, tf.int32)
     return {

@@ -1,4 +1,4 @@
-"""Masking units (tokens, words or several consecutive words), computed in graph.
+"""Masking units (tokens, words or several consecutive words), computed in the graph.
 
 B is the batch size, L the sequence length. A unit is identified by the position of its first
 token.
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 _RESOLUTION = 1 << 30
 
-# Unit -> the probability of each number of words, starting at one.
+# Unit -> the probability of each number of words, starting with one word.
 WORDS_OF = {
     unit: weights / weights.sum()
     for unit, weights in {"ngram": 1 / np.arange(1, 4), "span": 0.8 ** np.arange(10)}.items()
@@ -22,7 +22,7 @@ _GAMMA = 0x9E3779B97F4A7C15
 def units_of(
     unit: str, is_special: tf.Tensor, is_word_start: tf.Tensor | None, keys: tf.Tensor, counter: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the start and end of each token's unit; special and padding tokens are separate.
+    """Returns the start and end of each token's unit; special and padding tokens are units.
 
     Returns:
         (starts, ends): int32 [B, L].
@@ -49,7 +49,7 @@ def take_units(
     last: tf.Tensor,
     left: tf.Tensor,
 ) -> tf.Tensor:
-    """Chooses units in order and skips units that no longer fit."""
+    """Chooses units in order, and skips units that exceed the remaining number of tokens."""
 
     def one_round(is_open, is_chosen, left):
         opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)
@@ -84,20 +84,20 @@ def _bounds(is_start):
 
 
 def _draw_words(probabilities, length, keys, counter):
-    """Returns the number of words of a unit that starts at each token: int32 [B, L]."""
+    """Returns the number of words of the unit that would start at each token: int32 [B, L]."""
     draws = below(random_bits(keys, counter + tf.range(length, dtype=tf.int64)), _RESOLUTION)
     limits = np.round(np.cumsum(probabilities)[:-1] * _RESOLUTION).astype(np.int64)
     return 1 + tf.reduce_sum(tf.cast(draws[..., tf.newaxis] >= limits, tf.int32), axis=-1)
 
 
 def _joined(is_word_start, is_segment_start, words):
-    """Returns where units of several words start: bool [B, L]."""
+    """Returns whether a unit of several words starts at each token: bool [B, L]."""
     length = words.shape[1]
     places, number = _places(is_word_start)
     _, segment_ends = _bounds(is_segment_start)
     after = tf.gather(places, tf.minimum(number + words, length), batch_dims=1)
-    after = tf.minimum(after, segment_ends)  # [B, L], where the next unit begins
-    # Pointer jumping marks all units reachable from the first units in jumps of 1, 2, 4, 8, ...
+    after = tf.minimum(after, segment_ends)  # start of the next unit [B, L]
+    # Pointer jumping marks all units reachable from the first units, in jumps of 1, 2, 4, 8, ...
     # units. All chains end at L.
     after = tf.pad(after, [[0, 0], [0, 1]], constant_values=length)
     is_start = tf.pad(is_segment_start, [[0, 0], [0, 1]])
@@ -108,7 +108,7 @@ def _joined(is_word_start, is_segment_start, words):
 
 
 def _moved(flags, places):
-    """Returns the targets of the flagged positions: bool [B, L + 1]."""
+    """Returns whether each position is the target of a flagged position: bool [B, L + 1]."""
     batch, width = tf.shape(flags)[0], flags.shape[1]
     row = width * tf.range(batch)[:, tf.newaxis]
     counts = tf.math.unsorted_segment_sum(tf.cast(flags, tf.int32), places + row, batch * width)

@@ -1,4 +1,4 @@
-"""The base class of pre-training objectives, and the objectives on tokens, pairs and spans."""
+"""The base class of pre-training objectives, and the objectives for tokens, pairs and spans."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ Tensor = Any
 Tensors = dict[str, Tensor]
 ENCODER_FEATURES = ("token_ids", "segment_ids", "position_ids", "example_ids")
 Shape = tuple[int | None, ...]
-# Sizes from the published code. All later tokens of a span share the last position embedding.
+# Sizes are from the published code. All later tokens of a span share the last position embedding.
 _NUM_PLACES, _PLACE_DIM = 20, 200
 
 
@@ -46,7 +46,7 @@ class PretrainingObjective:
         return tuple(self.factors())
 
     def factors(self) -> dict[str, float]:
-        """Returns a dict of output to its factor (float) in the total loss."""
+        """Returns the weight of each output in the total loss, as a dict of float."""
         return {self.name: self.weight}
 
     @property
@@ -56,20 +56,20 @@ class PretrainingObjective:
         return own.losses is PretrainingObjective.losses and own.hits is PretrainingObjective.hits
 
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
-        """Transforms the inputs from the dataset before they reach the encoder.
+        """Transforms the inputs of the dataset before they reach the encoder.
 
         Returns:
-            (inputs, outputs): the transformed inputs, and intermediate results to add to the
-            outputs of the pre-trainer.
+            (inputs, outputs): the transformed inputs, and intermediate results that are added to
+            the outputs of the pre-trainer.
         """
         return inputs, {}
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
-        """Applies a new head to the encoder's outputs, including `details`: float32 logits."""
+        """Applies a new head to the encoder's outputs and `details`; returns float32 logits."""
         raise NotImplementedError
 
     def weights(self, features: Tensors, weights: Tensors) -> Tensors:
-        """Returns the weight of each position of an output, 0 for no label: float32."""
+        """Returns the weight of each position of an output (float32), 0 without a label."""
         return {name: weights[name] for name in self.output_names}
 
     def labels(self, features: Tensors, labels: Tensors, outputs: Tensors) -> Tensors:
@@ -86,8 +86,8 @@ class PretrainingObjective:
         """Returns 1.0 where the prediction equals the label; the mean is the accuracy."""
         if isinstance(logits, VocabularyScores):
             return logits.hits
-        # The same as an argmax unless logits are equal. On CPUs, an argmax over the vocabulary
-        # takes longer than the loss.
+        # This equals a comparison with the argmax unless logits are tied. On CPUs, an argmax over
+        # the vocabulary takes longer than the loss.
         own = ops.take_along_axis(logits, ops.cast(labels, "int32")[..., None], axis=-1)[..., 0]
         return ops.cast(own >= ops.max(logits, axis=-1), "float32")
 
@@ -148,7 +148,7 @@ class MaskedLM(PretrainingObjective):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class LeftToRight(PretrainingObjective):
-    """Causal language modeling: predicts each next token from the tokens up to that position.
+    """Causal language modeling: predicts each next token from the tokens before it.
 
     Source: Devlin et al., "BERT", section 5.1.
     """
@@ -172,7 +172,7 @@ class LeftToRight(PretrainingObjective):
 
 
 class _PairObjective(PretrainingObjective):
-    """Binary classification of segment pairs from the pooled first token of each example."""
+    """Binary classification of segment pairs, from the pooled first token of each example."""
 
     features = ("cls_positions",)
     uses_pooler = True
@@ -255,17 +255,17 @@ class SpanBoundary(PretrainingObjective):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class SpanBoundaryHead(keras.layers.Layer):
-    """Head of two dense layers with GELU and layer normalization, then the token embeddings.
+    """Head: two dense layers with GELU and layer normalization, then the token embeddings.
 
     Args:
         before, after: `[batch, predictions, hidden]`. Hidden states of the tokens before and after
             the span.
-        places: int32 `[batch, predictions]`. Position of the token in the span, from 0.
+        places: int32 `[batch, predictions]`. 0-based position of the token in the span.
 
     Returns:
         float32 `[batch, predictions, vocabulary]`.
 
-    Source: Joshi et al. 2019, "SpanBERT", section 3.2; sizes: the published code.
+    Source: Joshi et al. 2019, "SpanBERT", section 3.2; the sizes are from the published code.
     """
 
     def __init__(

@@ -56,7 +56,7 @@ class _Distillation(PretrainingObjective):
         self._frozen = _Frozen(model, name=f"teacher_of_{self.name}")
 
     def _asked(self, encoder):
-        """Connects the teacher's outputs; returns (teacher model, tensor names of its head)."""
+        """Connects the teacher's outputs; returns the teacher and its head's tensor names."""
         raise NotImplementedError
 
     def _check(self, student):
@@ -81,7 +81,7 @@ class _Distillation(PretrainingObjective):
         return {name: labels.get(name, outputs[name]) for name in self.output_names}
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
-        # Reports triple this value for the backward pass, but a teacher has no backward pass.
+        # Reports count three times this value, to include the backward pass; a teacher has none.
         return encoder_flops(self._config, length) / 3
 
     def get_config(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class _Distillation(PretrainingObjective):
 class Distillation(_Distillation):
     """Masked language modeling plus distillation of a teacher's predictions and last hidden states.
 
-    Source: Sanh et al. 2019 (arXiv:1910.01108), section 2 and 3; weights and temperature are from
+    Source: Sanh et al. 2019 (arXiv:1910.01108), sections 2 and 3; weights and temperature are from
     the published command (transformers, research_projects/distillation) with its flag
     `--restrict_ce_to_mask`. Without this flag, the divergence is over all tokens.
     """

@@ -1,4 +1,4 @@
-"""Replaced token detection: a generator fills the masks, the encoder detects the replacements."""
+"""Replaced token detection: a generator fills the masks; the encoder detects the replacements."""
 
 import dataclasses
 from pathlib import Path
@@ -40,7 +40,7 @@ _BLOCK = 256  # number of tokens per block of the two-level cumulative sum
 class ReplacedTokens(PretrainingObjective):
     """Replaced token detection: predicts whether each token is original or from a generator.
 
-    Source: Clark et al. 2020, "ELECTRA", section 2 and 3.2.
+    Source: Clark et al. 2020, "ELECTRA", sections 2 and 3.2.
     """
 
     name = head = "replaced_token"
@@ -56,7 +56,7 @@ class ReplacedTokens(PretrainingObjective):
 
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
         config = self._config(encoder.config)
-        # Variable paths must differ from the encoder's.
+        # Variable paths must differ from the paths in the encoder.
         with keras.name_scope(GENERATOR):
             generator = Encoder(
                 config, encoder.dtype_policy, name=GENERATOR, shared_embeddings=encoder.embeddings
@@ -113,7 +113,7 @@ class ReplacedTokens(PretrainingObjective):
         if (path / GENERATOR).is_dir():
             config = self._config(pretrainer.encoder.config)
             source = open_model(path / GENERATOR)
-            read_encoder_config(source)  # determines the tensor names in the files of the generator
+            read_encoder_config(source)  # determines the tensor names in the generator's files
             load_weights(pretrainer, source, _generator_tensors(config))
 
     def save(self, pretrainer: keras.Model, directory: Path) -> None:
@@ -128,7 +128,7 @@ class ReplacedTokens(PretrainingObjective):
         )
 
     def _config(self, encoder):
-        """Returns the generator's configuration for an encoder's configuration."""
+        """Returns the generator's configuration for a given encoder configuration."""
         width = encoder.embedding_dim or encoder.hidden_dim
         if self.generator is None:
             return _smaller(encoder, width)
@@ -172,7 +172,7 @@ def _smaller(encoder, embedding_dim):
 
 
 def _generator_tensors(config):
-    """Returns the tensor names of the generator's own variables and of the shared embeddings."""
+    """Returns the tensor names of the generator's own variables and of the embeddings it shares."""
 
     def in_folder(name):
         is_shared = name.variable.startswith("embeddings/") and "/projection/" not in name.variable
@@ -184,7 +184,7 @@ def _generator_tensors(config):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class SampleTokens(keras.layers.Layer):
-    """Replaces masked tokens with tokens sampled from logits, without gradient.
+    """Replaces masked tokens with tokens sampled from logits, without gradients.
 
     Returns:
         (token_ids, samples): int32 `[batch, length]` and `[batch, predictions]`.
@@ -228,7 +228,7 @@ def _inverse_transform(probabilities, parts):
 
 
 def _count_up_to(limits, sums):
-    """Counts the cumulative sums `[places, sums]` that are at most the limit: int32 `[places, 1]`."""
+    """Counts the cumulative sums `[positions, sums]` up to the limit: int32 `[positions, 1]`."""
     count = ops.sum(ops.cast(sums <= limits, "int32"), axis=-1, keepdims=True)
     return ops.minimum(count, sums.shape[-1] - 1)
 

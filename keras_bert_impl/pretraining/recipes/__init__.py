@@ -24,6 +24,6 @@ def recipe_text(name: str) -> str:
 
 
 def model_file(name: str | Path) -> Path:
-    """Returns the `Path` of a `config.json`, also for one in the package's recipes."""
+    """Returns the `Path` of a `config.json`, which may belong to one of the package's recipes."""
     path, own = local_path(name), _FOLDER / name
     return own if own.is_file() and not path.exists() else path

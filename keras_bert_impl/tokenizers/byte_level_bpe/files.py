@@ -35,7 +35,7 @@ from keras_bert_impl.tokenizers.row_files import (
 
 _log = logging.getLogger(__name__)
 
-# Padding, unknown, start of a row, separator, mask.
+# Padding, unknown token, start of a row, separator, mask.
 ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 GPT2 = ("<|endoftext|>",) * 5

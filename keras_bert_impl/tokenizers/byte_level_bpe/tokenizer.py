@@ -32,8 +32,8 @@ from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 
 _NO_RANK = np.iinfo(np.int32).max
 _PART, _SHARED = 65, 24  # symbols in a part of a long word, and symbols shared by neighboring parts
-# Distance between the starts of parts. With a prime, all parts of a run of one letter are joined in
-# the same step.
+# Distance between the starts of parts. With a prime distance, all parts of a run of the same letter
+# are joined in the same step.
 _STEP = _PART - _SHARED
 
 
@@ -45,28 +45,28 @@ class ByteLevelBPETokenizer(Tokenizer):
     the unknown token never occurs.
 
     Args:
-        vocabulary: The token of each id, with bytes written as characters (`Ġthe`); or the path of
-            a JSON file with the id of each token.
+        vocabulary: The tokens in id order, with bytes written as characters (`Ġthe`); or the path
+            of a JSON file with the id of each token.
         merges: (left, right) pairs of tokens, best first.
         mask_strips_left: Whether a `<mask>` in the text includes the white space before it, as in
             RoBERTa.
-        special_tokens: Padding, unknown, start of a row, separator, mask. Two segments become
-            `<s> A </s></s> B </s>` with RoBERTa's special tokens and `[CLS] A [SEP] B [SEP]` with
-            others, unless `num_separators` is set. With GPT-2's, `<|endoftext|>` has all five
+        special_tokens: Padding, unknown token, start of a row, separator, mask. Two segments become
+            `<s> A </s></s> B </s>` with RoBERTa's special tokens, and `[CLS] A [SEP] B [SEP]` with
+            other tokens, unless `num_separators` is set. With GPT-2's, `<|endoftext|>` has all five
             roles.
         added_tokens: str, `AddedToken` or dicts of its fields: additional tokens matched literally
-            in the text. Those missing from the vocabulary get the next ids. A special token listed
-            here changes how it is matched.
+            in the text. Tokens missing from the vocabulary get the next ids. If a special token is
+            listed here, the entry defines how it is matched.
         normalize: Whether texts are normalized to composed characters (NFC) before tokens are
             matched.
         trim_offsets: Whether offsets exclude the space before a token, as in RoBERTa but not in
             ModernBERT.
-        add_prefix_space: Whether to add a space before the first word of a text and the first word
-            after an added token.
+        add_prefix_space: Whether to add a space before the first word of a text and before the
+            first word after an added token.
         num_separators: Number of separators between two texts, 1 or 2. Default: 2 with RoBERTa's
-            special tokens and 1 with others.
+            special tokens, otherwise 1.
         segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 0 with
-            RoBERTa's special tokens and 1 with others.
+            RoBERTa's special tokens, otherwise 1.
         keeps_unknown_bytes: Whether a byte that the vocabulary lacks becomes the unknown token.
             Default: the byte is dropped, as in RoBERTa's tokenizer in `transformers`.
 
@@ -131,7 +131,7 @@ class ByteLevelBPETokenizer(Tokenizer):
         )
 
     def _is_word_start(self, token):
-        # Space, newline and tab in the characters of the vocabulary.
+        # Space, newline and tab, as characters of the vocabulary.
         return token.startswith(("Ġ", "Ċ", "ĉ")) or token in self._whole_tokens
 
     def _join(self, tokens):
@@ -185,8 +185,8 @@ class BytePairMerger:
         left, right, merged = np.array(merges, np.int64).reshape(-1, 3).T
         keys = (left << 32) | right
         order = np.argsort(keys)
-        # A sentinel that equals no pair. A search then never returns the index after the last
-        # entry.
+        # A sentinel that differs from every pair. With it, a search never returns the index after
+        # the last entry.
         self._keys = np.append(keys[order], np.iinfo(np.int64).max)
         self._ranks = np.append(order, _NO_RANK).astype(np.int32)
         self._merged = np.append(merged, -1).astype(np.int32)  # id of the merged token, by rank

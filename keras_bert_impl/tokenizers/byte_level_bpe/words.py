@@ -2,8 +2,9 @@
 
     's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
 
-A word is a run of letters, digits or other characters, with one space before it; an English
-contraction; or a run of white space. The last character of white space belongs to the next word.
+A word is a run of letters, digits or other characters, with at most one preceding space; an English
+contraction; or a run of white space. The last white space character of such a run belongs to the
+next word.
 """
 
 import dataclasses
@@ -42,14 +43,15 @@ class ByteLevelWords:
 
     Attributes:
         strings: string [words], the UTF-8 of each word.
-        added: int32 [words], the index of the word's added token; negative if it is no added token.
+        added: int32 [words], the index of the word's added token; negative if it is not an added
+            token.
         starts, ends: int32 [words], the span of each word in `code_points`.
         texts: int64 [texts + 1], the index of each text's first word.
-        code_points: int32 [code points] of all texts, with a newline after each, normalized and
-            with prefix spaces.
+        code_points: int32 [code points] of all texts, normalized and with prefix spaces, and with a
+            newline after each text.
         text_starts: int32 [texts + 1], the index of each text's first input code point.
-        first, last: int32 [code points], the span of input code points of each code point, from
-            `first` to before `last`.
+        first, last: int32 [code points], the span of input code points for each code point,
+            excluding `last`.
     """
 
     strings: tf.Tensor
@@ -63,8 +65,8 @@ class ByteLevelWords:
     last: tf.Tensor
 
     def characters_of(self, starts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts byte offsets in words, ragged [words, (tokens)], to positions of code points."""
-        # [code points], byte offset of each
+        """Converts byte offsets in words, ragged [words, (tokens)], to code point positions."""
+        # byte offset of each code point
         place = tf.cumsum(utf8.byte_lengths(self.code_points), exclusive=True)
         word = numbers_of(starts.row_lengths())
         # first byte of each token
@@ -130,7 +132,7 @@ class ByteLevelSplitter:
         classes = class_table().lookup(marked)
         is_token = tf.not_equal(line.tokens, NO_TOKEN)
         breaks = tf.where(is_token, line.tokens >= 0, _breaks(marked, classes))
-        starts = places_of(breaks)  # starts of words and of text ends
+        starts = places_of(breaks)  # starts of words, and of text ends
         ends = tf.concat([starts, [tf.size(marked)]], axis=0)[1:]
         tokens = tf.gather(line.tokens, starts)
         is_word = (tf.gather(classes, starts) != BOUNDARY) | (tokens >= 0)
@@ -159,7 +161,7 @@ class ByteLevelSplitter:
             solid = places_of(tf.not_equal(class_table().lookup(line.code_points), SPACE))
             solid = tf.concat([[-1], solid, [size]], axis=0)
             first = tf.minimum(tf.gather(solid, tf.searchsorted(solid, starts)), ends)
-            # `tokenizers` removes a space at the start like its own prefix space.
+            # `tokenizers` removes a leading space, as if it were its own prefix space.
             if self._add_prefix_space:
                 is_start = put(tf.fill([size + 1], False), line.text_starts, True)
                 is_first = tf.gather(is_start, starts)
@@ -175,7 +177,7 @@ class ByteLevelSplitter:
 
 
 class _Line(NamedTuple):
-    """Texts before the split into words; see `ByteLevelWords` and `in_place` for the fields."""
+    """Texts before they are split into words; fields as in `ByteLevelWords` and `in_place`."""
 
     code_points: tf.Tensor
     tokens: tf.Tensor
@@ -185,13 +187,13 @@ class _Line(NamedTuple):
 
 
 def _marked(code_points, text_starts, tokens):
-    """Puts CODE_POINTS at tokens and text ends. Words and matches never cross these positions."""
+    """Writes CODE_POINTS at tokens and text ends. Words and matches never cross these positions."""
     marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
     return tf.where(tf.equal(tokens, NO_TOKEN), marked, CODE_POINTS)
 
 
 def _normalized(line):
-    """Normalizes a line to composed characters (NFC); a token becomes one code point."""
+    """Normalizes a line to composed characters (NFC); a token becomes a single code point."""
     places = places_of(tf.not_equal(line.tokens, INSIDE))
     codes = tf.gather(tf.where(line.tokens >= 0, _TOKEN, line.code_points), places)
     code_points, origins = compose(codes)
@@ -235,7 +237,7 @@ def _breaks(code_points, classes):
     is_boundary, was_boundary = tf.equal(classes, BOUNDARY), tf.equal(previous, BOUNDARY)
     # A space belongs to the next word.
     changes = tf.not_equal(classes, previous) & ~(after_space & ~(is_space | is_boundary))
-    # The last of several white space characters belongs to the next word.
+    # The last white space character of a run belongs to the next word.
     is_last = is_space & (following != SPACE) & (following != BOUNDARY)
     breaks = changes | (is_last & was_space) | is_boundary | was_boundary
     starts_contraction = breaks & tf.equal(code_points, ord("'"))

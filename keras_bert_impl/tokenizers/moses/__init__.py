@@ -1,1 +1,1 @@
-"""FlauBERT's tokenizer in the TensorFlow graph: Moses words and byte-pair encoding."""
+"""FlauBERT's tokenizer in the TensorFlow graph: Moses word splitting and byte-pair encoding."""

@@ -29,13 +29,13 @@ from keras_bert_impl.tokenizers.unicode.table import (
     CodePointTable,
 )
 
-SPACE = 1  # white space, same as Python's `str.isspace`
+SPACE = 1  # white space as defined by Python's `str.isspace`
 REMOVED = 2  # category C: control, format, private and unassigned characters
-WORD = 4  # letters and digits in Moses; other characters are separate words
+WORD = 4  # letters and digits in Moses; every other character is a separate word
 LETTER = 8
 NUMBER = 16  # Moses' numbers
 LOWER = 32  # Moses' lowercase letters
-DIGIT = 64  # category Nd, same as Python's `\d`
+DIGIT = 64  # category Nd, as matched by Python's `\d`
 
 _FILE = Path(__file__).with_name("table.npz")
 
@@ -44,7 +44,7 @@ class MosesTable(CodePointTable):
     """Looks up the flags of code points in a graph.
 
     Attributes:
-        composition: entries for composition, in Python's version of Unicode.
+        composition: entries for composition, from Python's version of Unicode.
     """
 
     def __init__(self) -> None:
@@ -58,15 +58,15 @@ class MosesTable(CodePointTable):
 
 
 def has(flags: tf.Tensor, wanted: int) -> tf.Tensor:
-    """Returns bool, whether at least one of the wanted flags is set."""
+    """Returns bool, whether at least one of the requested flags is set."""
     return tf.not_equal(tf.bitwise.bitwise_and(flags, wanted), 0)
 
 
 SPECIAL_TOKENS = ("<s>", "</s>", "<pad>", "<unk>", *(f"<special{number}>" for number in range(10)))
 
 # Internal codes are Unicode noncharacters, U+FDD0 to U+FDEF, and private-use code points of planes
-# 15 and 16. Moses removes these code points from a text, and so they are replaced with _JUNK, which
-# Moses also removes.
+# 15 and 16. Moses removes these code points from texts; they are therefore replaced with _JUNK,
+# which Moses also removes.
 FIRST_SPECIAL = 0xFDD0  # code of the first special token
 FIRST_ADDED = 0xF0000  # code of the first added token
 TEXT_END = FIRST_SPECIAL + len(SPECIAL_TOKENS)
@@ -91,7 +91,7 @@ class Characters(NamedTuple):
     ends: tf.Tensor
 
     def at(self, places: tf.Tensor) -> tf.Tensor:
-        """Returns the codes at positions, which may be up to two beyond the ends."""
+        """Returns the codes at the given positions, which may be up to two beyond the ends."""
         return tf.gather(self.codes, tf.clip_by_value(places, 0, tf.size(self.codes) - 1))
 
     def places(self, *codes: int) -> tf.Tensor:
@@ -104,7 +104,7 @@ class Characters(NamedTuple):
         return self._replace(codes=put(self.codes, places, codes))
 
     def joined(self, places: tf.Tensor) -> "Characters":
-        """Marks characters as deleted, and adds their spans to the previous characters."""
+        """Marks characters as deleted, and adds their spans to the preceding characters."""
         ends = put(self.ends, places - 1, tf.gather(self.ends, places))
         return self._replace(ends=ends).having(places, DELETED)
 
@@ -160,8 +160,8 @@ def _with_tokens_as_one(texts, find):
     """Replaces each token with one character; returns the positions of the characters.
 
     Returns:
-        (strings, places): string [texts]; int32 [characters + 1], positions in the input texts and
-        the end of all texts.
+        (strings, places): string [texts]; int32 [characters + 1], the position of each character in
+        the input texts, and the end of all texts.
     """
     code_points, text_starts = utf8.decode(texts)
     own = (code_points >= FIRST_SPECIAL) & (code_points <= _JUNK)
@@ -208,6 +208,6 @@ def _groups(codes, table):
 
 
 def is_boundary(codes: tf.Tensor) -> tf.Tensor:
-    """Returns whether a code is a token, or the start or end of a text, bool."""
+    """Returns whether a code is a token, or the start or end of a text; bool."""
     is_special = (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
     return is_special | (codes >= FIRST_ADDED)

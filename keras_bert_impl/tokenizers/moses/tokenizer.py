@@ -36,7 +36,7 @@ from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 _EXTRA = [token for token in SPECIAL_TOKENS if token.startswith("<special")]
 _NAMES = {
     "bos_token": "<s>",
-    "cls_token": "</s>",  # FlauBERT's files have `</s>`, although rows begin with `<s>`.
+    "cls_token": "</s>",  # FlauBERT's files name `</s>`, although rows begin with `<s>`.
     "mask_token": "<special1>",
     "pad_token": "<pad>",
     "sep_token": "</s>",
@@ -126,15 +126,15 @@ class MosesBPETokenizer(Tokenizer):
     Pre-training for French", section 3.1; docs/decisions/tokenizers.md has the details.
 
     Args:
-        vocabulary: The token of each id, or the path of a JSON file with the id of each token. The
-            last token of a word ends with `</w>`. `<s>`, `</s>`, `<pad>`, `<unk>` and `<special0>`
-            to `<special9>` are required; `<special1>` is the mask.
+        vocabulary: The tokens in id order, or the path of a JSON file with the id of each token.
+            The last token of a word ends with `</w>`. `<s>`, `</s>`, `<pad>`, `<unk>` and
+            `<special0>` to `<special9>` are required; `<special1>` is the mask.
         merges: (left, right) pairs of tokens, best first.
         added_tokens: str, `AddedToken` or dicts of its fields: additional tokens matched literally
-            in the text, without normalization. Those missing from the vocabulary get the next ids.
+            in the text, without normalization. Tokens missing from the vocabulary get the next ids.
 
     Raises:
-        InputError: If the vocabulary contains a token twice or lacks a special token.
+        InputError: The vocabulary contains a token twice or lacks a special token.
 
     Example:
         from keras_bert_impl.tokenizers.moses.tokenizer import SPECIAL_TOKENS
@@ -205,7 +205,7 @@ class _CharacterPairMerger(BytePairMerger):
         unk_id: int,
         tokens: dict[int, str],
     ) -> None:
-        # The result of a merge may be missing in the vocabulary but part of another merge.
+        # The result of a merge may be missing from the vocabulary, but be part of another merge.
         triples = [(left, right, left + right) for left, right in merges]
         symbols = list(dict.fromkeys([*ids, *itertools.chain(*triples)]))
         number = {symbol: position for position, symbol in enumerate(symbols)}

@@ -1,10 +1,10 @@
 """Moses' tokenizer for French in the graph: splits a normalized text into words.
 
-Moses' rules insert spaces one after the other. In this module the characters are not moved. A gap,
-a flag of a character, separates the character from the previous one. Most rules apply only next to
-commas, dots and apostrophes, which are few. Source: Koehn et al. 2007, "Moses: Open Source Toolkit
-for Statistical Machine Translation"; the rules and abbreviations are from the tokenizer for French
-in `sacremoses` 0.2.0.
+Moses' rules insert spaces one after the other. In this module, characters are not moved. Instead,
+each character has a flag, its gap, which separates it from the previous character. Most rules apply
+only next to commas, dots and apostrophes, which are few. Source: Koehn et al. 2007, "Moses: Open
+Source Toolkit for Statistical Machine Translation"; the rules and abbreviations are from the
+tokenizer for French in `sacremoses` 0.2.0.
 """
 
 import dataclasses
@@ -62,7 +62,7 @@ _FULL_STOPS = "。．"
 _NOTHING = 256  # flag for the start or end of a text, and for a token
 _COMMA, _DOT, _APOSTROPHE = map(ord, ",.'")
 
-# Abbreviations, which keep a final dot. Other rules apply to words with a dot or sign inside.
+# Abbreviations that keep a final dot. Other rules apply to words that contain a dot or sign.
 _ABBREVIATIONS = (
     "art ann apr av auj lib boul ca cf chap contr dir éd env al etc ex fasc fém fig fr hab ibid id "
     "inf masc MM ms pl pp SS sec sect sing sq sqq suiv sup suppl tél vb vol vs"
@@ -77,7 +77,7 @@ class MosesWords:
     Attributes:
         codes: int32 [characters], code points of all words.
         first, last: int32 [characters], the span of each code point in the characters of all texts,
-            from `first` to before `last`.
+            excluding `last`.
         starts, ends: int32 [words], the span of each word in `codes`.
         texts: int64 [texts + 1], the index of each text's first word.
         text_starts: int32 [texts + 1], the index of each text's first character.
@@ -145,7 +145,7 @@ class MosesSplitter:
 
 
 class _Line:
-    """Characters and the gaps before them; each rule adds gaps.
+    """Characters and the gaps before them; each rule adds more gaps.
 
     Args:
         codes: int32 [characters], without white space.
@@ -205,7 +205,7 @@ class _Line:
         self._add_gaps(one, one + 1, both + 1)
 
     def set_apart_last_dots(self) -> None:
-        """Separates the final dot of a word, except in abbreviations and before lowercase."""
+        """Separates a word's final dot, except in abbreviations and before lowercase letters."""
         breaks = self.breaks()
         ends_word = after(breaks, True) & ~breaks
         dots = places_of(tf.equal(self._codes, _DOT) & ends_word)
@@ -242,7 +242,7 @@ class _Line:
         self._gaps = put(self._gaps, tf.concat(places, axis=0), True)
 
     def _places_in_string(self):
-        """Returns the position of each character if every gap were a space, int32 [characters]."""
+        """Returns each character's position if every gap became a space, int32 [characters]."""
         return tf.range(tf.size(self._codes)) + tf.cumsum(tf.cast(self._gaps, tf.int32))
 
     @staticmethod
@@ -264,7 +264,7 @@ class PunctuationNormalizer:
         self._lowercase = lowercase
 
     def __call__(self, texts: tf.Tensor) -> tuple[Characters, tf.Tensor]:
-        """Normalizes string [texts]; returns the same types as `characters.decode`."""
+        """Normalizes string [texts]; returns the types that `characters.decode` returns."""
         characters, text_starts = decode(texts, self._table, self._lowercase, self._find)
         characters = self._ascii_punctuation(characters)
         characters = self._apostrophes_and_spaces(characters).compacted()
@@ -291,8 +291,8 @@ class PunctuationNormalizer:
 
     def _apostrophes_and_spaces(self, characters):
         """Converts pairs of apostrophes and guillemets to quotes; replaces no-break spaces."""
-        # Moses puts spaces around a quote of two apostrophes, so other rules do not apply to this
-        # quote.
+        # Moses puts spaces around a quote made of two apostrophes, so other rules do not apply to
+        # it.
         characters = _paired(characters, _APOSTROPHE, SPACED_QUOTE)
         late = characters.places(*map(ord, _LATE_APOSTROPHES))
         characters = characters.having(late, _APOSTROPHE)

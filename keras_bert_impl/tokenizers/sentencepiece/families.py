@@ -20,11 +20,11 @@ class Family:
         tokenizer_class: The class of `transformers`.
         model_types: Values of `model_type` in config.json.
         files: Possible file names of the SentencePiece model.
-        special_tokens: Padding, unknown, first, separator, mask.
+        special_tokens: Tokens: padding, unknown, first, separator, mask.
         num_separators, segment_of_second: See `Tokenizer`.
         folds: Whether to decompose the text, remove combining marks and lowercase.
         first_tokens: The tokens before the pieces of the SentencePiece model.
-        num_replaced: Number of first pieces that `first_tokens` replace.
+        num_replaced: Number of the model's first pieces that are replaced by `first_tokens`.
     """
 
     tokenizer_class: str
@@ -159,7 +159,7 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
 
 
 def _check_folding(path, normalizers, family):
-    """Raises InputError unless the normalizer begins with the steps of `_FOLDS`."""
+    """Raises InputError unless the normalizer begins with the steps in `_FOLDS`."""
     for number, step in enumerate(_FOLDS):
         name = " ".join([step["type"], *step.get("pattern", {}).values()])
         if step not in normalizers:

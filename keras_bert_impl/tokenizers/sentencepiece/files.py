@@ -60,7 +60,7 @@ def read(directory: str | Path) -> dict[str, Any]:
     lists = ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens")
     is_own = facts.tokenizer_class == "CamembertTokenizer" and not is_generic(directory)
     if is_own and whole.exists():
-        if all(settings.get(name) is None for name in lists):  # The class uses its defaults.
+        if all(settings.get(name) is None for name in lists):  # The class then uses its defaults.
             not_used = special_tokens(_NOT_USED)
             found += [(token, None) for token in not_used if token.content not in named]
     if settings.get("add_prefix_space") is False and arguments.get("prepend_scheme") != "first":
@@ -94,7 +94,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     added = as_added_tokens(settings["added_tokens"])
     tokens = special_tokens(facts.special_tokens, settings["mask_strips_left"])
     ids = last_ids(settings["vocabulary"])
-    # The class of `transformers` always does this, regardless of tokenizer.json.
+    # The class in `transformers` always does this, regardless of tokenizer.json.
     is_usual = settings["prepend_scheme"] != "first" and segment <= facts.segment_of_second
     first = facts.first_tokens or facts.special_tokens
     # Whether the vocabulary identifies the family without a class.
@@ -125,7 +125,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
 
 
 def _check_scheme(path, settings, facts, scheme):
-    """Warns if the class of `transformers` adds `▁` to other words."""
+    """Warns if the class in `transformers` adds `▁` to other words."""
     theirs = "never" if settings.get("add_prefix_space") is False else "always"
     if scheme != theirs:
         _log.warning(
@@ -146,7 +146,7 @@ def _named(facts):
 
 
 def _family_named(directory, settings, model):
-    """Returns the model family named in the configuration files, or None."""
+    """Returns the model family named in the configuration files, or None if they name none."""
     name = str(settings.get("tokenizer_class") or "").removesuffix("Fast")
     if name and name not in GENERIC:
         for family, facts in FAMILIES.items():
@@ -175,8 +175,8 @@ def _read_preset(directory, whole):
 
 
 def _read_model(directory, family):
-    """Reads the arguments from a SentencePiece model without other files."""
-    # A file name of two families belongs to the first family.
+    """Reads the arguments from a SentencePiece model that has no other files."""
+    # If two families use the same file name, it belongs to the first one.
     for candidate in [family] if family else FAMILIES:
         for name in FAMILIES[candidate].files:
             if (directory / name).exists():
@@ -191,8 +191,8 @@ def _of_model(path, family):
     if facts.first_tokens:
         if tuple(pieces[:3]) != ("<unk>", "<s>", "</s>"):
             raise InputError(
-                f"{path}: the first pieces of a model of {family} must be <unk>, <s> and "
-                f"</s>, not {' '.join(pieces[:3])}."
+                f"{path}: the first pieces of a {family} model must be <unk>, <s> and </s>, not "
+                f"{' '.join(pieces[:3])}."
             )
         first_scores = [_NOT_USED_SCORE if t == "<unk>NOTUSED" else 0.0 for t in facts.first_tokens]
         pieces = [*facts.first_tokens, *pieces[facts.num_replaced :], "<mask>"]

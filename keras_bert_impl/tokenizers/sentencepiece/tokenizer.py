@@ -25,7 +25,7 @@ from keras_bert_impl.tokenizers.sentencepiece.words import MarkedWordSplitter, r
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode import utf8
 
-_BETWEEN = "\n"  # separator for words without a mark; never part of a word
+_BETWEEN = "\n"  # separator for words without a mark; it is never part of a word
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -34,27 +34,27 @@ class SentencePieceTokenizer(Tokenizer):
 
     The character map of the model normalizes the text. ALBERT first decomposes the text, removes
     combining marks and lowercases. Special tokens are also recognized in a text. Offsets exclude
-    the space before a token. A separate `▁` has the offsets of the next character. See
-    docs/decisions/tokenizers.md for details.
+    the space before a token. A `▁` that is a separate token has the offsets of the next character.
+    See docs/decisions/tokenizers.md for details.
 
     Args:
         family: `"ALBERT"`, `"XLM-RoBERTa"` or `"CamemBERT"`.
-        vocabulary: The token of each id, with `▁` for the space before a word.
-        scores: Log probabilities of the tokens, except added tokens at the end of the vocabulary.
+        vocabulary: The tokens in id order, with `▁` for the space before a word.
+        scores: Log probabilities of the tokens, without added tokens at the end of the vocabulary.
         character_map: the compiled map of the model in base64. Default: no normalization.
         added_tokens: str, `AddedToken` or dicts of its fields: additional tokens matched literally
-            in the text. Those missing from the vocabulary get the next ids. A special token listed
-            here changes how it is matched.
+            in the text. Tokens missing from the vocabulary get the next ids. If a special token is
+            listed here, the entry defines how it is matched.
         mask_strips_left: Whether the offsets of a mask in the text include the white space before
             it, as in the published models.
-        prepend_scheme: The words that get a `▁` if it is missing: `"always"` (all words), `"first"`
+        prepend_scheme: The words to which a missing `▁` is added: `"always"` (all words), `"first"`
             (the first word of a text) or `"never"`.
         segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 1 for
             ALBERT and 0 for the other families.
 
     Raises:
-        InputError: If a token of the family is missing, a token occurs twice, a score is not
-            finite, or the map is damaged.
+        InputError: A token of the family is missing, a token occurs twice, a score is not finite,
+            or the map is damaged.
 
     Source: Kudo 2018 (arXiv:1804.10959); Lan et al. 2019 (arXiv:1909.11942), section 4.1; Conneau
     et al. 2019 (arXiv:1911.02116), section 3; Martin et al. 2019 (arXiv:1911.03894), section 4.
@@ -138,7 +138,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _subwords_of(self, words):
         """Returns the ids, starts and ends of the tokens in string [words]."""
         characters, bounds = utf8.decode(words)  # A newline follows each word.
-        # Each newline is moved to the front of the next word, the position of its mark.
+        # Each newline is moved to the front of the next word, in place of its mark.
         characters = before(characters, ord("\n"))
         if self.prepend_scheme == "always":
             characters = tf.where(tf.equal(characters, ord("\n")), ord(SPACE_MARK), characters)

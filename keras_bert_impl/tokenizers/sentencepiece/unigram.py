@@ -8,10 +8,10 @@ from keras_bert_impl.tokenizers.graphs import before, chosen, places_of, put
 from keras_bert_impl.tokenizers.sentencepiece.families import SPACE_MARK
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, CodePointTable, shared_blocks
 
-_UNKNOWN_PENALTY = 10.0  # distance of the unknown score below the lowest score
+_UNKNOWN_PENALTY = 10.0  # difference between the lowest score and the score of unknown characters
 _MAX_CHARACTERS = 128  # maximum characters of a piece; published models have up to 16
-# Longer segments are searched in parallel, in parts of this size. Their scores differ from
-# `tokenizers` by rounding errors.
+# Longer segments are split into parts of this size, which are searched in parallel. Their scores
+# differ from the scores in `tokenizers` by rounding errors.
 _PART = 2048
 
 
@@ -50,7 +50,8 @@ class UnigramModel:
                 contains no other SPACE_MARK.
 
         Returns:
-            (ids, starts): int32 [pieces], and the index of each piece's first character.
+            (ids, starts): int32 [pieces], the id of each piece and the index of its first
+            character.
         """
         begins = tf.equal(characters, ord(SPACE_MARK))  # first characters of words
         first, size, ids = self._matches(characters, begins)
@@ -95,7 +96,7 @@ class UnigramModel:
 
 
 class _Segments:
-    """Parts of words that no piece crosses, which are segmented in parallel.
+    """Parts of words that are segmented in parallel, because no piece crosses their boundaries.
 
     Args:
         first, size: int32 [matches], the positions of pieces.
@@ -120,7 +121,7 @@ class _Segments:
         lengths -= self._starts
         self._order = tf.argsort(lengths, direction="DESCENDING", stable=True)
         steps = tf.range(tf.reduce_max(tf.concat([lengths, [0]], axis=0)))
-        # Parts longer than the step come first.
+        # Parts longer than the step size come first.
         self._alive = tf.searchsorted(-tf.gather(lengths, self._order), -steps)  # [steps]
         self._row_starts = tf.cumsum(self._alive, exclusive=True)
         rank = tf.gather(tf.math.invert_permutation(self._order), part)
@@ -130,8 +131,8 @@ class _Segments:
         """Returns the last column of the best path to each row.
 
         Args:
-            scores: float64 [characters, columns], of the pieces that end at each character, longest
-                first.
+            scores: float64 [characters, columns], of the pieces that end at each character; the
+                longest piece is first.
 
         Returns:
             int32 [characters], in row order.
@@ -162,7 +163,7 @@ class _Segments:
         sums = _table(self._starts, scores.shape[1], nothing, np.float64(0))
         is_first = tf.gather(self._begins, self._starts)
         later = places_of(~is_first)
-        previous = later - 1  # parts of full size, which another part continues
+        previous = later - 1  # parts of full size, followed by another part
 
         def continued():
             through = self._sums_through(scores, tf.gather(self._starts, previous))
@@ -180,7 +181,7 @@ class _Segments:
         return tf.cond(tf.size(later) > 0, continued, lambda: sums)
 
     def _sums_through(self, scores, starts):
-        """Returns the best sums at the end of full parts, for each state at the start.
+        """Returns the best sums at the end of each full part, for each state at its start.
 
         Args:
             starts: int32 [parts].
@@ -242,8 +243,9 @@ def _levels(letters, ids, num_letters):
     """Builds the trie of pieces, level by level.
 
     Yields:
-        (keys, pieces): int64 [nodes + 1], parent node * num_letters + letter, sorted; int32
-        [nodes + 1], the id of the piece that ends in the node, or -1. The last entry is a sentinel.
+        (keys, pieces): int64 [nodes + 1], parent node * num_letters + letter, sorted; int32 [nodes
+        + 1], the id of the piece that ends in the node, or -1 if none does. The last entry is a
+        sentinel.
     """
     parents = np.zeros(len(ids), np.int64)
     for level in range(letters.shape[1]):

@@ -45,9 +45,10 @@ from keras_bert_impl.tokenizers.unicode.table import (
     shared_blocks,
 )
 
-# Entries from this value are rows of sequences. Smaller entries are added to the character.
+# Entries greater than or equal to this value are rows of sequences. Smaller entries are added to
+# the code point.
 _SEQUENCE = 1 << 22
-_MAX_BYTES = 5  # Maximum bytes of a character and its marks that are looked up together.
+_MAX_BYTES = 5  # maximum bytes of a character with its marks that are looked up together
 _MAX_NODES = 1 << 15  # Maximum nodes of the trie; nmt_nfkc has 8,568.
 
 _QUOTES = ("`", "'")  # ALBERT converts two of these to a double quote.
@@ -58,15 +59,16 @@ class MarkedWords:
     """The words and added tokens of a batch of texts, as flat tensors.
 
     Attributes:
-        strings: string [words], the UTF-8 of each word, without the leading ▁ if the tokenizer adds
-            it to every word.
-        added: int32 [words], the index of the word's added token; negative if it is no added token.
+        strings: string [words], the words in UTF-8, without the leading ▁ if the tokenizer adds it
+            to every word.
+        added: int32 [words], the index of the word's added token; negative if it is not an added
+            token.
         starts, ends: int32 [words], the span of each word in `places`, including its own mark.
         own_mark: int32 [words], 1 if only the text contains the leading mark, -1 if only the string
-            contains it, else 0.
+            contains it, otherwise 0.
         texts: int64 [texts + 1], the index of each text's first word.
         text_starts: int32 [texts + 1], the index of each text's first code point.
-        places, place_ends: int32 [characters], the span of code points of each normalized
+        places, place_ends: int32 [characters], the span of code points for each normalized
             character.
     """
 
@@ -213,7 +215,7 @@ def read_map(encoded: str) -> dict[str, str]:
 
 
 def _keys_of(data):
-    """Traverses a double-array trie, all nodes of a depth at once."""
+    """Traverses a double-array trie, all nodes of the same depth at once."""
     size = int.from_bytes(data[:4], "little")
     if size % 4 or size > len(data) - 4:
         raise ValueError(f"a trie of {size} bytes in {len(data)} bytes")
@@ -258,7 +260,7 @@ class CharacterTable:
         self._splits = np.cumsum([0, *map(len, rows), 0]).astype(np.int32)
 
     def replace(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Replaces int32 characters [n]; also returns the rows for `put_in`, or -1."""
+        """Replaces int32 characters [n]; also returns the rows for `put_in`, or -1 for none."""
         entries = self._table.lookup(characters)
         is_sequence = entries >= _SEQUENCE
         row = tf.where(is_sequence, entries - _SEQUENCE, -1)
@@ -280,7 +282,8 @@ class CharacterTable:
             count: int32 [n], the number of characters that each row replaces. Default: 1 each.
 
         Returns:
-            (characters, source): int32 [m], and the index of the original character of each.
+            (characters, source): int32 [m], the new characters and the index of each one's original
+            character.
         """
         covered = tf.zeros_like(row, tf.bool) if covered is None else covered
         count = tf.ones_like(row) if count is None else count
@@ -313,8 +316,8 @@ class CharacterMap:
         }
         keys = np.array([ord(k[0]) * CODE_POINTS + ord(k[1]) for k in pairs], np.int64)
         order = np.argsort(keys)
-        # A sentinel that equals no pair. A search then never returns the index after the last
-        # entry.
+        # A sentinel that differs from every pair. With it, a search never returns the index after
+        # the last entry.
         self._pairs = np.append(keys[order], np.iinfo(np.int64).max)
         self._table = CharacterTable(single, list(pairs.values()))
         self._pair_rows = np.append(order + self._table.first_other, -1).astype(np.int32)
@@ -326,8 +329,8 @@ class CharacterMap:
             characters: int32 [n]; codes beyond Unicode separate texts.
 
         Returns:
-            (characters, source): int32 [m], and the index of the original character of each, as in
-            `tokenizers`.
+            (characters, source): int32 [m], the new characters and the index of each one's original
+            character, as in `tokenizers`.
         """
         single, row = self._table.replace(characters)
         kind = grapheme_table().lookup(characters)
@@ -347,7 +350,7 @@ class CharacterMap:
         return single, _places_of_tokenizers(source, characters)
 
     def _look_up_marked(self, characters, row, changed, begins):
-        """Replaces a short grapheme with the result for its first characters."""
+        """Replaces a short grapheme with the replacement of its first characters."""
         size = utf8.byte_lengths(characters)
         whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], index of each character's grapheme
         count = tf.gather(tf.math.segment_sum(tf.ones_like(size), whole), whole)

@@ -1,6 +1,6 @@
 """Unicode normalization form C (composed characters) in the graph.
 
-Most texts are already composed. In other texts, only the groups that may change are computed. A
+Most texts are already composed. In other texts, only the groups that may change are composed. A
 group is a character and all later characters that may combine with it or be reordered. Source:
 Unicode Standard Annex 15; Unicode Standard, section 3.12 for Hangul.
 """
@@ -20,8 +20,8 @@ from keras_bert_impl.tokenizers.unicode.table import (
 )
 
 _NEWLINE = ord("\n")
-_BEGINS = -1  # rank of the first character of a group, which never combines with earlier characters
-# first code points of Hangul parts
+_BEGINS = -1  # rank of a group's first character, which never combines with characters before it
+# first code points of Hangul initials, vowels, finals and syllables
 _FIRST, _VOWEL, _FINAL, _SYLLABLE = 0x1100, 0x1161, 0x11A7, 0xAC00
 _FIRSTS, _VOWELS, _FINALS = 19, 21, 28
 
@@ -34,8 +34,8 @@ def compose(codes: tf.Tensor, classes: CodePointTable | None = None) -> tuple[tf
         classes: table of composition classes. Default: `table.composition_table()`.
 
     Returns:
-        (composed, origins): int32 [composed characters], code points, and the index in `codes` of
-        their original characters, ascending.
+        (composed, origins): int32 [composed characters], the code points, and the index in `codes`
+        of their original characters, ascending.
     """
     classes = classes or composition_table()
     entries = classes.lookup(codes)
@@ -49,7 +49,7 @@ def compose(codes: tf.Tensor, classes: CodePointTable | None = None) -> tuple[tf
 
 
 def _composed_groups(codes, begins, may_change, classes):
-    """Composes the groups that may change, and merges them with the others."""
+    """Composes the groups that may change, and merges them with all other groups."""
     group = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [characters]
     starts = tf.concat([places_of(begins), [tf.size(codes)]], axis=0)
     sizes = starts[1:] - starts[:-1]  # [groups]
@@ -95,18 +95,18 @@ def _compose(codes, group, classes):
 
 
 def _join(codes, ranks, uses, numbers, last):
-    """Combines the first possible character of each run with the start of the run.
+    """Combines the start of each run with the first character of the run that can combine with it.
 
     Args:
         codes: int32 [characters], as are ranks, uses and numbers.
         ranks: 0 at the start of a run, _BEGINS at the start of a group.
         uses: number of original characters that the character replaces, or 0 for a further part of
-            the previous character.
+            the preceding character.
         numbers: ascending.
         last: for the start of a run, the number of the last combined character.
 
     Returns:
-        (the same tensors for the remaining characters, whether any were combined).
+        (the same tensors for the remaining characters, whether any characters were combined).
     """
     is_start = ranks <= 0
     starts = tf.concat([[0], places_of(is_start)], axis=0)
@@ -128,7 +128,7 @@ def _join(codes, ranks, uses, numbers, last):
 
 
 def _pair(first, second):
-    """Returns the composition of two characters, or 0 if there is none; int32."""
+    """Returns the int32 composition of two characters, or 0 if there is none."""
     found = _stored_pair(first, second)
     one, two, three = first - _FIRST, second - _VOWEL, second - _FINAL
     is_syllable = (one >= 0) & (one < _FIRSTS) & (two >= 0) & (two < _VOWELS)
@@ -140,7 +140,7 @@ def _pair(first, second):
 
 
 def _decompose(codes, group):
-    """Decomposes characters, except Hangul syllables, which composition would restore.
+    """Decomposes characters, except Hangul syllables, because composition would restore them.
 
     Returns:
         int32 vectors: codes, group numbers, and 1 for each part of a character except the first.

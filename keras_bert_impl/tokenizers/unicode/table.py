@@ -13,7 +13,7 @@ the file, bits 10-31 are relative to the original code point, so that all unchan
 same entry. Equal blocks of BLOCK entries are stored once.
 
 Another table contains the class of each code point for byte-level BPE. Two tables are for
-SentencePiece: how characters join into graphemes, and ALBERT's folding of each character. The
+SentencePiece: how characters combine to graphemes, and ALBERT's folding of each character. The
 remaining tables are for Unicode normalization form C.
 """
 
@@ -29,9 +29,9 @@ SLOTS = 3  # maximum number of normalized characters per character (Hangul)
 BLOCK = 128
 LETTER, NUMBER, OTHER, SPACE, BOUNDARY = range(5)  # code point classes for byte-level BPE
 PLAIN, JOINS, PREPENDS, CONTROL = range(4)  # how a code point joins its neighbors
-# Entries for composition: the rank in canonical order, a flag for characters that may combine with
-# the previous character or change places with it, and a flag for characters that never occur in
-# composed text.
+# Entries for composition: the rank in canonical order, a flag for characters that may combine or
+# change places with the preceding character, and a flag for characters that never occur in composed
+# text.
 RANK, JOINS_BEFORE, CHANGES = 63, 64, 128
 PAIR_SHIFT = 21  # number of bits of a code point
 CODE_POINTS = 0x110000
@@ -41,7 +41,7 @@ NAMES = {  # (lowercase, strip accents) -> name of the table
     (True, False): "lowercase",
     (False, True): "stripped",
 }
-CJK = (  # ranges that BERT treats as Chinese characters
+CJK = (  # code point ranges that BERT treats as Chinese characters
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
     (0x20000, 0x2A6DF),
@@ -62,7 +62,7 @@ def make_entry(value: int, flags: int, rank: int = 0) -> int:
 
 
 def value_of(entries: tf.Tensor) -> tf.Tensor:
-    """Returns the normalized code point, or the row of `sequences`."""
+    """Returns the normalized code point, or the row in `sequences`."""
     return tf.bitwise.right_shift(entries, _VALUE_SHIFT)
 
 
@@ -80,7 +80,7 @@ def shared_blocks(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Deduplicates blocks of BLOCK entries.
 
     Returns:
-        (index, blocks), int32; entries[c] is blocks[index[c // BLOCK] + c % BLOCK].
+        (index, blocks), int32; the entry of `c` is blocks[index[c // BLOCK] + c % BLOCK].
     """
     numbers: dict[bytes, int] = {}
     rows = np.asarray(entries, np.int32).reshape(-1, BLOCK)
@@ -100,12 +100,13 @@ def read_folding() -> dict[str, str]:
 
 @functools.cache
 def read_composition() -> dict[str, np.ndarray]:
-    """Reads the decompositions of characters and the compositions of pairs, without Hangul.
+    """Reads the decompositions of characters and the compositions of pairs, except for Hangul.
 
     Returns:
-        dict of `decomposed`, int32 [characters], ascending; `parts`, int32 [characters, 4], their
-        decompositions, padded with -1; `pairs`, int64 [pairs], ascending, the first character
-        shifted by PAIR_SHIFT plus the second; `composites`, int32 [pairs].
+        dict of `decomposed`, int32 [characters], the characters that decompose, ascending; `parts`,
+        int32 [characters, 4], their decompositions, padded with -1; `pairs`, int64 [pairs],
+        ascending, the first character shifted by PAIR_SHIFT plus the second; `composites`, int32
+        [pairs].
     """
     names = ("decomposed", "parts", "pairs", "composites")
     with np.load(_FILE, allow_pickle=False) as stored:
@@ -140,7 +141,7 @@ def class_table() -> CodePointTable:
 
 @functools.cache
 def word_table() -> CodePointTable:
-    """Returns a table with 1 for letters, digits, marks and connecting punctuation, else 0."""
+    """Returns a table: 1 for letters, digits, marks and connecting punctuation, otherwise 0."""
     return CodePointTable(*_stored_blocks("word"))
 
 
@@ -152,7 +153,7 @@ def composition_table() -> CodePointTable:
 
 @functools.cache
 def grapheme_table() -> CodePointTable:
-    """Returns the table of PLAIN, JOINS, PREPENDS and CONTROL."""
+    """Returns the table with values PLAIN, JOINS, PREPENDS and CONTROL."""
     return CodePointTable(*_stored_blocks("grapheme"), CONTROL)
 
 
@@ -186,5 +187,5 @@ class UnicodeTable(CodePointTable):
         return [(e >> _VALUE_SHIFT, e & flags, e >> _RANK_SHIFT & _RANK_MASK) for e in row]
 
     def sequence(self, rows: tf.Tensor) -> tf.Tensor:
-        """Returns the entries in rows of `sequences`, [..., SLOTS]."""
+        """Returns the entries in the given rows of `sequences`, [..., SLOTS]."""
         return tf.gather(self._sequences, rows)

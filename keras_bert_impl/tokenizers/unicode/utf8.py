@@ -1,8 +1,8 @@
-"""Converts texts to code points and words to strings, optimized for ASCII.
+"""Converts texts to code points and words to strings; the code is optimized for ASCII.
 
-TensorFlow's conversions take as long as the rest of tokenization. ASCII is therefore copied as
-bytes, and only other characters are converted. For texts with many other characters, TensorFlow's
-conversions are faster and are used.
+TensorFlow's conversions would take as long as the rest of tokenization. ASCII is therefore copied
+as bytes, and only other characters are converted. For texts with many other characters,
+TensorFlow's conversions are faster, so they are used.
 """
 
 import tensorflow as tf
@@ -18,8 +18,8 @@ def decode(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             Python's `decode("utf-8", "replace")`.
 
     Returns:
-        (code_points, text_starts): int32 [code points], and int32 [texts + 1] with the start of
-        each text.
+        (code_points, text_starts): int32 [code points], and int32 [texts + 1], the start of each
+        text.
     """
     texts = tf.strings.join([texts, "\n"])
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)  # [bytes]

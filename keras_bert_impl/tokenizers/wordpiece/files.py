@@ -35,7 +35,7 @@ from keras_bert_impl.tokenizers.wordpiece.words import MAX_CHARACTERS, SPECIAL, 
 
 _log = logging.getLogger(__name__)
 
-# Classes of `transformers` with the same tokens. Other classes split words differently.
+# Classes in `transformers` with the same tokens. Other classes split words differently.
 _CLASSES = (
     "BertTokenizer",
     "ConvBertTokenizer",
@@ -58,7 +58,7 @@ _NORMALIZER = {  # setting -> its name in tokenizer.json and in tokenizer_config
 }
 # defaults in `transformers`
 _USUAL = {"lowercase": True, "strip_accents": None, "split_on_cjk": True}
-_CAPITALS = 0.05  # minimum share of tokens with capital letters in a cased vocabulary
+_CAPITALS = 0.05  # minimum fraction of tokens with capital letters in a cased vocabulary
 
 
 def read(directory: str | Path) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def read(directory: str | Path) -> dict[str, Any]:
     num_words = len(vocabulary)
     vocabulary = added_files.with_added_tokens(directory, vocabulary, found, SPECIAL_TOKENS)
     check_vocabulary(vocabulary, directory)
-    if settings.get("lowercase") is None:  # Google's checkpoints have no such setting.
+    if settings.get("lowercase") is None:  # Google's checkpoints do not have this setting.
         settings["lowercase"] = _lowercase_of(directory, vocabulary)
     settings = {name: value for name, value in settings.items() if value is not None}
     _, settings["segment_of_second"] = read_rows(directory, vocabulary, SPECIAL_TOKENS, (1, 1))
@@ -121,7 +121,7 @@ def _lowercase_of(directory, vocabulary):
 
 
 def read_vocabulary(path: str | Path) -> list[str]:
-    """Reads a vocabulary file in UTF-8, with one token per line from id 0."""
+    """Reads a UTF-8 vocabulary file with one token per line, in id order."""
     text = read_text(local_path(path)).removeprefix("\ufeff")
     lines = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     if not lines:
@@ -256,7 +256,7 @@ def _read_whole(path):
 
 
 def _without_lowercase(normalizer):
-    """Returns the BertNormalizer that is equivalent to the steps of sentence-transformers."""
+    """Returns the BertNormalizer that is equivalent to the steps in sentence-transformers."""
     steps = normalizer.get("normalizers")
     if normalizer.get("type") == "Sequence" and isinstance(steps, list) and len(steps) == 2:
         if steps[0] == {"type": "Lowercase"} and isinstance(steps[1], dict):

@@ -22,7 +22,7 @@ from keras_bert_impl.tokenizers.wordpiece.words import (
 )
 
 _PREFIX = "##"
-# Two odd multipliers of hashes, and the value added to the hash of a token inside a word.
+# Two odd multipliers for hashes, and the value added to the hash of a token that continues a word.
 _BASE, _OTHER, _CONTINUED = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _MODULUS, _BLOCK = 1 << 64, 1024
 _HASH_SHIFT = 36  # The upper bits of a product depend on all bits of its factors.
@@ -66,8 +66,8 @@ class TextMatcher:
         """Splits words into tokens.
 
         Returns:
-            (ids, starts, ends): int32 ragged [words, (tokens)]; int32 [tokens], the spans of the
-            tokens in the characters of the words.
+            (ids, starts, ends): int32 ragged [words, (tokens)]; int32 [tokens], the span of each
+            token in the characters of the words.
         """
         ids, starts, ends = self._with_offsets(words.strings())
         sizes = tf.cast(utf8.byte_lengths(words.characters), tf.int64)
@@ -100,10 +100,10 @@ class CoreMatcher:
     """Splits words into tokens with core operations, by hashes of substrings.
 
     Let p[k] be the sum of c[i] * B^(i + 1) over the first k characters c, modulo 2^64. The hash of
-    the characters from s to e is (p[e] - p[s]) * B^-s. A table with two slots for each hash (cuckoo
-    hashing, Pagh and Rodler 2004) contains the tokens. Most words are one token. Only the other
-    words are searched, each distinct word once: for the longest token at the start of the word,
-    then for the longest token at the end of the previous token.
+    the characters from s to e is (p[e] - p[s]) * B^-s. The tokens are in a table with two slots for
+    each hash (cuckoo hashing, Pagh and Rodler 2004). Most words are one token. Only the other words
+    are searched, each distinct word once: first for the longest token at the start of the word,
+    then repeatedly for the longest token that follows.
     """
 
     def __init__(self, tokens: list[str], ids: np.ndarray) -> None:
@@ -146,7 +146,7 @@ class CoreMatcher:
         distinct, number = tf.unique(tf.gather(keys, others))
         examples = put(tf.zeros_like(distinct, tf.int32), number, others)
         parts = self._search(find, hashes, tf.gather(starts, examples), tf.gather(ends, examples))
-        # The tokens of a word are the word itself or the parts of an equal word.
+        # A word is a single token, or has the tokens of an equal distinct word.
         num_words = tf.size(starts)
         counts = tf.gather(parts.splits[1:] - parts.splits[:-1], number)
         counts = put(tf.ones_like(starts), others, counts)
@@ -191,7 +191,7 @@ class CoreMatcher:
         is_known = put(tf.fill([size], True), failed, False)
         counts = tf.where(is_known, tf.math.bincount(word, minlength=size, maxlength=size), 1)
         splits = tf.concat([[0], tf.cumsum(counts)], axis=0)
-        # A word with an unknown part becomes one unknown token.
+        # A word with an unknown part becomes a single unknown token.
         known = tf.gather(is_known, word)
         lengths = tf.bitwise.right_shift(matches, _LENGTH_SHIFT)
         starts -= tf.gather(first, word)
@@ -213,7 +213,7 @@ class _Lookup:
         self._table = tf.constant(table)
 
     def __call__(self, keys):
-        """Returns (slots, whether a slot has the hash), [2, ...]; each hash has two slots."""
+        """Returns (slots, whether each slot has the hash), [2, ...]; each hash has two slots."""
         slots = tf.bitwise.right_shift(tf.stack([keys, keys * _signed(_OTHER)]), _HASH_SHIFT)
         slots = tf.cast(tf.bitwise.bitwise_and(slots, self._table.shape[0] - 1), tf.int32)
         return slots, tf.equal(tf.gather(self._table, slots), keys)
@@ -243,7 +243,7 @@ def _powers(first, base, count):
 
 
 def _signed(number):
-    """Returns the int64 with the same bits as an unsigned number."""
+    """Returns the int64 with the same bits as an unsigned integer."""
     return np.uint64(number).astype(np.int64)
 
 
@@ -278,7 +278,7 @@ def _placed(keys, tokens, size):
     for _ in range(_ROUNDS):
         slots = np.full(size, tokens[0], np.int32)
         slots[both[choice[tokens], tokens]] = tokens
-        # A moved token takes the slot from another token.
+        # A token that is moved to its other slot evicts the token there.
         slots[both[choice[moved], moved]] = moved
         moved = tokens[slots[both[choice[tokens], tokens]] != tokens]
         if not len(moved):

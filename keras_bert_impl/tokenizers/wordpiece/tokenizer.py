@@ -37,23 +37,23 @@ class WordPieceTokenizer(Tokenizer):
     """BERT's WordPiece tokenizer, with the same ids and offsets as `tokenizers`.
 
     The tokenizer works eagerly, in `tf.data`, in `tf.function` and in a SavedModel. A word is split
-    into the longest matching tokens from left to right. A word without such a split, or with more
+    into the longest matching tokens from left to right. A word that cannot be split, or has more
     than 100 characters, becomes [UNK]. Special tokens, such as [MASK], are also recognized in a
     text. Invalid UTF-8 is dropped. Source: Devlin et al. 2018 (arXiv:1810.04805), section 3. See
     docs/decisions/tokenizers.md for details.
 
     Args:
-        vocabulary: The token of each id, or the path of a file with one token per line. [PAD],
+        vocabulary: The tokens in id order, or the path of a file with one token per line. [PAD],
             [UNK], [CLS], [SEP] and [MASK] are required. For a duplicate token, the last id is used.
         strip_accents: Whether accents are removed. Default: same as `lowercase`.
-        split_on_cjk: Whether each Chinese character is a word.
+        split_on_cjk: Whether each Chinese character is a separate word.
         added_tokens: str, `AddedToken` or dicts of its fields: tokens matched literally in the
-            text. Those missing from the vocabulary get the next ids. A special token listed here
-            changes how it is matched.
+            text. Tokens missing from the vocabulary get the next ids. If a special token is listed
+            here, the entry defines how it is matched.
         segment_of_second: The segment id of the second text of a pair, 0 or 1.
 
     Raises:
-        InputError: If the vocabulary is empty or lacks a special token.
+        InputError: The vocabulary is empty or lacks a special token.
 
     Example:
         tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"])
@@ -97,7 +97,7 @@ class WordPieceTokenizer(Tokenizer):
         self._matcher = matching.default(*self._written)
 
     def get_config(self) -> dict[str, Any]:
-        # Words are never split into tokens that are only added.
+        # Words are never split into tokens that are only added tokens.
         return super().get_config() | {"vocabulary": self.vocabulary[: self._num_words]}
 
     def _is_word_start(self, token):
@@ -123,7 +123,7 @@ class WordPieceTokenizer(Tokenizer):
         return matching.CoreMatcher(*self._written)
 
     def tokenize_words(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Converts many distinct words to the same ids as `tokenize`, without its graph.
+        """Converts many distinct words to the ids that `tokenize` returns, without its graph.
 
         Args:
             words: texts without newlines.
@@ -147,9 +147,10 @@ def _reachable(vocabulary, num_words, tokens):
     """Returns the vocabulary for the matcher, and the ids of its entries.
 
     Returns:
-        (written, ids): list of str and int32 array. Words that no text contains replace special
-        tokens, empty tokens, tokens that are only added, and all duplicates except the last. An
-        added token has two more entries, because it is also looked up as a single character.
+        (written, ids): list of str and int32 array. Special tokens, empty tokens, tokens that are
+        only added, and all duplicates except the last are replaced with words that no text
+        contains. An added token has two more entries, because it is also looked up as a single
+        character.
     """
     last = {token: position for position, token in enumerate(vocabulary) if token}
     written = [

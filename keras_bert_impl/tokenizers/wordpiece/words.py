@@ -1,4 +1,4 @@
-"""BERT's basic tokenization in the graph, which splits texts into normalized words."""
+"""BERT's basic tokenization in the graph: splits texts into normalized words."""
 
 import dataclasses
 import re
@@ -27,7 +27,7 @@ from keras_bert_impl.tokenizers.unicode.table import (
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SPECIAL = special_tokens(SPECIAL_TOKENS)
-MAX_CHARACTERS = 100  # A longer word is [UNK].
+MAX_CHARACTERS = 100  # A longer word becomes [UNK].
 # Characters that are always separate words. Brackets may be part of a special token.
 WORD_BREAKS = "".join(sorted(set(string.punctuation) - set("[]")))
 
@@ -49,7 +49,7 @@ class Words:
     Attributes:
         characters: int32 [characters], normalized code points of all texts.
         starts, ends: int32 [words], the span of each word in `characters`.
-        originals: int32 [characters], the index of each character's original code point.
+        originals: int32 [characters], the index of the original code point of each character.
         texts: int64 [texts + 1], the index of each text's first word.
         text_starts: int32 [texts + 1], the index of each text's first code point.
     """
@@ -82,7 +82,7 @@ def word_of_token(number: int) -> str:
 
 
 def unreachable_word(number: int) -> str:
-    """Returns a word that no text contains; each number has a different word."""
+    """Returns a word that no text contains, a different one for each number."""
     return chr(_FIRST_UNREACHABLE + number % 0xFFFE) * (1 + number // 0xFFFE)
 
 
@@ -117,7 +117,7 @@ class WordSplitter:
             self._find_normalized = AddedTokens(found)
 
     def _normalized_texts(self, texts):
-        """Returns a list of (normalized text, the same with spaces around Chinese characters)."""
+        """Returns pairs: the normalized text, the same with spaces around Chinese characters."""
         code_points, text_starts = utf8.decode(tf.constant(texts))
         entries, originals = self._normalize(self.table.lookup(code_points))
         characters = [*map(chr, _codes(entries)[0].numpy())]
@@ -129,7 +129,7 @@ class WordSplitter:
         ]
 
     def __call__(self, texts: tf.Tensor) -> Words:
-        # With the newline, words and added tokens never extend into the next text.
+        # Because of the newline, words and added tokens never extend into the next text.
         code_points, text_starts = utf8.decode(texts)
         ends = text_starts[1:] - 1
         found = self._find(put(code_points, ends, CODE_POINTS))
@@ -143,14 +143,14 @@ class WordSplitter:
         return _split(entries, originals, text_starts)
 
     def _normalize(self, entries):
-        """Returns (entries, index of the original character of each entry) after normalization."""
+        """Returns the normalized entries, and the index of each entry's original character."""
         originals = tf.range(tf.size(entries))
         entries, originals = self._expand(entries, originals)
         entries, originals = _order_marks(entries, originals)
         return _drop(entries, originals)
 
     def _expand(self, entries, originals):
-        """Expands every character to SLOTS entries if any character becomes several."""
+        """Expands every character to SLOTS entries if any character becomes several characters."""
         is_sequence = flags_of(entries, SEQUENCE) != 0
 
         def expand():
@@ -191,7 +191,7 @@ def _order_marks(entries, originals):
         kept_ranks, kept_originals = tf.gather(ranks, present), tf.gather(originals, present)
         runs = tf.cumsum(tf.cast(kept_ranks == 0, tf.int32))
         new_order = tf.argsort(runs * (CLEANED + 1) + kept_ranks, stable=True)
-        # `tokenizers` assigns the original positions to the marks in the new order.
+        # `tokenizers` assigns the original positions, in order, to the sorted marks.
         is_first = before(kept_originals, -1) != kept_originals
         consumed = tf.cumsum(tf.cast(tf.gather(is_first, new_order), tf.int32)) - 1
         places = tf.gather(chosen(kept_originals, is_first), consumed)

@@ -45,7 +45,7 @@ def use_averages(model: keras.Model) -> None:
 def overwrite_with_averages(
     optimizer: keras.optimizers.Optimizer, variables: Iterable[keras.Variable]
 ) -> None:
-    """Sets variables to their moving averages in an optimizer."""
+    """Sets variables to the moving averages stored in an optimizer."""
     for variable in variables:
         average = averages_of(optimizer)[index_of(optimizer, variable)]
         # On JAX, the variables may have no values after an error in `fit`. The copy is needed
@@ -69,12 +69,12 @@ _RULES_OF_KERAS = {
 
 @first_guesses("Optimizer")
 class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
-    """Base class of AdamW and LAMB: Adam's two moments, and options by variable path.
+    """Base class of AdamW and LAMB: Adam's two moments, with options by variable path.
 
-    As in PyTorch, the bias correction of a variable counts only the steps in which the variable
-    had a gradient. With a count of all steps, a layer unfrozen late would start with up to six
-    times the learning rate. A frozen variable, or one without effect on the loss, has no gradient.
-    A gradient of zeros counts.
+    As in PyTorch, the bias correction of a variable counts only the steps in which the variable had
+    a gradient. If all steps were counted, a layer unfrozen late would start with up to six times
+    the learning rate. A frozen variable, or one without effect on the loss, has no gradient. A
+    gradient of zeros counts as a gradient.
 
     Args: see `AdamW`. Subclasses implement `update_step`.
     """
@@ -116,7 +116,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
 
     @property
     def learning_rate(self) -> Any:
-        """The current learning rate. It can be set if it is not a schedule."""
+        """The current learning rate. The learning rate can be set unless it is a schedule."""
         return super().learning_rate
 
     @learning_rate.setter
@@ -144,8 +144,8 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self._momentums, self._velocities = self.add_optimizer_variables(
             variables, ["momentum", "velocity"]
         )
-        # `steps` is the last variable, so the order of variables is the same in older states
-        # without `steps`.
+        # `steps` is the last variable, so older states without `steps` have the same order of
+        # variables.
         self.steps = self.add_variable(
             (len(variables),), dtype="int", aggregation="only_first_replica", name="steps"
         )
@@ -159,13 +159,13 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         ]
 
     def infer_steps(self) -> None:
-        """Sets missing `steps` of a loaded state: `iterations`, or 0 if moments are 0."""
+        """Sets missing `steps` of a loaded state: `iterations`, or 0 where the moments are 0."""
         iterations = int(ops.convert_to_numpy(self.iterations))
         moved = [np.any(ops.convert_to_numpy(v)) for v in self._velocities]
         self.steps.assign(np.where(moved, iterations, 0))
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the optimizer state, also a state without `steps`, which Keras would skip."""
+        """Loads the optimizer state; Keras would skip older states without `steps`."""
         if len(store.keys()) != len(self.variables) - 1:
             return super().load_own_variables(store)
         for index, variable in enumerate(self.variables[:-1]):
@@ -190,7 +190,8 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
 
     def clip(self, gradients: list[Tensor]) -> list[Tensor]:
         if self.global_clipnorm and keras.backend.backend() == "tensorflow":
-            # The version in Keras keeps the squares of all gradients in memory before the sum.
+            # The version in Keras keeps the squares of all gradients in memory before adding them
+            # up.
             return tf.clip_by_global_norm(gradients, self.global_clipnorm)[0]
         return super().clip(gradients)
 
@@ -199,7 +200,8 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
 
     def _scalars(self, learning_rate, variable, index):
         """Returns the scalars for the update of a variable, as a namespace."""
-        # Computed for all variables at once; otherwise BERT's graph has thousands of operations.
+        # They are computed for all variables at once; otherwise BERT's graph would have thousands
+        # of operations.
         key = id(learning_rate), variable.dtype
         if key not in self._this_step.scalars:
             self._this_step.scalars[key] = self._new_scalars(learning_rate, variable.dtype)
@@ -287,19 +289,19 @@ class AdamW(MomentOptimizer):
 
     With bias correction, m is first divided by `1 - beta_1 ** steps` and v by `1 - beta_2 **
     steps`. As in PyTorch, `steps` is the number of steps in which the variable had a gradient.
-    Adam in Keras counts all steps, and so moves a layer unfrozen late by up to six learning rates
-    per step. `keras.optimizers.AdamW` adds epsilon before the correction of v, so its first steps
-    are smaller. PyTorch's AdamW has bias correction; the original BERT does not.
+    Keras's Adam counts all steps, and therefore moves a layer unfrozen late by up to six learning
+    rates per step. `keras.optimizers.AdamW` adds epsilon before the correction of v, so its first
+    steps are smaller. PyTorch's AdamW has bias correction; the original BERT does not.
 
     Args:
         learning_rate, weight_decay, beta_1, beta_2, epsilon: as in the formulas. Defaults: 1e-4,
             0.01, 0.9, 0.999, 1e-6.
         bias_correction: default True.
         not_decayed: regular expressions. Variables with a matching path (`re.search`) have no
-            weight decay. Default: biases, and gamma and beta of normalization layers.
+            weight decay. Default: biases, and gamma and beta in normalization layers.
         rates: (regular expression, factor) pairs. The learning rate of a variable is multiplied by
-            the factor of the first expression that matches its path. The rate of weight decay is
-            multiplied too. Default: empty.
+            the factor of the first expression that matches its path. The weight decay is multiplied
+            by the same factor. Default: empty.
         **kwargs: see `keras.optimizers.Optimizer`: `global_clipnorm`, `use_ema`, `name`, ...
 
     Example:
@@ -336,7 +338,7 @@ if keras.backend.backend() == "tensorflow":
     def _update(weight, m, v, gradient, scalars):
         """Same as `_plain_update`, but 3 to 4 times faster on CPUs (fewer memory passes)."""
         gradient = tf.convert_to_tensor(gradient)
-        if weight.dtype != tf.float32:  # in bfloat16 a beta of 0.999 is 1
+        if weight.dtype != tf.float32:  # in bfloat16, a beta of 0.999 becomes 1
             return _plain_update(weight, m, v, gradient, scalars)
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,

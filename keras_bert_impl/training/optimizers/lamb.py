@@ -16,16 +16,17 @@ else:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LAMB(MomentOptimizer):
-    """Layer-wise adaptive moments for batches of tens of thousands (You et al. 2020, algorithm 2).
+    """Layer-wise adaptive moments for very large batches (You et al. 2020, algorithm 2).
 
         update = m / (sqrt(v) + epsilon) + weight_decay * weight
         weight -= learning_rate * |weight| / |update| * update
 
     with m and v as in `AdamW`. Each norm is the Euclidean norm of a variable, so the step is
-    proportional to the norm of the variable. The trust ratio `|weight| / |update|` is 1 if a norm
-    is 0, and for variables in `not_decayed` (biases and normalization layers by default).
+    proportional to the norm of the variable. The trust ratio `|weight| / |update|` is set to 1 if
+    one of the norms is 0, and for variables in `not_decayed` (by default, biases and normalization
+    layers).
 
-    Implementations differ. `bias_correction=False` is the `LAMBOptimizer` of
+    Implementations differ. `bias_correction=False` gives the `LAMBOptimizer` of
     google-research/albert. The paper uses bias correction and states that warmup can replace it.
     NVIDIA's FusedLAMB also uses bias correction and clips the global gradient norm to 1 (here:
     `global_clipnorm=1.0`). No implementation has the paper's bounds on the norm of a weight.

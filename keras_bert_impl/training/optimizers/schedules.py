@@ -58,9 +58,9 @@ class LinearWarmupDecay(WarmupSchedule):
     """Rises linearly to the peak in `warmup_steps`, then falls linearly to 0 at `total_steps`.
 
     Args:
-        warmup_steps: Number of warmup steps. Warmup step s, counted from 0, has the rate
+        warmup_steps: Number of warmup steps. Warmup step s (0-based) has the rate
             `peak_learning_rate * (s + 1) / warmup_steps`.
-        total_steps: Number of optimizer steps, more than `warmup_steps`.
+        total_steps: Number of optimizer steps; must be greater than `warmup_steps`.
 
     Example:
         LinearWarmupDecay(1e-4, warmup_steps=100, total_steps=1000)(0)  # 1e-6
@@ -92,10 +92,10 @@ class CosineWarmupDecay(WarmupSchedule):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class OneCycle(WarmupSchedule):
-    """Half a cosine from 1/25 of the peak up to it, then half a cosine down to 1/250,000.
+    """Rises from 1/25 of the peak to the peak, then falls to 1/250,000, along half cosines.
 
-    Same rates as PyTorch's `OneCycleLR` with `pct_start = warmup_steps / total_steps`. Momentum is
-    constant.
+    The rates are the same as in PyTorch's `OneCycleLR` with `pct_start = warmup_steps /
+    total_steps`. Momentum is constant.
 
     Args:
         warmup_steps: Number of warmup steps; the last warmup step has the peak rate.
@@ -129,7 +129,7 @@ def _half_cosine(share):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """`LinearWarmupDecay` with a number of steps that is set when a run starts."""
+    """`LinearWarmupDecay` for a number of steps that is set when a run starts."""
 
     def __init__(
         self, peak_learning_rate: float, warmup: float = 0.1, total_steps: int = 1
@@ -143,7 +143,7 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def variable(self) -> keras.Variable:
-        """The variable of the learning rate, tracked by the optimizer."""
+        """The variable with the learning rate, which the optimizer tracks."""
         return self._steps
 
     def begin(self, total_steps: int) -> None:
@@ -182,9 +182,9 @@ _LEAST = 0.01  # fraction of the peak before the first time measurement
 class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
     """Learning-rate schedule with linear warmup and decay over a time budget.
 
-    The rate starts at 1% of the peak and depends on the time used. `SpendsBudget` updates this
-    time at the end of every Keras epoch. The time used is a variable, so checkpoints contain it,
-    and a resumed run continues with the same rates.
+    The rate starts at 1% of the peak and then depends on the elapsed time. `SpendsBudget` updates
+    this time at the end of every Keras epoch. The elapsed time is a variable, so checkpoints
+    contain it, and a resumed run continues with the same rates.
 
     Args:
         seconds: The time budget.
@@ -193,7 +193,7 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
     Attributes:
         used: float32. Seconds used so far.
 
-    Source: Geiping & Goldstein 2023, "Cramming", section 4.3: a schedule over the budget.
+    Source: Geiping & Goldstein 2023, "Cramming", section 4.3, on schedules over a budget.
 
     Example:
         from keras_bert_impl.training import SpendsBudget, TimeBudget
@@ -216,7 +216,7 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def variable(self) -> keras.Variable:
-        """The variable of the learning rate, tracked by the optimizer."""
+        """The variable with the learning rate, which the optimizer tracks."""
         return self.used
 
     @property
@@ -234,9 +234,9 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
 class SpendsBudget(keras.callbacks.Callback):
     """Adds the time of every Keras epoch to a `TimeBudget`. Ends `fit` when the budget is used up.
 
-    The time of an epoch starts at the end of the previous epoch. The clock runs only during `fit`,
-    so interruptions, and epochs lost by interruptions, do not count. The time is averaged over
-    workers, so that all workers have the same rate.
+    An epoch is timed from the end of the previous epoch. The clock runs only during `fit`, so
+    interruptions, and the epochs lost in them, do not count. The time is averaged over workers, so
+    that all workers have the same rate.
     """
 
     def __init__(self, schedule: TimeBudget, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: after and within epochs, of the best epoch, and on a signal to stop."""
+"""Checkpoints of a run: after epochs, within epochs, of the best epoch, and on a stop signal."""
 
 import itertools
 import logging
@@ -50,13 +50,13 @@ class BestEpoch(keras.callbacks.Callback):
 
     @property
     def best(self) -> int:
-        """The epoch with the best score, counted from 1. For equal scores, the earliest epoch."""
+        """The 1-based number of the epoch with the best score; for equal scores, the earliest."""
         ranks = [-math.inf if math.isnan(score) else score for score in self.scores]
         return self._start + ranks.index(max(ranks)) + 1
 
     @property
     def is_over(self) -> bool:
-        """Whether `patience` is used up."""
+        """Whether training has stopped because `patience` is used up."""
         if self._patience is None or not self.scores:
             return False
         return self._start + len(self.scores) - self.best >= self._patience
@@ -103,14 +103,14 @@ class EndsOnSigterm(keras.callbacks.Callback):
 
 
 _ARE_COPIES = keras.backend.backend() != "tensorflow"
-_BATCHES = 16  # batches between two comparisons of the clocks of workers
+_BATCHES = 16  # batches between two comparisons of the workers' clocks
 
 
 class RunCheckpoint(keras.callbacks.Callback):
     """Saves and restores weights, optimizer, step, seed and data position of a run.
 
-    Saves after each epoch. With `minutes`, also saves within an epoch, `minutes` after the last
-    save.
+    Saves after each epoch. With `minutes`, also saves within an epoch when the last save was
+    `minutes` ago.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class RunCheckpoint(keras.callbacks.Callback):
             self._saved, batches=self._batches, metrics=self._metrics
         )
         self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-        # All workers must save, but only the files of the chief are kept.
+        # All workers must save, but only the chief's files are kept.
         self._scratch = None if is_chief() else tempfile.TemporaryDirectory(prefix="keras-bert-")
 
     def restore(self) -> int:
@@ -210,7 +210,7 @@ class RunCheckpoint(keras.callbacks.Callback):
             self.save(self._epoch, self.batches + batch + 1)
 
     def _is_due(self, batch):
-        """Returns whether the last save was `minutes` ago, by the clock of the chief."""
+        """Returns whether the last save was at least `minutes` ago, by the chief's clock."""
         age = time.monotonic() - self._saved_at
         if num_workers() > 1:  # all workers must save at the same batch
             age = number_of_chief(self._strategy, age) if batch % _BATCHES == 0 else 0
@@ -250,7 +250,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._saved_at = time.monotonic()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Removes the scratch directory of a worker that is not the chief; called by Keras."""
+        """Removes the scratch directory of a worker that is not the chief; Keras calls this."""
         if self._scratch:
             self._scratch.cleanup()
 
@@ -260,7 +260,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         variables, copies = self._variables, self._saved
         checkpoint = self._within if _position(path)[1] else self._checkpoint
         without_steps = len(saved) == len(variables) - 1 and hasattr(self._optimizer, "infer_steps")
-        if without_steps:  # an earlier version wrote no per-variable steps
+        if without_steps:  # an earlier version did not write the steps of each variable
             own = [variable is not self._optimizer.steps for variable in variables]
             variables, copies = (list(itertools.compress(of, own)) for of in (variables, copies))
             checkpoint = self._checkpoint_of(copies)
@@ -276,13 +276,13 @@ class RunCheckpoint(keras.callbacks.Callback):
         state = tf.train.Checkpoint(
             variables=variables, epochs=self._epochs, seed=self._seed, **more
         )
-        # creates the variable, which `restore` expects in the file
+        # creates the variable that `restore` expects in the file
         assert state.save_counter is not None
         return state
 
 
 class _MisnamedError(Exception):
-    """The content of a checkpoint file does not match its name."""
+    """Error for a checkpoint file whose content does not match its name."""
 
 
 _UNREADABLE = (tf.errors.OpError, IndexError, _MisnamedError)
@@ -305,7 +305,7 @@ def _position(path):
 
 
 def _saved_shapes(path):
-    """Returns a dict from position to shape of the variables in a checkpoint."""
+    """Returns a dict from positions to shapes of the variables in a checkpoint."""
     shapes = {}
     for name, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items():
         found = re.fullmatch(r"variables/(\d+)/\.ATTRIBUTES/VARIABLE_VALUE", name)
@@ -342,7 +342,7 @@ def _variables(model):
 
 
 def _metrics_of(model):
-    """Returns the variables of the metrics of an epoch."""
+    """Returns the variables in the metrics of an epoch."""
     watch = model.step_watch
     return [*model.metrics_variables, *(watch.variables if watch is not None else ())]
 

@@ -72,7 +72,7 @@ def matmul_peak(dtype: str = "float32") -> float:
 
 
 def _of_backend(dtype):
-    """Returns (function from size to a square matrix, function that squares a matrix and waits)."""
+    """Returns (function from size to square matrix, function that squares a matrix and waits)."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -92,7 +92,7 @@ def _of_backend(dtype):
 
 
 _MOST_IN_A_ROW = 10
-_LEAST_RISE = 1.0  # nats; near 0, a loss may rise by a large factor without harm
+_LEAST_RISE = 1.0  # nats; a loss near 0 may rise by a large factor without harm
 
 
 class Spike(Exception):
@@ -100,7 +100,7 @@ class Spike(Exception):
 
 
 class SpikeGuard(keras.callbacks.Callback):
-    """Callback that raises `Spike` after a Keras epoch with a loss spike, before it is saved."""
+    """Callback that raises `Spike` after a Keras epoch with a loss spike, before saving it."""
 
     def __init__(self, factor: float, step_of: Callable[[int], int]) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ _NO_SCORES = {
 
 
 class TrainingProgress(keras.callbacks.Callback):
-    """Prints a line per report of a run on stderr, and a progress bar on a terminal."""
+    """Prints one line per report of a run on stderr, with a progress bar on a terminal."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class TrainingProgress(keras.callbacks.Callback):
 
 
 def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
-    """Returns at most six numbers of a report with their names; `metric` is the name of `KEY`."""
+    """Returns at most six numbers of a report, with their names; `metric` is the name of `KEY`."""
     shown = [f"{name} {logs[name]:.4f}" for name in ("loss", "val_loss") if name in logs]
     score = _score_of(logs)
     if score is not None:
@@ -215,7 +215,7 @@ def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
 
 
 def _score_of(logs):
-    """Returns the name of the score of the validation set, the held-out data or the batches."""
+    """Returns the name of the score, for the validation set, held-out data or batches."""
     names = [name for name in logs if name not in _NO_SCORES and not name.endswith("loss")]
     held_out = [name for name in names if name.startswith("val_")]
     return KEY if KEY in logs else next(iter([*held_out, *names]), None)
@@ -225,7 +225,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class MetricsLog(keras.callbacks.Callback):
-    """Callback that reports the metrics of every Keras epoch, a report interval of a run.
+    """Callback that reports the metrics of every Keras epoch, which is a report interval of a run.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B, for utilization.
     """

@@ -1,4 +1,4 @@
-"""The directory of a run: settings, reports, checkpoints and finally model and scores."""
+"""The directory of a run: settings, reports, checkpoints and, at the end, the model and scores."""
 
 import contextlib
 import dataclasses
@@ -18,7 +18,7 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.training.strategy import is_chief
 
-# Files of a checkpoint, folder of a save in progress, and TensorFlow's list of checkpoints.
+# Files of a checkpoint, the folder of a save in progress, and TensorFlow's list of checkpoints.
 _CHECKPOINT = re.compile(r"ckpt-\d+(-\d+)?(\.index|\.data-\d+-of-\d+|_temp)|checkpoint(\.tmp\w*)?")
 INTERMEDIATE = "intermediate"  # folder for the checkpoints of the first phase of a distillation
 _NAMES = {"train": "train texts", "dev": "dev texts"}
@@ -44,7 +44,7 @@ class RunDirectory:
         self._recipe = self.path / "recipe.yaml"
         self.data = self.path / "data.json"
         if is_chief():
-            # The lock is held while this object exists. Its file is in the checkpoints folder.
+            # The lock is held as long as this object exists. Its file is in the checkpoints folder.
             self._lock = claim(self.checkpoints / ".lock")
             if self._lock is None:
                 raise InputError(
@@ -55,7 +55,7 @@ class RunDirectory:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has written its scores, the last output of a run."""
+        """Whether the run has written its scores, which are the last output of a run."""
         return self.scores.exists() and self.model.is_dir()
 
     def note(self, notes: dict[str, Any]) -> None:
@@ -154,7 +154,7 @@ def remove_checkpoints(path: str | Path) -> None:
 
 
 def _checkpoint_files(path):
-    """Returns the checkpoint files of a run directory; the folder may also contain other files."""
+    """Returns the checkpoint files in a run directory; the folder may also contain other files."""
     parent = local_path(path) / "checkpoints"
     folders = [folder for folder in (parent, parent / INTERMEDIATE) if folder.is_dir()]
     files = (

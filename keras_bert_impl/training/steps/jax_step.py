@@ -1,10 +1,10 @@
 """The training step on JAX: one program for the global batch, on all JAX devices.
 
-JAX distributes an array only in equal parts. A batch that cannot be divided evenly, such as the
-last batch of an epoch, gets additional rows. The step removes these rows before any computation,
-so the result does not change.
+JAX can distribute an array only in equal parts. A batch that cannot be divided evenly, such as the
+last batch of an epoch, gets additional rows. The step removes these rows before any computation, so
+the result does not change.
 
-Micro-batch i of n contains every n-th row, starting from row i, so each device holds a part of each
+Micro-batch i of n contains every n-th row, starting with row i, so each device has a part of each
 micro-batch.
 """
 
@@ -34,12 +34,13 @@ _BATCH, _ROWS = "batch", "rows"
 
 
 def padded_for_devices(data: Any) -> Any:
-    """Adds rows to the batches of a `tf.data.Dataset`, for the same number on all devices.
+    """Adds rows to the batches of a `tf.data.Dataset`, so that all devices get the same number.
 
     Returns:
-        Dataset of `{"batch": the batch with additional rows, "rows": int8 [parts, rows]}`. Only
-        the shape of `rows` is used: it gives the compiled program its batch size. Returns `data` unchanged if it is not a dataset, on one device, or with several processes, because
-        each process prepares its part.
+        Dataset of `{"batch": the batch with additional rows, "rows": int8 [parts, rows]}`. Only the
+        shape of `rows` is used: it tells the compiled program the batch size. Returns `data`
+        unchanged if it is not a dataset, if there is only one device, or if there are several
+        processes, because each process prepares its part.
     """
     parts = JaxDevices().num_replicas_in_sync
     if parts == 1 or num_hosts() > 1:
@@ -147,7 +148,7 @@ def _is_variable(value):
     return not isinstance(value, jax.extend.core.Literal)
 
 
-_Mixin: Any = object  # The methods use attributes of `keras.Model`, a later base class.
+_Mixin: Any = object  # The methods use attributes of `keras.Model`, which is a later base class.
 
 
 def num_replicas() -> int:
@@ -159,9 +160,9 @@ def num_replicas() -> int:
 class JaxStep(_Mixin):
     """Replaces the steps of Keras; see `ReplicatedTrainer` for the guarantees."""
 
-    step_watch = None  # On JAX, waits for data overlap with the steps, so waits are not measured.
+    step_watch = None  # On JAX, waits for data overlap with the steps, so they are not measured.
     distribute_strategy = JaxDevices()
-    after_fit = None  # an `ExitStack` during `fit`, for cleanup by callbacks, also after an error
+    after_fit = None  # an `ExitStack` during `fit`, for cleanup by callbacks, even after an error
     _objective: Any = None
     _connected: Any = None  # (ids of the trainable variables, whether the loss depends on each)
 
@@ -181,13 +182,13 @@ class JaxStep(_Mixin):
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """Variables of the model and of the objective, which are trained and saved."""
+        """Variables of the model and of the objective that are trained and saved."""
         variables = super().variables
         return variables if self._objective is None else [*variables, *self._objective.variables]
 
     @property
     def non_trainable_variables(self) -> list[keras.Variable]:
-        """The list of Keras, plus variables that the objective only reads, such as a teacher."""
+        """Keras's list, plus the variables that the objective only reads, such as a teacher's."""
         variables = super().non_trainable_variables
         read = getattr(self._objective, "read_variables", ())
         return [*variables, *read]
@@ -213,7 +214,7 @@ class JaxStep(_Mixin):
             del self.after_fit
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        # Keras sets it inside `fit`, where this was already called
+        # Keras sets it inside `fit`, where this method has already been called
         if not kwargs.get("_use_cached_eval_dataset"):
             self.build_from_spec(x)
             x = padded_for_devices(x)
@@ -263,7 +264,7 @@ class JaxStep(_Mixin):
     _forward = call
 
     def _track_loss(self, loss, batch):
-        # The weight is the number of examples, as in Keras, for the mean over an epoch.
+        # As in Keras, the weight in the mean over an epoch is the number of examples.
         track_loss(self, loss, jax.tree.leaves(batch)[0].shape[0])
 
     def _step_seed(self, of_optimizer):
@@ -281,7 +282,7 @@ class JaxStep(_Mixin):
                 trainable, others, rows, totals, jax.random.fold_in(seed, index)
             )
             x, y, sample_weight = rows
-            # A metric, such as the metrics of a CRF, may read the weights.
+            # A metric, such as those for a CRF, may read the weights.
             weights = [*self.trainable_variables, *self.non_trainable_variables]
             variables = [*self.metrics_variables, *weights]
             with _values(variables, [*of_metrics, *trainable, *others]) as metrics:
@@ -314,7 +315,7 @@ class JaxStep(_Mixin):
         return _now(scope, own), _now(scope, optimizer.variables)
 
     def _share_and_state(self, trainable, others, batch, totals, seed):
-        """Returns (this micro-batch's share of the loss, (predictions, non-trainable values))."""
+        """Returns (this micro-batch's part of the loss, (predictions, non-trainable values))."""
         x, y, sample_weight = batch
         with self._training_scope(trainable, others, seed) as scope:
             y_pred = self._forward(x, training=True)
@@ -349,7 +350,7 @@ _TRAINING_ALONE = ("gradient_norm", "highest_loss")
 
 
 class _Highest(keras.metrics.Metric):
-    """Maximum of the values so far, 0 before the first."""
+    """Maximum of the values so far; 0 before the first value."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name)

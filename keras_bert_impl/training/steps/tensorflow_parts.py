@@ -13,7 +13,7 @@ _NOT_DIVISIBLE = "accumulation_steps does not divide the batch"
 
 
 def unpack(data: Any) -> tuple[Any, Any, Any]:
-    """Unpacks an element of a dataset to (x, y, sample_weight); missing parts are None."""
+    """Unpacks a dataset element to (x, y, sample_weight), where missing parts are None."""
     data = tf.nest.map_structure(
         lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, data
     )
@@ -21,12 +21,12 @@ def unpack(data: Any) -> tuple[Any, Any, Any]:
 
 
 def num_rows(batch: Any) -> tf.Tensor:
-    """Returns the number of examples of a batch, an int32 scalar."""
+    """Returns the number of examples in a batch, an int32 scalar."""
     return tf.shape(first_leaf(batch), out_type=tf.int32)[0]
 
 
 def first_leaf(batch: Any) -> tf.Tensor:
-    """Returns the first tensor of a batch. All tensors have the same number of rows."""
+    """Returns the first tensor in a batch. All tensors have the same number of rows."""
     return next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
 
 
@@ -39,7 +39,7 @@ def micro_batch(batch: Any, index: tf.Tensor, count: int, exact: bool) -> Any:
     """Returns the rows of micro-batch `index` of `count`."""
     if count == 1:
         return batch
-    # In eager mode, every shape is known, but other batches may have other shapes.
+    # In eager mode every shape is known, but later batches may have other shapes.
     static = None if tf.executing_eagerly() else first_leaf(batch).shape[0]
     if static is not None and static % count:
         raise InputError(
@@ -85,7 +85,7 @@ class StepWatch:
 
     def __init__(self) -> None:
         self._norm = keras.metrics.Mean(name="gradient_norm")
-        # The value is equal on all replicas, so the mean is exact.
+        # The value is the same on all replicas, so the mean is exact.
         self._highest = keras.Variable(
             0.0, trainable=False, name="highest_loss", aggregation="mean", synchronization="on_read"
         )
@@ -94,13 +94,13 @@ class StepWatch:
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """The statistics of the steps since `reset`."""
+        """The statistics of the steps since the last `reset`."""
         return [*self._norm.variables, self._highest]
 
     def update(
         self, loss: tf.Tensor, gradients: list[tf.Tensor | None], loss_scale: tf.Tensor | None
     ) -> None:
-        """Records a step, on each replica."""
+        """Records a step on each replica."""
         norm = tf.linalg.global_norm([g for g in gradients if g is not None])
         is_fine = tf.math.is_finite(loss)
         has_norm = tf.math.is_finite(norm)
@@ -108,14 +108,14 @@ class StepWatch:
             is_fine &= has_norm
         else:
             norm /= loss_scale
-        # `where`, because infinity times a weight of 0 is NaN.
+        # `where` is used because infinity times a weight of 0 is NaN.
         known = tf.where(has_norm, norm, 0.0)
         self._norm.update_state(known, sample_weight=tf.cast(has_norm, tf.float32))
         loss = tf.where(is_fine, loss, float("inf"))
         self._highest.assign(tf.maximum(self._highest.value, loss))
 
     def timed(self, get_next: Callable[[], tuple[Any, list[tf.Tensor]]]) -> Any:
-        """Returns the element from `get_next`, called in a graph. Adds the time to the waits."""
+        """Calls `get_next` in a graph and returns its element. Adds the time to the waits."""
         begin = tf.timestamp()
         with tf.control_dependencies([begin]):
             element, tensors = get_next()
@@ -125,7 +125,7 @@ class StepWatch:
         return element
 
     def results(self) -> dict[str, tf.Tensor]:
-        """Returns the statistics since `reset`."""
+        """Returns the statistics since the last `reset`."""
         highest = keras.ops.convert_to_tensor(self._highest)
         return {"gradient_norm": self._norm.result(), "highest_loss": highest}
 

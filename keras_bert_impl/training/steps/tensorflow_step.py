@@ -38,11 +38,11 @@ def num_replicas() -> int:
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-_Mixin: Any = object  # The methods use attributes of `keras.Model`, a later base class.
+_Mixin: Any = object  # The methods use attributes of `keras.Model`, which is a later base class.
 
 
 class _StepsLeft:
-    """Counts the remaining steps of an epoch. An execution never continues in the next epoch."""
+    """Counts the remaining steps of an epoch. An execution never continues into the next epoch."""
 
     def __init__(self, steps: int | None) -> None:
         self._steps = self._left = steps
@@ -58,10 +58,10 @@ class _StepsLeft:
 
 @builds_under_strategy
 class TensorFlowStep(_Mixin):
-    """Replaces the train and test steps of Keras; see `ReplicatedTrainer` for the guarantees."""
+    """Replaces Keras's train and test steps; for the guarantees, see `ReplicatedTrainer`."""
 
     step_watch = None
-    after_fit = None  # an `ExitStack` during `fit`, for cleanup by callbacks, also after an error
+    after_fit = None  # an `ExitStack` during `fit`, for cleanup by callbacks, even after an error
     _objective: Any = None
     train_function: Any
     test_function: Any
@@ -83,7 +83,7 @@ class TensorFlowStep(_Mixin):
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """Variables of the model and of the objective, which are trained and saved."""
+        """Variables of the model and of the objective that are trained and saved."""
         variables = super().variables
         return variables if self._objective is None else [*variables, *self._objective.variables]
 
@@ -176,7 +176,7 @@ class TensorFlowStep(_Mixin):
         return {"loss": loss}
 
     def predict_step(self, data: Any) -> Any:
-        """Returns the predictions for the batch of one replica."""
+        """Returns the predictions for one replica's batch."""
         return self.scores(super().predict_step(data))
 
     @property
@@ -189,7 +189,7 @@ class TensorFlowStep(_Mixin):
         return self.optimizer.scale_loss(tf.constant(1.0)) if _scales_loss(self.optimizer) else None
 
     def _track_loss(self, loss, batch):
-        # The weight is the number of examples, as in Keras, for the mean over an epoch.
+        # As in Keras, the weight in the mean over an epoch is the number of examples.
         track_loss(self, loss, num_rows(batch))
 
     def _step_seed(self):
@@ -199,7 +199,7 @@ class TensorFlowStep(_Mixin):
         return tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
 
     def _accumulate(self, batch, totals, seed):
-        """Computes this replica's share of the loss and its float32 gradients."""
+        """Computes this replica's loss contribution and its float32 gradients."""
         variables, count = self.trainable_variables, self._accumulation_steps
         if count == 1 and not may_be_empty(batch, num_replicas()):
             seed = tf.random.experimental.stateless_fold_in(seed, tf.constant(0))
@@ -258,7 +258,7 @@ class TensorFlowStep(_Mixin):
 
         def step_after_data(data):
             # At the end of the data, the iterator raises an error. Operations that do not need the
-            # data, such as counting the step, must run after the iterator.
+            # data, such as counting the step, must therefore run after the iterator.
             with tf.control_dependencies(_tensors(data)):
                 self._note_logs(step(data))
 
@@ -323,7 +323,7 @@ def _check_scope(model):
 
 
 def _take_over_reduction(optimizer, strategy):
-    """Sets the optimizer to sum no gradients over replicas, because `train_step` sums them."""
+    """Sets the optimizer not to sum gradients over replicas, because `train_step` sums them."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner.gradient_accumulation_steps:
         raise InputError(
@@ -336,7 +336,7 @@ def _take_over_reduction(optimizer, strategy):
 
 
 def _computes_in_float16(model):
-    # Keras checks only the policy of the model. For a functional model, it is the global policy.
+    # Keras checks only the policy of the model. For a functional model, that is the global policy.
     return any(layer.compute_dtype == "float16" for layer in all_layers(model))
 
 

@@ -27,7 +27,7 @@ else:
         return 1  # under `keras.distribution`, the input of a step is the global batch
 
     class _StockStep:
-        """Accepts the same `compile` arguments as on TensorFlow."""
+        """Accepts the `compile` arguments that are available on TensorFlow."""
 
         step_watch = None
 
@@ -58,7 +58,7 @@ _KERAS_ARGUMENTS: dict[str, Any] = {
 
 
 class _StepOptions(NamedTuple):
-    """Additional arguments of `compile`, passed to the step of the backend."""
+    """Additional arguments of `compile`, which are passed to the step of the backend."""
 
     accumulation_steps: int
     dropout_seed: int
@@ -69,7 +69,7 @@ class _StepOptions(NamedTuple):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class OwnModel:
-    """Dict of `compile` arguments of a `ReplicatedTrainer`; Keras models do not accept it."""
+    """Dict of `compile` arguments of a `ReplicatedTrainer`, which Keras models do not accept."""
 
     def get_config(self) -> dict[str, Any]:
         return {}
@@ -87,11 +87,11 @@ class ReplicatedTrainer(_Step):
 
     In the list of base classes, it must precede `keras.Model`.
 
-    The loss of a step is a sum of shares. Each replica, and each micro-batch of a replica,
-    computes its share of the loss of the whole global batch. The shares and their gradients are
-    summed once; then the gradients are clipped and applied. The result depends only on the global
-    batch, so it is the same with one device, MirroredStrategy, MultiWorkerMirroredStrategy,
-    TPUStrategy and gradient accumulation.
+    The loss of a step is a sum of contributions. Each replica, and each micro-batch of a replica,
+    computes its contribution to the loss of the whole global batch. The contributions and their
+    gradients are summed once; then the gradients are clipped and applied. The result depends only
+    on the global batch, so it is the same on one device, with MirroredStrategy,
+    MultiWorkerMirroredStrategy and TPUStrategy, and with gradient accumulation.
 
     By default, the loss is the mean over the batch, as in Keras. For a mean over other units, such
     as masked tokens, override `loss_totals` to count the units, and `loss_share` to divide by the
@@ -117,10 +117,10 @@ class ReplicatedTrainer(_Step):
     A model that computes in float16 gets a `keras.optimizers.LossScaleOptimizer` around its
     optimizer, unless it already has one.
 
-    On the JAX backend a step processes the global batch on all devices of `keras.distribution`;
-    float16 is not supported. On JAX, an objective may list variables that it only reads, such as a
-    teacher's, as `read_variables`. Other backends use the step of Keras with the loss of
-    `loss_totals` and `loss_share`.
+    On the JAX backend, a step processes the global batch on all devices of `keras.distribution`;
+    float16 is not supported. On JAX, an objective may also have a list `read_variables` of
+    variables that it only reads, such as a teacher's. Other backends use Keras's step with the loss
+    from `loss_totals` and `loss_share`.
 
     Example:
         from keras_bert_impl.training import ReplicatedTrainer
@@ -173,11 +173,11 @@ class ReplicatedTrainer(_Step):
         return self._compiled.variables != [id(variable) for variable in self.trainable_variables]
 
     def note_trained_variables(self) -> None:
-        """Stores the ids of the trainable variables; called by `compile`."""
+        """Stores the ids of the trainable variables; `compile` calls this."""
         self._compiled.variables = [id(variable) for variable in self.trainable_variables]
 
     def get_compile_config(self) -> dict[str, Any]:
-        """Returns the `compile` arguments to save in a `.keras` file; called by Keras.
+        """Returns the `compile` arguments to save in a `.keras` file; Keras calls this.
 
         The objective is not saved, because it has separate models and variables.
         """
@@ -192,7 +192,7 @@ class ReplicatedTrainer(_Step):
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles the model with the saved arguments.
 
-        Called by Keras, which then loads the state of the optimizer.
+        Keras calls this, and then loads the state of the optimizer.
         """
         config = dict(config)
         lost = config.pop("lost_objective", None)
@@ -243,12 +243,12 @@ class ReplicatedTrainer(_Step):
             )
 
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
-        """Returns the denominator of the loss, counted over this replica's whole batch.
+        """Returns the denominator of the loss, computed over this replica's whole batch.
 
-        Called before the forward pass. The counts are then summed over all replicas.
+        It is called before the forward pass. The counts are then summed over all replicas.
 
         Args:
-            x, y, sample_weight: the batch of this replica from the dataset.
+            x, y, sample_weight: this replica's batch from the dataset.
 
         Returns:
             float32 scalar, or a dict or list of scalars. Default: the number of examples.
@@ -256,7 +256,7 @@ class ReplicatedTrainer(_Step):
         return num_examples(x, y)
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
-        """Returns this micro-batch's share of the loss of the global batch.
+        """Returns this micro-batch's contribution to the loss of the global batch.
 
         Args:
             x, y, sample_weight: the micro-batch.
@@ -264,8 +264,8 @@ class ReplicatedTrainer(_Step):
             totals: result of `loss_totals`, summed over all replicas.
 
         Returns:
-            float32 scalar, without losses added by layers. The sum over all micro-batches and
-            replicas is the loss.
+            float32 scalar, without losses added by layers. The loss is the sum over all
+            micro-batches and replicas.
         """
         # Keras divides the mean by the number of replicas, because it sums over replicas later.
         mean = ops.cast(compiled_loss(self, y, y_pred, sample_weight), "float32") * num_replicas()
@@ -285,8 +285,8 @@ class ReplicatedTrainer(_Step):
     ) -> Any:
         """Returns the loss of a single batch.
 
-        A subclass may override this method, as in Keras, but not for several replicas,
-        accumulation or an objective. In these cases, override `loss_share`.
+        A subclass may override this method, as in Keras, but not for several replicas, accumulation
+        or an objective. For these, override `loss_share`.
         """
         if x is None and y is None:
             x = y_pred  # all losses are added by layers
@@ -312,17 +312,17 @@ class ReplicatedTrainer(_Step):
             )
 
     def _trained_for(self):
-        # This is no property, because Keras follows properties when it saves and would visit the
+        # This is not a property, because Keras follows properties when it saves and would visit the
         # model again.
         return self if self._objective is None else self._objective
 
     def _totals(self, x, y, sample_weight, training):
-        """Returns the denominators for `_share`, before summing over the replicas."""
+        """Returns the denominators for `_share`, before they are summed over the replicas."""
         owner = self._trained_for() if training else self
         return owner.loss_totals(x, y, sample_weight), num_examples(x, y)
 
     def _share(self, x, y, y_pred, sample_weight, totals, training):
-        """Returns a share of the loss: of the objective, `compute_loss` or `loss_share`."""
+        """Returns a part of the loss: from the objective, `compute_loss` or `loss_share`."""
         if self._has_own_loss:
             return compute_loss(self, x, y, y_pred, sample_weight, training)
         owner = self._trained_for() if training else self
@@ -331,7 +331,7 @@ class ReplicatedTrainer(_Step):
         return self._with_added_losses(share, num_examples(x, y), examples)
 
     def _with_added_losses(self, share, own, examples):
-        """Adds the share of the losses of layers, for `own` of all `examples`."""
+        """Adds the contribution of the losses from layers, for `own` of all `examples`."""
         for loss in self.losses:
             share += ops.cast(ops.sum(loss), "float32") * own / examples
         return share
@@ -357,7 +357,7 @@ class ReplicatedTrainer(_Step):
 
 
 def num_examples(*parts: Any) -> Any:
-    """Returns the number of rows of a batch, a float32 scalar.
+    """Returns the number of rows in a batch, a float32 scalar.
 
     Args:
         *parts: nested structures of tensors `[batch, ...]`, of which the first that is not None is

@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_bert_impl.io.errors import InputError
 
-_Mixin: Any = object  # The methods use attributes of `keras.Model`, a later base class.
+_Mixin: Any = object  # The methods use attributes of `keras.Model`, which is a later base class.
 _Step: Any
 if keras.backend.backend() == "jax":
     import jax
@@ -51,14 +51,14 @@ else:
     from keras_bert_impl.training.steps.tensorflow_step import num_replicas
 
     class _TensorFlowStep(_Mixin):
-        """Mixin: two passes if the batch is split; see `WholeBatchTrainer`."""
+        """Mixin: uses two passes if the batch is split; see `WholeBatchTrainer`."""
 
         def train_step(self, data: Any) -> dict[str, tf.Tensor]:
             if not self.compares_examples or self._accumulation_steps * num_replicas() == 1:
                 return super().train_step(data)
             x, y, sample_weight = unpack(data)
             compute = self._training_outputs
-            if self._compiles:  # same as in the second pass; otherwise dropout differs
+            if self._compiles:  # compiled as in the second pass; otherwise dropout differs
                 compute = tf.function(compute, jit_compile=True, autograph=False)
             y_pred = compute(x, self._step_seed())
             return super().train_step((x, self._linearized(y, y_pred), sample_weight))
@@ -114,9 +114,10 @@ class WholeBatchTrainer(_Step):
     In the list of base classes, it must precede `ReplicatedTrainer`.
 
     If the batch is split over replicas or micro-batches, a step has two passes. The first pass
-    computes and gathers the outputs of all parts, then the loss and its gradient with respect to
-    the outputs. The second pass, with the same dropout, propagates this gradient to the weights,
-    one part at a time. This costs one extra forward pass and gives the same weights as one device.
+    computes and gathers the outputs of all parts, and then computes the loss and its gradient with
+    respect to the outputs. The second pass, with the same dropout, propagates this gradient to the
+    weights, one part at a time. This costs one extra forward pass and gives the same weights as one
+    device.
 
     Source: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
     Setup", section 3.
@@ -131,7 +132,7 @@ class WholeBatchTrainer(_Step):
         """Returns the loss of the global batch, a float32 scalar.
 
         Args:
-            y: labels `[global, ...]`, or None.
+            y: labels `[global, ...]`, or None if the dataset has none.
             y_pred: the network's outputs, float32 `[global, ...]`.
         """
         raise NotImplementedError
@@ -151,18 +152,18 @@ class WholeBatchTrainer(_Step):
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def _linearized(self, y, y_pred):
-        """Returns the replacement for the labels of a batch with a known loss."""
+        """Returns the replacement for a batch's labels when the loss is known."""
         loss, gradients = self._loss_and_gradients_of(y, y_pred)
         return _Linearized(y, ops.broadcast_to(loss, ops.shape(y_pred)[:1]), gradients)
 
 
 class _Linearized(NamedTuple):
-    """First-order expansion of the loss at the outputs of a batch, passed instead of labels.
+    """First-order expansion of the loss at the outputs of a batch; passed instead of labels.
 
     Attributes:
         labels: `[batch, ...]`, or None.
         losses: float32 `[batch]`, the loss of the global batch, repeated for each example.
-        gradients: float32 `[batch, ...]`, gradient of the loss with respect to the outputs.
+        gradients: float32 `[batch, ...]`, the gradient of the loss with respect to the outputs.
     """
 
     labels: Any

@@ -577,5 +577,5 @@ def test_rejects_to_replace_records_with_other_settings(tmp_path, corpus, tokeni
 def test_rejects_to_read_the_records_as_text(tmp_path, write_corpus, tokenizer):
     write_corpus(tmp_path / "corpus.txt", 25)
     prepare(tmp_path, tmp_path / "records", tokenizer, num_workers=1, objective="mlm")
-    with pytest.raises(InputError, match="records is part of the input .*would be read as text"):
+    with pytest.raises(InputError, match="records is inside the input .*would be read as text"):
         prepare(tmp_path, tmp_path / "records", tokenizer, num_workers=1, objective="mlm")

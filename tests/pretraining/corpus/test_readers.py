@@ -181,7 +181,7 @@ def test_tfds(tmp_path):
         (b'{"text": "a"}\n{"text": 3}\n', 2, "the field 'text' contains no text"),
         (b'{"text": "a"}\n' + b"[" * 100_000 + b"\n", 2, "nested too deeply"),
         (b'<doc id="1" title="t">\nt\nText.\n', 1, "has no </doc>"),
-        (b'<doc id="1" title="t">\nt\n</doc>\nText.\n', 4, "text outside of"),
+        (b'<doc id="1" title="t">\nt\n</doc>\nText.\n', 4, "text outside <"),
     ],
 )
 def test_bad_content_names_file_and_line(tmp_path, content, line, message):

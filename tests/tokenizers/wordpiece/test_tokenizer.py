@@ -229,7 +229,7 @@ def test_features_of_single_texts_and_pairs():
         (["a", 3], "text 1 must be a string, not int"),
         (["a", None], "text 1 must be a string, not NoneType"),
         ([("a", "b", "c")], "tuple of 3"),
-        ((["a"], ["b", "c"]), "segments must have the same number. Received: 1 and 2"),
+        ((["a"], ["b", "c"]), "as many first segments as second segments. Received: 1 and 2"),
         ((["a"], ["b"], ["c"]), "must have two segments. Received: 3"),
         (tf.constant([[1]]), "int32"),
         (tf.constant("scalar"), "shape"),
