@@ -109,7 +109,7 @@ def test_help_imports_no_tensorflow():
         (["help", "modles"], "there is no command 'modles'; did you mean 'models'?"),
         (["xyzzy"], "there is no command 'xyzzy'; `keras-bert --help` lists them."),
         (["models", "--jsno"], "there is no option --jsno; did you mean --json?"),
-        (["--unknown"], "there is no option --unknown; there is --debug, --help, --version"),
+        (["--unknown"], "there is no option --unknown; available: --debug, --help, --version"),
         (["recipes", "--lr", "1"], "there is no option --lr; "),
         (["finetune", "--out=x", "b.csv"], "unexpected argument 'b.csv': options have one value"),
         (

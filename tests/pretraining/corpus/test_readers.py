@@ -200,7 +200,7 @@ def test_empty_corpus_and_wrong_arguments(tmp_path):
     path = write(tmp_path / "empty.txt", " \n\n")
     with pytest.raises(InputError, match=f"{path}: no text found"):
         list(read_documents(path))
-    with pytest.raises(InputError, match="no corpus"):
+    with pytest.raises(InputError, match="the corpus is missing"):
         read_documents([])
     with pytest.raises(InputError, match="unknown format 'xml'"):
         read_documents(path, format="xml")
