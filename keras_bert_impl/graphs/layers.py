@@ -151,8 +151,9 @@ def _fused_embeddings(graph, config, features):
 
 def _positions(graph, config, ids):
     """Returns the position table row of each token, int64 [batch, length]; skips padding."""
-    is_real = graph.cast(graph.add("Not", graph.add("Equal", ids, config.pad_token_id)), "int64")
-    count = graph.add("Mul", graph.add("CumSum", is_real, 1), is_real)
+    is_real = graph.add("Not", graph.add("Equal", ids, config.pad_token_id))
+    is_real = graph.cast(is_real, "float32")  # TensorRT accumulates only floating-point numbers
+    count = graph.cast(graph.add("Mul", graph.add("CumSum", is_real, 1), is_real), "int64")
     return graph.add("Add", count, config.position_offset - 1)
 
 
@@ -307,9 +308,10 @@ def first_token(graph: Graph, states: Tensor) -> Tensor:
 def last_token(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
     """Mirrors `layers.LastPooling`, [batch, hidden]."""
     positions = _range(graph, graph.add("Shape", mask, start=1, end=2))
-    real = graph.add("Mul", graph.cast(mask, "int64"), positions)  # [batch, length]
+    positions = graph.cast(positions, "float32")
+    real = graph.add("Mul", graph.cast(mask, "float32"), positions)  # [batch, length]
     distance = graph.add("Sub", positions, graph.add("ReduceMax", real, axes=[1]))
-    is_last = graph.add("LessOrEqual", graph.add("Abs", distance), 0)
+    is_last = graph.add("LessOrEqual", graph.add("Abs", distance), np.float32(0))
     states = graph.add("Where", graph.add("Unsqueeze", is_last, [2]), states, 0.0)
     return graph.add("ReduceSum", states, [1], keepdims=0)
 
@@ -348,5 +350,6 @@ def max_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
     real = graph.cast(graph.add("Unsqueeze", mask, [2]), "bool")
     largest = graph.add("Where", real, states, float("-inf"))
     largest = graph.add("ReduceMax", largest, axes=[1], keepdims=0)
-    any_real = graph.cast(graph.add("ReduceMax", mask, axes=[1]), "bool")  # [batch, 1]
+    any_real = graph.add("ReduceMax", graph.cast(mask, "float32"), axes=[1])
+    any_real = graph.cast(any_real, "bool")  # [batch, 1]
     return graph.add("Where", any_real, largest, 0.0)

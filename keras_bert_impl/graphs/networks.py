@@ -99,13 +99,12 @@ def pool_windows(
     """Mirrors `layers.PoolWindows`, in float32; rows are [texts * windows, dim]."""
     shape = graph.add("Concat", graph.add("Shape", mask, end=2), [dim], axis=0)
     vectors = graph.add("Reshape", graph.as_float32(rows), shape)  # [texts, windows, dim]
-    real = graph.add("ReduceMax", mask, axes=[2])  # [batch, windows, 1]
+    real = graph.add("ReduceMax", graph.cast(mask, "float32"), axes=[2])  # [batch, windows, 1]
     is_real = graph.cast(real, "bool")
     if pooling == "max":
         vectors = graph.add("Where", is_real, vectors, NO_ROW)
         return graph.as_computed(graph.add("ReduceMax", vectors, axes=[1], keepdims=0))
     if pooling == "mean":
-        real = graph.cast(real, "float32")
         number = graph.add("Max", graph.add("ReduceSum", real, [1]), np.float32(1))
         weights = graph.add("Div", real, number)
     else:

@@ -54,7 +54,7 @@ def write(
     dtype = "float16" if precision == "fp16" else "float32"
     proto = write_graph(model, dtype, fused and batches is None)
     if precision == "int8":
-        _quantize(proto, path, batches, encoder_of(model).config)
+        _quantize(proto, path, batches, encoder_of(model).config, fused)
     else:
         save(proto, path)
     onnx.checker.check_model(str(path), full_check=True)
@@ -74,7 +74,7 @@ def _session(directory, config):
     return Session(directory / "model.onnx", config)
 
 
-def _quantize(proto, path, batches, config):
+def _quantize(proto, path, batches, config, fused):
     """Quantizes the matrices of a float32 model to int8, with a scale for each column."""
     from onnxruntime import quantization
 
@@ -91,15 +91,29 @@ def _quantize(proto, path, batches, config):
         if batches is None:
             quantization.quantize_dynamic(proto, path, extra_options=extra, **how)
             return
+        activations = quantization.QuantType.QUInt8
+        if not fused:
+            activations = quantization.QuantType.QInt8
+            extra |= _FOR_TENSORRT
         quantization.quantize_static(
             proto,
             path,
             _Batches(batches, config),
             op_types_to_quantize=["MatMul"],
-            activation_type=quantization.QuantType.QUInt8,
-            extra_options=extra | {"MatMulConstBOnly": True},
+            activation_type=activations,
+            extra_options=extra,
             **how,
         )
+
+
+# TensorRT requires zero points of 0, and float weights that the graph quantizes. It computes the
+# matrix products of quantized inputs in int8 and the rest in the precision of the engine.
+_FOR_TENSORRT = {
+    "ActivationSymmetric": True,
+    "WeightSymmetric": True,
+    "AddQDQPairToWeight": True,
+    "OpTypesToExcludeOutputQuantization": ["MatMul"],
+}
 
 
 class _Batches:

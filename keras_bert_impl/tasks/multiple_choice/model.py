@@ -59,6 +59,7 @@ class MultipleChoiceNetwork(Network):
         mask = features["attention_mask"]
         logits = graph.add("Reshape", logits, graph.add("Shape", mask, end=2))
         within = list(range(2, self.rank))
+        mask = graph.cast(mask, "float32")
         is_choice = graph.cast(graph.add("ReduceMax", mask, axes=within, keepdims=0), "bool")
         logits = graph.add("Where", is_choice, logits, networks.NO_ROW)
         graph.output("logits", logits, ["batch", "choices"])
