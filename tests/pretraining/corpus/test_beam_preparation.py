@@ -84,8 +84,8 @@ def test_text_and_records_on_a_bucket(folder, tmp_path, tokenizer):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("aa ab.\nac ad.\n", r"one document .*corpus.txt, document 1.*--objective mlm"),
-        ("\n\n", "no text in .*corpus.txt"),
+        ("aa ab.\nac ad.\n", r"one distinct document .*corpus.txt:1.*--objective mlm"),
+        ("\n\n", "corpus.txt: no text found"),
         (
             "\ufffd\n\n\ufffd \ufffd\n\n",
             "no document in the train split has text that the tokenizer can encode",
