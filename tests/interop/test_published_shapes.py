@@ -19,6 +19,7 @@ NAMES = [
     "ModernBERT-base",
     "longformer-base-4096",
     "bigbird-roberta-base",
+    "gpt2",
 ]
 # Twice the float32 difference between platform and original on real weights.
 TOLERANCE = 1e-5
