@@ -49,6 +49,10 @@ class Adapter:
         dropout: Dropout rate, in [0, 1), on the inputs of the LoRA product.
         projections: Matrices with LoRA, from `PROJECTIONS`. `"gate"` has no effect in blocks
             without gates.
+        activation: `"gelu"`, `"relu"` or `"silu"`, in the bottleneck. Default: gelu for
+            `"houlsby"`, relu for `"pfeiffer"`.
+        after_norm: Whether the network of `"pfeiffer"` reads the normalized sum of the layer and
+            its residual, as in the files of AdapterHub. Requires a post-norm encoder.
 
     Blocks that share weights, as in ALBERT, also share adapter weights.
 
@@ -69,9 +73,13 @@ class Adapter:
     alpha: PositiveFloat = 16.0
     dropout: Rate = 0.0
     projections: tuple[Annotated[str, OneOf(*PROJECTIONS)], ...] = PROJECTIONS
+    activation: Annotated[str, OneOf("gelu", "relu", "silu")] | None = None
+    after_norm: bool = False
 
     def __post_init__(self) -> None:
         validate(self)
+        if self.after_norm and self.kind != "pfeiffer":
+            raise InputError(f"after_norm requires a pfeiffer adapter, not {self.kind}.")
         if self.size is None:
             object.__setattr__(self, "size", _SIZES[self.kind])
 
@@ -234,6 +242,8 @@ class EncoderConfig:
         if self.hidden_dim % self.num_heads:
             rule = "hidden_dim must be a multiple of num_heads"
             raise self._error(rule, "hidden_dim", "num_heads")
+        if self.pre_norm and self.adapter is not None and self.adapter.after_norm:
+            raise InputError("an adapter with after_norm requires an encoder with pre_norm=False.")
         if self.final_norm and not self.pre_norm:
             raise InputError("final_norm=True requires pre_norm=True.")
         if not (self.embedding_norm or self.pre_norm):

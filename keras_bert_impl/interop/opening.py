@@ -20,7 +20,7 @@ import numpy as np
 
 from keras_bert_impl.config import Adapter, EncoderConfig
 from keras_bert_impl.hub import local_directory
-from keras_bert_impl.interop import peft
+from keras_bert_impl.interop import adapterhub, peft
 from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
 from keras_bert_impl.interop.huggingface import (
     class_of,
@@ -163,7 +163,7 @@ _KINDS: dict[str, type[SafetensorsFile] | type[TorchFile]] = {
     _TENSORS: SafetensorsFile,
     "adapter_model.bin": TorchFile,  # written by older versions of peft
 }
-TUNED_FILES = (*_KINDS, _PEFT)
+TUNED_FILES = (*_KINDS, *adapterhub.WEIGHT_FILES, _PEFT)
 
 
 class TunedSource(ModelSource):
@@ -206,7 +206,8 @@ class TunedSource(ModelSource):
 
 def is_tuned(directory: Path) -> bool:
     """Returns whether a directory contains fine-tuned weights instead of a whole model."""
-    return any(file_within(directory, name).exists() for name in _KINDS)
+    names = (*_KINDS, *adapterhub.WEIGHT_FILES)
+    return any(file_within(directory, name).exists() for name in names)
 
 
 @contextlib.contextmanager
@@ -232,6 +233,7 @@ def base_of(directory: Path) -> str:
     config, settings = _read_settings(directory)
     name = _own_settings(config)[0].text("name", None)
     name = name or settings.text("base_model_name_or_path", None)
+    name = name or settings.text("model_name", None)  # of AdapterHub
     if not name:
         raise InputError(f"{directory} does not name its base model. Pass base=NAME.")
     # peft writes hub names without a scheme.
@@ -243,6 +245,12 @@ def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
     """Opens a directory of fine-tuned weights together with its base model."""
     config, settings = _read_settings(directory)
     stated, stated_adapter, own = _own_settings(config)
+    if not config and adapterhub.is_adapterhub(settings):
+        plain = encoder_config(base.config, directory)
+        adapter, added, tensors, more = adapterhub.from_adapterhub(directory, plain, settings)
+        prefix = tensor_prefix(plain)
+        tensors = {name.removeprefix(prefix): array for name, array in tensors.items()}
+        return TunedSource(base, base.config | more, adapter, tensors | added, directory)
     if config and not stated:
         raise InputError(f"{directory}/config.json does not name the base model.")
     paths = {file_within(directory, name): kind for name, kind in _KINDS.items()}
@@ -304,6 +312,24 @@ def write_tuned(
         write_json(directory / _PEFT, settings)
     write_json(directory / "config.json", config | {OWN_SETTINGS: own})
     write_tensors(directory / _TENSORS, tensors)
+
+
+def write_adapterhub(
+    directory: Path,
+    config: dict,
+    encoder: EncoderConfig,
+    head: str | None,
+    added: Tensors,
+    changed: Tensors,
+    base_name: str,
+) -> None:
+    """Writes the files of AdapterHub; see `write_tuned` for the arguments."""
+    files = adapterhub.to_adapterhub(encoder, added, changed, head, config, base_name)
+    settings, tensors, head_settings, of_head = files
+    write_json(directory / adapterhub.CONFIG, settings)
+    write_json(directory / adapterhub.HEAD_CONFIG, head_settings)
+    write_tensors(directory / adapterhub.WEIGHTS, tensors, like=adapterhub.CONFIG)
+    write_tensors(directory / adapterhub.HEAD_WEIGHTS, of_head, like=adapterhub.CONFIG)
 
 
 def _base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:

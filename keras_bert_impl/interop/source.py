@@ -211,10 +211,10 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def write_tensors(path: Path, tensors: Tensors) -> None:
-    """Writes a safetensors file with the permissions of `config.json` in the same folder."""
+def write_tensors(path: Path, tensors: Tensors, like: str = "config.json") -> None:
+    """Writes a safetensors file with the permissions of another file in the same folder."""
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     # `transformers` rejects files without a framework in their metadata.
     safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
     # safetensors writes files that only their owner can read.
-    shutil.copymode(path.with_name("config.json"), path)
+    shutil.copymode(path.with_name(like), path)

@@ -23,6 +23,7 @@ Tensor = Any  # a tensor of any Keras backend
 
 # Paths of the variables that adapters add.
 ADDED = "(^|/)(lora|adapter|prefix|virtual_tokens)/"
+_ACTIVATIONS = ACTIVATIONS | {"silu": ops.silu}
 # Positions and activation of the bottlenecks, as in the published code of each method.
 _BOTTLENECKS = {
     "houlsby": (("attention_output", "output"), "gelu"),
@@ -38,7 +39,8 @@ def dense(adapter: Adapter | None, place: str, units: int, **kwargs) -> Dense:
         return LoRADense(units, adapter.size, adapter.alpha, adapter.dropout, **kwargs)
     places, activation = _BOTTLENECKS.get(adapter.kind, ((), None))
     if place in places:
-        return AdapterDense(units, adapter.size, activation, **kwargs)
+        activation = adapter.activation or activation
+        return AdapterDense(units, adapter.size, activation, adapter.after_norm, **kwargs)
     return Dense(units, **kwargs)
 
 
@@ -130,11 +132,16 @@ class _LowRank(keras.layers.Layer):
 class AdapterDense(Dense):
     """Dense layer followed by a bottleneck adapter; computes `y + activation(y D + c) U + e`.
 
+    With `after_norm`, the layer returns `y`, and the block calls the adapter.
+
     Source: Houlsby et al. 2019, section 2.1.
     """
 
-    def __init__(self, units: int, width: int, adapter_activation: str, **kwargs) -> None:
+    def __init__(
+        self, units: int, width: int, adapter_activation: str, after_norm: bool = False, **kwargs
+    ) -> None:
         super().__init__(units, **kwargs)
+        self.after_norm = after_norm
         self.adapter = _Bottleneck(
             units, width, adapter_activation, dtype=self.dtype_policy, name="adapter"
         )
@@ -146,13 +153,14 @@ class AdapterDense(Dense):
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         outputs = super().call(inputs)
-        return outputs + self.adapter(outputs)
+        return outputs if self.after_norm else outputs + self.adapter(outputs)
 
     def get_config(self) -> dict:
         return {
             **super().get_config(),
             "width": self.adapter.down.units,
             "adapter_activation": self.adapter.activation,
+            "after_norm": self.after_norm,
         }
 
 
@@ -160,7 +168,7 @@ class _Bottleneck(keras.layers.Layer):
     def __init__(self, units: int, width: int, activation: str, **kwargs) -> None:
         super().__init__(**kwargs)
         self.activation = activation
-        self.down = self._dense(width, "down", ACTIVATIONS[activation])
+        self.down = self._dense(width, "down", _ACTIVATIONS[activation])
         self.up = self._dense(units, "up")
 
     def _dense(self, units, name, activation=None):

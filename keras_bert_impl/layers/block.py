@@ -194,6 +194,9 @@ class TransformerBlock(keras.layers.Layer):
             attended = self.attention_layer_norm(attended)
         outputs = self.output_layer_norm(attended) if self.pre_norm else attended
         outputs = attended + ops.cast(self._feed_forward(outputs, training), self.variable_dtype)
+        if self.adapter is not None and self.adapter.after_norm:
+            added = self.output_dense.adapter(self.output_layer_norm(outputs))
+            outputs = outputs + ops.cast(added, self.variable_dtype)
         if not self.pre_norm:
             outputs = self.output_layer_norm(outputs)
         return (outputs, scores) if return_attention_scores else outputs

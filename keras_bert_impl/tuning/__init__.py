@@ -12,6 +12,7 @@ _HOMES = {
     "freeze": "choice",
     "learning_rates": "choice",
     "reinitialize": "choice",
+    "save_adapterhub": "choice",
     "save_tuned": "choice",
     "train_biases": "choice",
 }

@@ -18,6 +18,7 @@ from keras_bert_impl.interop import (
     tensor_prefix,
     write_tuned,
 )
+from keras_bert_impl.interop.opening import replace_model_directory, write_adapterhub
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import expanded, local_path
@@ -210,7 +211,58 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
         save_tuned(model, "tuned", "base")
         TextClassifier.from_pretrained("tuned")
     """
-    base, directory = expanded(base), local_path(directory)
+    directory = local_path(directory)
+    base, source, changed = _trained(model, directory, expanded(base))
+    with replace_directory(directory) as temporary:
+        write_tuned(
+            temporary,
+            model.file_config(),
+            model.config,
+            model.head,
+            tensors_of(model.encoder, added_names(model.encoder)),
+            changed,
+            os.path.abspath(base) if os.path.isdir(base) else str(base),
+            source,
+        )
+        model.save_more(temporary)
+        write_card(model, temporary, directory, base)
+
+
+def save_adapterhub(model: keras.Model, directory: str | Path, base: str | Path) -> None:
+    """Saves a bottleneck adapter and its head for the `adapters` library of AdapterHub.
+
+    `load_adapter(directory)` of a model such as `BertAdapterModel` reads the directory, and so does
+    `from_pretrained(directory, base=base)` of the model's class.
+
+    Args:
+        model: A `TextClassifier`, `TokenClassifier` or `QuestionAnswerer` with an adapter of kind
+            `"houlsby"` or `"pfeiffer"` on a BERT, RoBERTa, XLM-RoBERTa or ELECTRA encoder.
+        directory: A new directory.
+        base: The base model; see `save_tuned`.
+
+    Raises:
+        InputError: AdapterHub's files cannot express the model, or the directory has other files of
+            fine-tuned weights.
+
+    Example:
+        save_adapterhub(model, "for-adapterhub", "bert-base-uncased")
+    """
+    directory = local_path(directory)
+    base, _, changed = _trained(model, directory, expanded(base))
+    with replace_model_directory(directory) as temporary:
+        write_adapterhub(
+            temporary,
+            model.file_config(),
+            model.config,
+            model.head,
+            tensors_of(model.encoder, added_names(model.encoder)),
+            changed,
+            str(base),
+        )
+
+
+def _trained(model, directory, base):
+    """Returns (base model, its source, dict of the trained tensors except the adapter's)."""
     source = open_model(base)
     if directory.is_dir() and directory.samefile(source.path):
         raise InputError(f"{directory} contains the base model; choose another directory.")
@@ -225,19 +277,7 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
         [name for name in names if name.tensor in learned],
         prefix=tensor_prefix(encoder.config),
     )
-    with replace_directory(directory) as temporary:
-        write_tuned(
-            temporary,
-            model.file_config(),
-            encoder.config,
-            model.head,
-            tensors_of(encoder, added_names(encoder)),
-            changed | tensors_of(model, model.head_names()),
-            os.path.abspath(base) if os.path.isdir(base) else str(base),
-            source,
-        )
-        model.save_more(temporary)
-        write_card(model, temporary, directory, base)
+    return base, source, changed | tensors_of(model, model.head_names())
 
 
 def _check_kept(encoder, source, names, base):

@@ -1,0 +1,109 @@
+"""Files of AdapterHub, written by its library `adapters` with the logits that it computes."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_bert_impl.config import Adapter
+from keras_bert_impl.interop.source import SafetensorsFile
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier, TokenClassifier
+from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.tuning import save_adapterhub
+
+FILES = Path(__file__).parents[1] / "interop" / "adapterhub"
+CLASSES = {
+    "pfeiffer": TextClassifier,
+    "houlsby": TextClassifier,
+    "multi": TextClassifier,
+    "tagging": TokenClassifier,
+    "answers": QuestionAnswerer,
+}
+ANSWERS = {"max_question_length": 2, "max_length": 12, "doc_stride": 3}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    copy = shutil.copytree(FILES, tmp_path_factory.mktemp("files") / "adapterhub")
+    tokenizer = WordPieceTokenizer(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
+    )
+    for family in ("bert", "roberta"):
+        tokenizer.save_pretrained(copy / family / "base")
+    return copy
+
+
+def load(folder, base, name):
+    more = ANSWERS if name == "answers" else {}
+    return CLASSES[name].from_pretrained(folder, base=base, **more)
+
+
+def logits(model, ids):
+    features = {"token_ids": np.array(ids, "int32")}
+    features["padding_mask"] = features["word_mask"] = (features["token_ids"] != 0).astype("int32")
+    features["segment_ids"] = np.zeros_like(features["token_ids"])
+    outputs = model({name: features[name] for name in model.input}, training=False)
+    outputs = list(outputs.values()) if isinstance(outputs, dict) else outputs
+    return outputs if isinstance(outputs, (list, tuple)) else [outputs]
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+@pytest.mark.parametrize("name", CLASSES)
+def test_logits_of_the_library_and_the_files_again(files, tmp_path, family, name):
+    expected = json.loads((files / family / "logits.json").read_text())
+    base = files / family / "base"
+    model = load(files / family / name, base, name)
+    real = np.array(expected["ids"]) != 0
+    for ours, theirs in zip(logits(model, expected["ids"]), expected[name], strict=True):
+        where = real if np.ndim(theirs) > 1 and np.shape(theirs)[1] == 8 else ...
+        np.testing.assert_allclose(np.array(ours)[where], np.array(theirs)[where], atol=1e-5)
+    save_adapterhub(model, tmp_path / "again", base)
+    again = load(tmp_path / "again", base, name)
+    for ours, theirs in zip(logits(again, expected["ids"]), logits(model, expected["ids"])):
+        np.testing.assert_array_equal(ours, theirs)
+    if (files / family / name / "adapter.safetensors").exists():
+        for file in ("adapter.safetensors", "model_head.safetensors"):
+            one, two = (
+                SafetensorsFile(d / file) for d in (tmp_path / "again", files / family / name)
+            )
+            renamed = {n.replace(f".{name}.", ".adapter."): two.read(n) for n in two.header}
+            assert set(renamed) == set(one.header)
+            for tensor, array in renamed.items():
+                np.testing.assert_array_equal(one.read(tensor), array)
+    if name != "answers":
+        assert again.labels == model.labels == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize(
+    "key, value, message",
+    [
+        ("architecture", "lora", "only bottleneck adapters"),
+        ("scaling", 4.0, "1.0, because other values are not supported"),
+        ("ln_before", True, "False, because"),
+        ("non_linearity", "tanh", "must be one of"),
+        ("mh_adapter", True, "original_ln_before only after the output"),
+    ],
+)
+def test_unsupported_settings(files, tmp_path, key, value, message):
+    folder = shutil.copytree(files / "bert" / "pfeiffer", tmp_path / "copy")
+    settings = json.loads((folder / "adapter_config.json").read_text())
+    settings["config"][key] = value
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match=message):
+        load(folder, files / "bert" / "base", "pfeiffer")
+
+
+def test_models_without_a_bottleneck_are_not_written(files, tmp_path):
+    base = files / "bert" / "base"
+    model = TextClassifier.from_pretrained(base, num_classes=2, adapter=Adapter("lora"))
+    with pytest.raises(InputError, match="not a lora adapter"):
+        save_adapterhub(model, tmp_path / "out", base)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_adapter_after_the_norm_needs_a_post_norm_encoder():
+    with pytest.raises(InputError, match="after_norm requires a pfeiffer adapter"):
+        Adapter("houlsby", after_norm=True)
