@@ -40,6 +40,7 @@ def train(directory, family, **options):
         "ALBERT": ("spiece", "AlbertTokenizer"),
         "XLM-RoBERTa": ("sentencepiece.bpe", "XLMRobertaTokenizer"),
         "CamemBERT": ("sentencepiece.bpe", "CamembertTokenizer"),
+        "BigBird": ("spiece", "BigBirdTokenizer"),
     }[family]
     settings = {"vocab_size": 400, "character_coverage": 0.9995, "max_sentencepiece_length": 8}
     lines = TEXT.split("\n")
@@ -48,6 +49,10 @@ def train(directory, family, **options):
         settings |= {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
         settings["control_symbols"] = ["[CLS]", "[SEP]", "[MASK]"]
         settings["user_defined_symbols"] = ["(", ")", "-", "."]
+    if family == "BigBird":
+        settings |= {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 6}
+        settings["user_defined_symbols"] = ["[CLS]", "[SEP]", "[MASK]"]
+        settings["normalization_rule_name"] = "identity"
     draw = random.Random(0)
     words = [word for line in lines for word in line.split()]
     lines += [" ".join(draw.choices(words, k=12)) for _ in range(300)]

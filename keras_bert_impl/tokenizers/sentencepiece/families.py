@@ -25,6 +25,9 @@ class Family:
         folds: Whether to decompose the text, remove combining marks and lowercase.
         first_tokens: The tokens before the pieces of the SentencePiece model.
         num_replaced: Number of the model's first pieces that are replaced by `first_tokens`.
+        first_pieces: The first pieces of the SentencePiece model, if not the special tokens.
+        named_ends: `bos_token` and `eos_token`, if not the first token and the separator.
+        splits_at_spaces: Whether only spaces end a word; other white space is unknown.
     """
 
     tokenizer_class: str
@@ -36,6 +39,14 @@ class Family:
     folds: bool = False
     first_tokens: tuple[str, ...] = ()
     num_replaced: int = 0
+    first_pieces: tuple[str, ...] = ()
+    named_ends: tuple[str, str] | None = None
+    splits_at_spaces: bool = False
+
+    @property
+    def start(self) -> tuple[str, ...]:
+        """First tokens of every vocabulary of the family."""
+        return self.first_tokens or self.first_pieces or self.special_tokens
 
 
 FAMILIES = {
@@ -64,6 +75,17 @@ FAMILIES = {
         special_tokens=("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
         first_tokens=("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
         num_replaced=1,
+    ),
+    "BigBird": Family(
+        tokenizer_class="BigBirdTokenizer",
+        model_types=("big_bird",),
+        files=("spiece.model",),
+        special_tokens=("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
+        num_separators=1,
+        segment_of_second=1,
+        first_pieces=("<pad>", "</s>", "<s>"),
+        named_ends=("<s>", "</s>"),
+        splits_at_spaces=True,
     ),
 }
 
@@ -94,9 +116,10 @@ def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
     if steps:
         whole.normalizer = normalizers.Sequence(steps)
     marks = {"replacement": SPACE_MARK, "prepend_scheme": settings["prepend_scheme"]}
-    whole.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(**marks)]
-    )
+    split: Any = pre_tokenizers.WhitespaceSplit()
+    if facts.splits_at_spaces:
+        split = pre_tokenizers.Split(" ", "removed")
+    whole.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.Metaspace(**marks)])
     whole.decoder = decoders.Metaspace(**marks)
     whole.post_processor = row_template(
         cls, sep, last_ids(vocabulary), facts.num_separators, settings["segment_of_second"]
@@ -131,7 +154,10 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
     if facts.folds:
         _check_folding(path, normalizers, family)
     wanted = {
-        "type": ("Metaspace", "WhitespaceSplit"),
+        "type": ("Metaspace", "WhitespaceSplit", *(("Split",) if facts.splits_at_spaces else ())),
+        "pattern": ({"String": " "},),
+        "behavior": ("Removed",),
+        "invert": (False,),
         "replacement": ("▁",),
         "prepend_scheme": ("always", "first", "never"),
         "add_prefix_space": (True, False),
@@ -145,7 +171,8 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
             usual = "always" if part.get("add_prefix_space", True) else "never"
             scheme = part.get("prepend_scheme", usual)
     # Without WhitespaceSplit, runs of spaces must be collapsed first.
-    if {"type": "WhitespaceSplit"} not in splitters and _SPACES not in replaced:
+    kinds = {part["type"] for part in splitters}
+    if kinds.isdisjoint(("WhitespaceSplit", "Split")) and _SPACES not in replaced:
         raise InputError(
             f"{path}: pre_tokenizer Metaspace without WhitespaceSplit is not supported."
         )
@@ -202,8 +229,7 @@ def _pieces(path, vocabulary):
 def _family_of(path, vocabulary):
     """Returns the model family with this layout of the vocabulary."""
     for family, facts in FAMILIES.items():
-        first = facts.first_tokens or facts.special_tokens
-        if tuple(vocabulary[: len(first)]) == first:
+        if tuple(vocabulary[: len(facts.start)]) == facts.start:
             return family
     raise InputError(
         f"{path}: the vocabulary does not have the layout of {' or '.join(FAMILIES)}. The first "

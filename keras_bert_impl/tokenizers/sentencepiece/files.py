@@ -29,7 +29,6 @@ from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES, make_who
 _log = logging.getLogger(__name__)
 
 _NOT_USED = ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
-_SAME = {"bos_token": 2, "eos_token": 3}  # setting -> index in the special tokens
 _NOT_USED_SCORE = -100.0
 _UNIGRAM, _BYTE = 1, 6  # model and piece types in sentencepiece_model.proto
 _TYPES = {2: "BPE", 3: "word", 4: "character"}
@@ -57,6 +56,8 @@ def read(directory: str | Path) -> dict[str, Any]:
     added_files.check_config(path, settings, wanted, _named(facts))
     found = added_files.read_added_tokens(directory, facts.special_tokens)
     named = {token.content for token, _ in found}
+    ends = special_tokens(facts.named_ends or ())
+    found += [(token, None) for token in ends if token.content not in named]
     lists = ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens")
     is_own = facts.tokenizer_class == "CamembertTokenizer" and not is_generic(directory)
     if is_own and whole.exists():
@@ -96,9 +97,9 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     ids = last_ids(settings["vocabulary"])
     # The class in `transformers` always does this, regardless of tokenizer.json.
     is_usual = settings["prepend_scheme"] != "first" and segment <= facts.segment_of_second
-    first = facts.first_tokens or facts.special_tokens
+    is_usual &= not facts.splits_at_spaces
     # Whether the vocabulary identifies the family without a class.
-    names_family = tuple(settings["vocabulary"][: len(first)]) == first
+    names_family = tuple(settings["vocabulary"][: len(facts.start)]) == facts.start
     kind = "PreTrainedTokenizerFast"
     if is_usual or not names_family:
         kind = facts.tokenizer_class
@@ -142,7 +143,8 @@ def _check_scheme(path, settings, facts, scheme):
 def _named(facts):
     """Returns the special tokens for tokenizer_config.json."""
     named = dict(zip(added_files.SPECIAL_NAMES, facts.special_tokens))
-    return named | {name: facts.special_tokens[number] for name, number in _SAME.items()}
+    ends = facts.named_ends or facts.special_tokens[2:4]
+    return named | dict(zip(("bos_token", "eos_token"), ends))
 
 
 def _family_named(directory, settings, model):

@@ -1,4 +1,4 @@
-"""SentencePiece unigram tokenizer of ALBERT, XLM-RoBERTa and CamemBERT, in the graph."""
+"""SentencePiece unigram tokenizer of ALBERT, XLM-RoBERTa, CamemBERT and BigBird."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ class SentencePieceTokenizer(Tokenizer):
     See docs/decisions/tokenizers.md for details.
 
     Args:
-        family: `"ALBERT"`, `"XLM-RoBERTa"` or `"CamemBERT"`.
+        family: `"ALBERT"`, `"XLM-RoBERTa"`, `"CamemBERT"` or `"BigBird"`.
         vocabulary: The tokens in id order, with `▁` for the space before a word.
         scores: Log probabilities of the tokens, without added tokens at the end of the vocabulary.
         character_map: the compiled map of the model in base64. Default: no normalization.
@@ -50,7 +50,7 @@ class SentencePieceTokenizer(Tokenizer):
         prepend_scheme: The words to which a missing `▁` is added: `"always"` (all words), `"first"`
             (the first word of a text) or `"never"`.
         segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 1 for
-            ALBERT and 0 for the other families.
+            ALBERT and BigBird, 0 for the other families.
 
     Raises:
         InputError: A token of the family is missing, a token occurs twice, a score is not finite,
@@ -102,7 +102,7 @@ class SentencePieceTokenizer(Tokenizer):
         tokens = found_tokens(special, self.added_tokens)
         self._token_ids = [self.token_to_id(token.content) for token in tokens]
         self._split = MarkedWordSplitter(
-            tokens, read_map(character_map), facts.folds, prepend_scheme
+            tokens, read_map(character_map), facts.folds, prepend_scheme, facts.splits_at_spaces
         )
         scored, numbers = vocabulary[: len(self.scores)], self.scores
         if prepend_scheme != "always" and _BETWEEN not in scored:

@@ -51,6 +51,8 @@ _SEQUENCE = 1 << 22
 _MAX_BYTES = 5  # maximum bytes of a character with its marks that are looked up together
 _MAX_NODES = 1 << 15  # Maximum nodes of the trie; nmt_nfkc has 8,568.
 
+_UNKNOWN = 0xFFFD  # a character that no vocabulary contains
+
 _QUOTES = ("`", "'")  # ALBERT converts two of these to a double quote.
 
 
@@ -104,8 +106,10 @@ class MarkedWordSplitter:
         changes: dict[str, str],
         folds: bool,
         prepend_scheme: str = "always",
+        splits_at_spaces: bool = False,
     ) -> None:
         self._prepend_scheme = prepend_scheme
+        self._splits_at_spaces = splits_at_spaces
         self._folding = CharacterTable(read_folding()) if folds else None
         self._map = CharacterMap(changes)
         first = {number: token for number, token in enumerate(tokens) if not token.normalized}
@@ -142,7 +146,12 @@ class MarkedWordSplitter:
         characters, places, place_ends = line
         added = characters - CODE_POINTS - 1
         is_mark = tf.equal(characters, ord(SPACE_MARK))
-        is_gap = tf.equal(class_table().lookup(characters), SPACE) | (characters >= CODE_POINTS)
+        is_space = tf.equal(class_table().lookup(characters), SPACE)
+        if self._splits_at_spaces:  # Other white space is part of a word, as an unknown character.
+            is_other = is_space & tf.not_equal(characters, ord(" "))
+            characters = tf.where(is_other, _UNKNOWN, characters)
+            is_space &= ~is_other
+        is_gap = is_space | (characters >= CODE_POINTS)
         begins = ~is_gap & (before(is_gap, True) | is_mark) | (added >= 0)
         starts = places_of(begins)
         ends = places_of(tf.concat([begins | is_gap, [True]], axis=0))

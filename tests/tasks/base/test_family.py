@@ -13,7 +13,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import Pretrainer
-from keras_bert_impl.tasks import MaskedLM, TextClassifier
+from keras_bert_impl.tasks import MaskedLM, QuestionAnswerer, TextClassifier
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, MosesBPETokenizer, Tokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.files import BERT
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
@@ -46,6 +46,7 @@ KINDS = {
     "xlm-roberta": ROBERTA,
     "camembert": ROBERTA,
     "longformer": ROBERTA | {"window": 3, "max_global_tokens": 16},
+    "big_bird": {"block_size": 8, "num_random_blocks": 1, "activation": "gelu_tanh"},
     "albert": {"embedding_dim": 8, "num_layer_groups": 1, "num_layers": 2},
     "distilbert": NO_SEGMENTS,
     "electra": {"embedding_dim": 8, "use_pooler": False},
@@ -74,14 +75,21 @@ def moses_bpe():
     return MosesBPETokenizer([*SPECIAL_TOKENS, *pieces], merges)
 
 
+SENTENCEPIECE = {
+    "albert": "ALBERT",
+    "xlm-roberta": "XLM-RoBERTa",
+    "camembert": "CamemBERT",
+    "big_bird": "BigBird",
+}
+
+
 def sentencepiece(architecture, directory):
-    families = {"albert": "ALBERT", "xlm-roberta": "XLM-RoBERTa", "camembert": "CamemBERT"}
-    train(directory, families[architecture])
+    train(directory, SENTENCEPIECE[architecture])
     return Tokenizer.from_pretrained(directory)
 
 
 def tokenizer_of(architecture, directory):
-    if architecture in ("albert", "xlm-roberta", "camembert"):
+    if architecture in SENTENCEPIECE:
         return sentencepiece(architecture, directory)
     if architecture in ("roberta", "longformer"):
         return byte_level_bpe(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
@@ -178,6 +186,27 @@ def test_fills_masked_words(encoder, tokenizer, architecture, tmp_path):
         assert [filling.token for filling in fillings] == [tokenizer.vocabulary[i] for i in best]
         received = [filling.score for filling in fillings]
         assert np.abs(received - scores[place][best]).max() < TOLERANCE
+
+
+def test_big_bird_answers_like_transformers(tmp_path):
+    """Block-sparse rows; `transformers` masks the logits of the question."""
+    tokenizer = tokenizer_of("big_bird", tmp_path)
+    encoder = Encoder(config_of("big_bird", tokenizer, block_size=2, dropout=0.0))
+    model = QuestionAnswerer(encoder, tokenizer, max_question_length=8, max_length=64)
+    randomize(model)
+    model.save_pretrained(tmp_path)
+    theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path).double().eval()
+    features = tokenizer((["what is dull"], ["the plot is dull and a good film"]))
+    assert features["token_ids"].shape[1] > 14  # else attention is full
+    names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
+    names["token_type_ids"] = "segment_ids"
+    given = {name: torch.tensor(features[ours].numpy()).long() for name, ours in names.items()}
+    with torch.no_grad():
+        expected = theirs(**given)
+    context = features["segment_ids"].numpy() == 1
+    for name, values in QuestionAnswerer.from_pretrained(tmp_path)(features).items():
+        difference = values.numpy() - getattr(expected, name).numpy()
+        assert np.abs(difference[context]).max() < TOLERANCE
 
 
 @pytest.mark.slow
