@@ -44,7 +44,7 @@ class Export(Command):
         "  keras-bert export --model run --out models/reviews --check\n"
         "  keras-bert export --model bert-base-uncased --as encoder --out models/bert\n"
         "  keras-bert export --model run --out exported --format onnx --precision int8\n"
-        "  keras-bert export --model runs/topic --with runs/tone runs/urgency --out models/mail"
+        "  keras-bert export --model runs/topic --with runs/tone --out models/mail"
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -54,15 +54,6 @@ class Export(Command):
             dest="use",
             choices=["encoder", "embedder", "masked-lm"],
             help="kind of model to export; default: the task of the model",
-        )
-        group.add_argument(
-            "--with",
-            dest="others",
-            nargs="+",
-            type=MODEL,
-            metavar="DIR",
-            help="export these models in the same SavedModel; weights that are equal, such as the "
-            "frozen encoder below adapters, are stored once",
         )
         group = parser.add_argument_group("output")
         group.add_argument(
@@ -111,6 +102,16 @@ class Export(Command):
             action="store_true",
             help="compute each request in one batch, which suits GPUs; default: in chunks of "
             "similar length, which suits CPUs",
+        )
+        group = parser.add_argument_group(Rare("several models in one SavedModel"))
+        group.add_argument(
+            "--with",
+            dest="others",
+            nargs="+",
+            type=MODEL,
+            metavar="DIR",
+            help="export these models in the same SavedModel; weights that are equal, such as the "
+            "frozen encoder below adapters, are stored once",
         )
         _add_network_arguments(parser)
         group = parser.add_argument_group(Rare("comparison of scores"))

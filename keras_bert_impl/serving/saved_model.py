@@ -152,8 +152,7 @@ def _of_one_argument(function):
 def for_inference(*models: keras.Model) -> Iterator[list[tf.Variable]]:
     """Context manager for tracing: graphs read matrices in the dtype of the computation.
 
-    Several models read one variable if they have the same weight, such as a frozen weight of one
-    base model.
+    Models that have the same weight, such as a frozen weight of one base model, share a variable.
     """
     stored = {id(v): v.value for model in models for v in model.variables}
     values = keras.StatelessScope()
@@ -168,19 +167,14 @@ def for_inference(*models: keras.Model) -> Iterator[list[tf.Variable]]:
     different: dict[str, list[tf.Variable]] = {}  # by path
     for variable in [variable for model in models for variable in model.variables]:
         known, own = different.setdefault(variable.path, []), stored[id(variable)]
-        same = next((other for other in known if _are_equal(other, own)), None)
-        if same is None:
-            known.append(own)
+        same = [v for v in known if v.dtype == own.dtype and np.array_equal(v, own)]
+        if same:
+            stored[id(variable)] = same[0]
+            values.add_update((variable, same[0]))
         else:
-            stored[id(variable)] = same
-            values.add_update((variable, same))
+            known.append(own)
     with values, without_gradients():
         yield list({id(value): value for value in stored.values()}.values())
-
-
-def _are_equal(one, other):
-    same_kind = one.dtype == other.dtype and one.shape == other.shape
-    return same_kind and bool(tf.reduce_all(tf.equal(one, other)))
 
 
 # === Versions ===
