@@ -33,6 +33,8 @@ def test_published_shape(name, tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "__getitem__", lambda self, layer: self, raising=False)
     # In float64 the original is NaN where padding has no token within its window of 64.
     lengths = [512, 490, 449] if name.startswith("ModernBERT") else [512, 130, 7]
+    if name.startswith("bigbird"):  # attention is block-sparse from 705 tokens on
+        lengths = [768, 130]
     found = published_differences(name, tmp_path, lengths)
     print(name, {kind: max(values) for kind, values in found.items()})
     assert all(value < TOLERANCE for values in found.values() for value in values)
