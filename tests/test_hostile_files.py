@@ -361,7 +361,7 @@ def read_records(directory):
 def read_run(directory):
     cards.run_sections(directory)
     run = object.__new__(RunDirectory)  # without starting a run
-    run.path, run._data = directory, directory / "data.json"
+    run.path, run.data = directory, directory / "data.json"
     run._check_same_data({"train": PART, "dev": PART})
 
 

@@ -37,7 +37,7 @@ def test_a_variable_that_asks_for_keras_2_is_named():
     environment = os.environ | {"TF_USE_LEGACY_KERAS": "1"}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert "unset TF_USE_LEGACY_KERAS" in done.stderr.splitlines()[-1]
+    assert "Unset TF_USE_LEGACY_KERAS" in done.stderr.splitlines()[-1]
 
 
 def test_the_trace_of_a_missing_gpu_is_left_out(capfd):

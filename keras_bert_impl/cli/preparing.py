@@ -180,8 +180,8 @@ class Prepare(Command):
             "--random-next-share",
             type=float,
             default=0.5,
-            metavar="SHARE",
-            help="fraction of the mlm_nsp pairs whose second segment is random",
+            metavar="P",
+            help="fraction of random mlm_nsp pairs",
         )
         add("--no-packing", action="store_true", help="one example per record, without packing")
         add("--seed", type=int, default=0, metavar="N", help="seed of random choices")

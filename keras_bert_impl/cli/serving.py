@@ -62,7 +62,7 @@ class Serve(Command):
             "--feedback",
             type=OUTPUT_FILE,
             metavar="FILE",
-            help=".jsonl file for the labels that clients send to URL:feedback",
+            help=".jsonl file for labels sent to URL:feedback",
         )
         add(
             "--write-docker",
@@ -83,7 +83,7 @@ class Serve(Command):
             "--cache-mb",
             type=positive_int,
             metavar="N",
-            help="maximum memory of cached responses, in MiB; default: no cache",
+            help="MiB of cached responses; default: no cache",
         )
         group = parser.add_argument_group("limits")
         _limit(group, "--max-rows", 1024, "maximum texts per request")
