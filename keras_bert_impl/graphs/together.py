@@ -33,9 +33,6 @@ class SeveralSignatures(Signatures):
 
     Raises:
         InputError: a name is invalid.
-
-    Example:
-        export_saved_model({"tone": tone.signatures(), "topic": topic.signatures()}, "exported")
     """
 
     def __init__(self, parts: Mapping[str, Signatures]) -> None:

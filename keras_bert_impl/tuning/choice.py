@@ -245,7 +245,10 @@ def save_adapterhub(model: keras.Model, directory: str | Path, base: str | Path)
             fine-tuned weights.
 
     Example:
-        save_adapterhub(model, "for-adapterhub", "bert-base-uncased")
+        from keras_bert_impl.tuning import save_adapterhub
+        adapter = Adapter("pfeiffer", size=8)
+        model = TextClassifier.from_pretrained("base", num_classes=2, adapter=adapter)
+        save_adapterhub(model, "for-adapterhub", "base")
     """
     directory = local_path(directory)
     base, _, changed = _trained(model, directory, expanded(base))

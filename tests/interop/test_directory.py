@@ -259,7 +259,7 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
         "no key": (edit_config(hidden_size=...), "config.json: hidden_size is missing"),
         "other model": (
             edit_config(model_type="gpt_neox"),
-            "models of type 'gpt_neox' are not supported.*Supported are bert, roberta",
+            "models of type 'gpt_neox' are not supported.*Supported types are bert, roberta",
         ),
         "relative positions": (
             edit_config(position_embedding_type="relative_key"),

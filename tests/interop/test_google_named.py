@@ -242,7 +242,7 @@ def test_rejects_what_google_checkpoints_cannot_express(tmp_path):
     with pytest.raises(InputError, match="'roberta'"):
         write_google_checkpoint(tmp_path, {"model_type": "roberta"}, {})
     tensors = {"cls.predictions.decoder.weight": np.zeros((2, 2), "float32")}
-    with pytest.raises(InputError, match=r"cls\.predictions\.decoder\.weight has no name"):
+    with pytest.raises(InputError, match=r"cls\.predictions\.decoder\.weight of bert has no name"):
         write_google_checkpoint(tmp_path, {}, tensors)
     assert list(tmp_path.iterdir()) == []
 

@@ -128,7 +128,7 @@ def test_two_encoders_are_an_error(classifier):
     with h5py.File(classifier / "tf_model.h5", "a") as file:
         other = "bert/tf_bert_model_1/bert/pooler/dense/kernel:0"
         file[other] = np.zeros((8, 8), "float32")
-    with pytest.raises(InputError, match="are both 'pooler.dense.weight', but differ"):
+    with pytest.raises(InputError, match="both represent 'pooler.dense.weight', but differ"):
         open_model(classifier)
 
 

@@ -59,7 +59,7 @@ def test_long_texts_name_only_some_tokens(tmp_path):
         (TOKENS, np.ones([5, 6]), None, r"\[5, 6\]"),
         (TOKENS, np.ones([1, 2, 5, 5]), None, r"\[1, 2, 5, 5\]"),
         ([], np.ones([5, 5]), None, "nothing to draw: no tokens"),
-        (TOKENS, np.ones([2, 5, 5]), ["one"], "1 for 2 heads"),
+        (TOKENS, np.ones([2, 5, 5]), ["one"], "1 names for 2 heads"),
     ],
 )
 def test_rejects_shapes_that_do_not_match(tmp_path, tokens, scores, names, message):

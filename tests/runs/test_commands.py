@@ -261,7 +261,7 @@ def test_evaluate_reads_the_data_of_the_run_again(folder, capsys):
     assert "dev.csv has changed since" in capsys.readouterr().err.splitlines()[-1]
     (folder / "dev.csv").unlink()
     assert main(command) == 2
-    assert "dev.csv, which" in (error := capsys.readouterr().err.splitlines()[-1])
+    assert "dev.csv, on which" in (error := capsys.readouterr().err.splitlines()[-1])
     assert "does not exist. Pass the data to score on with --dev FILE" in error
     (folder / "dev.csv").write_text(before)
 

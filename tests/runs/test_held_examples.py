@@ -122,5 +122,7 @@ def test_indices_of_unnamed_classes_become_names():
 def test_rejects_indices_out_of_range():
     for label in (2, -1):
         data = Examples(["a"], [label], ["x", "y"], source="d.csv")
-        with pytest.raises(InputError, match=f"d.csv, example 0: .* 2 classes.*Received: {label}"):
+        with pytest.raises(
+            InputError, match=f"d.csv, example 0: .* from 0 to 1. Received: {label}"
+        ):
             data.class_numbers(["x", "y"])

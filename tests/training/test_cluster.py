@@ -173,7 +173,8 @@ def test_a_port_in_use_is_named(monkeypatch):
     monkeypatch.setenv(TIMEOUT, "1")
     ports = free_ports(2)
     with socket.create_server(("", ports[0])):
-        with pytest.raises(InputError, match=f"cannot listen at 127.0.0.1:{ports[0]}"):
+        place = f"cannot listen at its address in TF_CONFIG, 127.0.0.1:{ports[0]}"
+        with pytest.raises(InputError, match=place):
             wait_for_workers(cluster_of(ports))
 
 

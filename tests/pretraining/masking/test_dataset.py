@@ -18,7 +18,7 @@ from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 
-BATCH = 48
+BATCH = 36
 
 
 def flat(batch):

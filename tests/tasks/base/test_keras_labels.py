@@ -283,7 +283,7 @@ def test_takes_features_as_lists():
 @pytest.mark.parametrize(
     "features, message",
     [
-        ({"token_ids": [[2, 5, 3], [2, 3]]}, "rows of token_ids have different lengths. Pad them"),
+        ({"token_ids": [[2, 5, 3], [2, 3]]}, "token_ids: rows differ in length; pad them"),
         ({"token_ids": [2, 5, 3]}, r"token_ids must be integers \[rows, length\]"),
         ({"token_ids": [[2, 5.5, 3]]}, r"token_ids must be integers. Received: 5.5 at \[0, 1\]"),
         ({"token_ids": [[2, 3]], "padding_mask": [[2, 0.5]]}, "padding_mask must be 0 or 1"),

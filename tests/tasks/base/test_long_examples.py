@@ -144,7 +144,7 @@ def test_another_way_keeps_no_settings_of_the_old_one(tmp_path):
     assert windows.long_texts == LongTexts("max", doc_stride=3, max_windows=5)
     plain = load_embedder(tmp_path, long_texts="truncate")
     assert plain.long_texts == LongTexts("truncate")
-    with pytest.raises(InputError, match="max_windows is for long_texts="):
+    with pytest.raises(InputError, match="max_windows can only be used with long_texts="):
         load_embedder(tmp_path, long_texts={"way": "truncate", "max_windows": 5})
     expected = embedder("truncate").encode(TEXTS[:5])
     np.testing.assert_array_equal(plain.encode(TEXTS[:5]), expected)

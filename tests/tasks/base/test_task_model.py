@@ -185,7 +185,7 @@ def test_steps_per_epoch_continues_where_the_last_epoch_ended():
         ({"x": tf.data.Dataset.from_tensor_slices(TEXTS).batch(4)}, "no labels"),
         (
             {"x": tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(4).repeat()},
-            "dataset.s length, which is unknown",
+            "number of batches, which is unknown",
         ),
     ],
 )

@@ -71,7 +71,7 @@ def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):
         ("a.jsonl", '{"text": null, "label": "pos"}\n', r"line 1: 'text' is missing"),
         ("a.parquet", "x", r"a.parquet is not a valid Arrow or Parquet file"),
         ("a.xlsx", "x", r"must end in .csv"),
-        ("a.xlsx", b"PK\x03\x04", r"a.xlsx is a zip archive: .* save an Excel sheet as .csv"),
+        ("a.xlsx", b"PK\x03\x04", r"a.xlsx is a zip archive. .* save an Excel sheet as .csv"),
         ("a.csv.zst", b"\x28\xb5\x2f\xfd", r"a.csv.zst is compressed with zstd"),
         ("a.csv", "text;label,x\nx;pos,y\n", r"no column named 'text'. Found: 'text;label', 'x'"),
         ("a.tsv", "text,label\nx,pos\n", r"no column named 'text'. Found: 'text,label'"),
@@ -112,7 +112,7 @@ BAD_ROWS = [  # (row, error message); a valid row precedes and follows it
     (b"7\t" + "film".encode("utf-16-le") + b"\tpos", "a NUL byte"),
     (b"1\tx\tpos", "id '1' is already used in line 2"),
     (b"\tx\tpos", "the id is empty"),
-    (b"7\t" + b"x" * (10 << 20) + b"\tpos", "more than 4,194,304 bytes"),
+    (b"7\t" + b"x" * (10 << 20) + b"\tpos", "a line with more than 4,194,304 bytes"),
 ]
 
 

@@ -277,9 +277,15 @@ def test_exported_model_has_windows(models, tmp_path):
     "arguments, message",
     [
         ({"way": "middle"}, "long_texts must be one of truncate, head_tail, mean"),
-        ({"doc_stride": 3}, "doc_stride is for long_texts=mean, max, attention"),
-        ({"way": "head_tail", "max_windows": 3}, "max_windows is for long_texts=mean"),
-        ({"way": "mean", "head_tokens": 3}, "head_tokens is for long_texts=head_tail"),
+        ({"doc_stride": 3}, "doc_stride can only be used with long_texts=mean, max, attention"),
+        (
+            {"way": "head_tail", "max_windows": 3},
+            "max_windows can only be used with long_texts=mean",
+        ),
+        (
+            {"way": "mean", "head_tokens": 3},
+            "head_tokens can only be used with long_texts=head_tail",
+        ),
         ({"way": "mean", "max_windows": 0}, "max_windows must be a positive integer"),
         ({"way": "mean", "windows": 3}, "long_texts has no fields .windows."),
     ],
