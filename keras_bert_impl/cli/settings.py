@@ -286,7 +286,7 @@ def _read_recipe(name, settings_class, recipes):
 
 
 def _checked(settings_class, key, value, where):
-    """Validates a setting of a dataclass; the error message names `where`."""
+    """Validates a dataclass field; the error message contains `where`."""
     hints = settings_hints(settings_class)
     if key not in hints:
         raise InputError(f"{where}: there is no setting {key!r}; {nearest(key, hints)}")

@@ -1,4 +1,4 @@
-"""A cache bounded by memory, for results that are the same for the same input."""
+"""A memory-bounded cache for deterministic results."""
 
 from __future__ import annotations
 

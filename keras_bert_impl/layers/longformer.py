@@ -1,4 +1,4 @@
-"""Attention with global tokens, and its biases."""
+"""Attention with global tokens, and the attention biases."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Calibration of a saved model, and the scores of its run afterwards."""
+"""Calibrates a saved model and computes the scores of its run again."""
 
 from pathlib import Path
 from typing import Any

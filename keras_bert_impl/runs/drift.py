@@ -128,7 +128,7 @@ def sample_of(model: Any, texts: Iterable) -> Sample:
 
 
 def compare_samples(reference: Sample, served: Sample) -> dict[str, Comparison]:
-    """Compares each quantity that both samples have."""
+    """Compares every statistic that both samples have."""
     compared = {
         name: compare_numbers(values, served.numbers[name])
         for name, values in reference.numbers.items()

@@ -1,4 +1,4 @@
-"""Compares a SavedModel with the exported model, in a process without this package."""
+"""Compares a SavedModel with its original model, in a process without this package."""
 
 import json
 import subprocess

@@ -54,7 +54,7 @@ class FlatRows:
         return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)
 
     def places(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Finds the positions of a batch's rows, in eager mode or in any graph.
+        """Returns the positions of a batch's rows, in eager mode or in a graph.
 
         Args:
             rows: int64 [rows]. Indices of texts.

@@ -129,7 +129,7 @@ def tokenize_groups(
 def stack_groups(
     features: dict[str, tf.Tensor], counts: tf.Tensor, *, sizes: Sequence[int], pad_id: int
 ) -> dict[str, tf.Tensor]:
-    """Stacks the features of rows by example, in eager mode or in any graph.
+    """Groups rows by example and stacks their features, in eager mode or in a graph.
 
     Args:
         features: dict of int32 [rows of all examples, ..., length].
