@@ -143,7 +143,7 @@ def _read(name, data, skip_bad_rows):
 
 
 def _result(name, found):
-    """Returns the entry of a task in `scores.json` from the result of `finetune_set`."""
+    """Builds a task's entry for `scores.json` from the result of `finetune_set`."""
     group, official = found["groups"][0], TASKS[name].metrics
     first = next(iter(group["runs"].values()))
     metrics = [key for key in _METRICS.get(name, official) if key in first]

@@ -22,7 +22,7 @@ from keras_bert_impl.lazy import import_tensorflow_alone
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """argparse type of a path or name.
+    """argparse type for a path or name.
 
     Args:
         completes: what shell completion suggests: `"file"`, `"directory"`, `"model"` or `"recipe"`.

@@ -82,7 +82,7 @@ def plan(records: str | Path, settings: PretrainSettings) -> list[Stage]:
 
 
 def step_of(stages: Iterable[Stage], finished: int) -> int:
-    """Returns the number of steps of a run completed after `finished` intervals."""
+    """Returns how many steps of a run are complete after `finished` intervals."""
     stage = next(stage for stage in stages if finished <= stage.end)
     return stage.step(finished)
 

@@ -68,7 +68,7 @@ _RUN_CLASSIFIER = [
     Row("--use_tpu, --tpu_name", (f"{_TUNE} --strategy",), "`tpu`"),
 ]
 _CREATE = [
-    Row("--input_file", (_PREPARE,), "first argument: files, directories or buckets"),
+    Row("--input_file", (_PREPARE,), "the first argument, files, directories or buckets"),
     Row("--output_file", (f"{_PREPARE} --out",), "a directory"),
     Row("--vocab_file", (f"{_PREPARE} --tokenizer",), "a directory"),
     Row("--do_lower_case", ("keras-bert vocab --cased",), "saved with the tokenizer"),

@@ -200,7 +200,7 @@ def _is_special(rows):
 
 
 def _prediction_counts(rows, masking):
-    """Returns the number of predictions per example, which may exceed its tokens: int32 [B, E]."""
+    """Returns the predictions per example, which may be more than its tokens: int32 [B, E]."""
     lengths = rows["example_lengths"]  # [B, E]
     # float64 with round-half-to-even, like Python's `round`
     counts = tf.round(tf.cast(lengths, tf.float64) * masking.rate)

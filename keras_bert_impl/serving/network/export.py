@@ -236,7 +236,7 @@ def model_card(
 
 
 def _before_tokenization(model):
-    """Returns instructions for clients about changes to texts before tokenization."""
+    """Returns instructions for clients: how to normalize texts before tokenization."""
     prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
     lines = []
     if prompt:

@@ -1,4 +1,4 @@
-"""Converts the arguments of a task model's `fit` and `predict` to arguments of Keras."""
+"""Converts arguments of `fit` and `predict` of a task model to arguments of Keras."""
 
 import dataclasses
 import functools

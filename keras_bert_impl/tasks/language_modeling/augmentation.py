@@ -167,7 +167,7 @@ def _have_letters(words):
 
 
 def _guesses(model, tokenized, masks, ids, top_k, batch_size):
-    """Returns indices of the predicted words in `ids`, int [masks, top_k], most likely first.
+    """Returns the positions in `ids` of the top_k predicted words, int [masks, top_k].
 
     Args:
         masks: int64 [masks], positions to mask, each in a separate row.

@@ -142,7 +142,8 @@ def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
         targets: class numbers `[examples]`.
 
     Raises:
-        InputError: there is no minimum: no example is wrong, or the scores are worse than chance.
+        InputError: the loss has no minimum, because every example is classified correctly or the
+            scores are worse than chance.
 
     Source: Guo et al. 2017 (arXiv:1706.04599), section 4.2.
     """

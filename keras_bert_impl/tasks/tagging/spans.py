@@ -95,7 +95,7 @@ def _is_scheme(letters, style, has_types):
 
 
 def _begins_or_goes_on(label):
-    """Whether a label has a B or I prefix, which types rarely have."""
+    """Whether a label starts with a B or I prefix; names of types rarely do."""
     found = (style.fullmatch(label) for style in _STYLES)
     return any(match and match["letter"] in "BIbi" for match in found)
 

@@ -242,7 +242,7 @@ class _Line:
         self._gaps = put(self._gaps, tf.concat(places, axis=0), True)
 
     def _places_in_string(self):
-        """Returns each character's position if every gap became a space, int32 [characters]."""
+        """Returns each character's position as if each gap were a space, int32 [characters]."""
         return tf.range(tf.size(self._codes)) + tf.cumsum(tf.cast(self._gaps, tf.int32))
 
     @staticmethod

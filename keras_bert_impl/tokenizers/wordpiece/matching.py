@@ -213,7 +213,7 @@ class _Lookup:
         self._table = tf.constant(table)
 
     def __call__(self, keys):
-        """Returns (slots, whether each slot has the hash), [2, ...]; each hash has two slots."""
+        """Returns the two slots of each hash, and whether they contain it, both [2, ...]."""
         slots = tf.bitwise.right_shift(tf.stack([keys, keys * _signed(_OTHER)]), _HASH_SHIFT)
         slots = tf.cast(tf.bitwise.bitwise_and(slots, self._table.shape[0] - 1), tf.int32)
         return slots, tf.equal(tf.gather(self._table, slots), keys)

@@ -72,7 +72,7 @@ class Words:
         return chosen(self.strings(), is_ordinary)
 
     def characters_of(self, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts spans of `characters`, int32 [tokens], to spans of original code points."""
+        """Converts token spans in `characters`, int32 [tokens], to offsets in the text."""
         return tf.gather(self.originals, starts), tf.gather(self.originals, ends - 1) + 1
 
 
@@ -201,7 +201,7 @@ def _order_marks(entries, originals):
 
 
 def _drop(entries, originals):
-    """Removes accents and other dropped characters, so that words are contiguous."""
+    """Removes accents and other dropped characters, which leaves words contiguous."""
     dropped = flags_of(entries, DROPPED | BREAK_BEFORE) == DROPPED
 
     def drop():

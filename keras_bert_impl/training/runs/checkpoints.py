@@ -250,7 +250,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._saved_at = time.monotonic()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Removes the scratch directory of a worker that is not the chief; Keras calls this."""
+        """Removes the temporary directory of a worker that is not the chief."""
         if self._scratch:
             self._scratch.cleanup()
 

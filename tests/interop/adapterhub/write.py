@@ -1,6 +1,7 @@
 """Writes the folders beside this file with `adapters` 1.3.0: python write.py FOLDER."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import adapters
 import torch
 import transformers
 
-OUT = Path(sys.argv[1])
+os.chdir(sys.argv[1])  # so that the files contain relative paths
 IDS = torch.tensor([[2, 5, 6, 7, 8, 9, 10, 3], [2, 11, 12, 13, 3, 0, 0, 0]])
 SIZES = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2}
 SIZES |= {"intermediate_size": 12, "initializer_range": 0.3, "pad_token_id": 0}
@@ -27,7 +28,7 @@ CASES = {  # name -> (configuration of the adapter, method that adds the head, i
 
 for family, config in CONFIGS.items():
     torch.manual_seed(0)
-    folder = OUT / family.lower()
+    folder = Path(family.lower())
     plain = getattr(transformers, f"{family}Model")(config)
     plain.save_pretrained(folder / "base")
     logits = {}
