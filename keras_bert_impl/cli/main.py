@@ -201,7 +201,7 @@ def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
 
 
 def _split(arguments):
-    """Returns the command, or None if there is none, and the remaining arguments."""
+    """Returns the command, None if it is missing, and the remaining arguments."""
     for position, argument in enumerate(arguments):
         if not argument.startswith("-"):
             return argument, arguments[:position] + arguments[position + 1 :]

@@ -79,7 +79,7 @@ def _columns_of_run(arguments):
 
 
 def _columns(path, arguments, model):
-    """Returns the column of texts, and the column of second segments or None if there is none."""
+    """Returns the columns of texts and of second segments; the latter is None without pairs."""
     from keras_bert_impl.tasks.data.tables import table_columns
 
     if arguments.text:

@@ -87,7 +87,7 @@ def _start(path):
 
 
 def model_config(path: Path) -> str | None:
-    """Returns the model configuration in a `.keras` or HDF5 file, or None if there is none."""
+    """Returns the model configuration in a `.keras` or HDF5 file, if any, else None."""
     with opened(path) as file:
         if path.suffix != ".keras":
             text = file.attrs.get("model_config")

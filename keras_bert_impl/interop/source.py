@@ -45,7 +45,7 @@ class ModelSource:
 
     Attributes:
         name: The name or path that the user passed, for use in warnings.
-        adapter: `Adapter` of fine-tuned weights, or None if there is none.
+        adapter: `Adapter` of fine-tuned weights, if any.
         prefix: Prefix of encoder tensor names in models with a head.
         task_path: Directory with the files of the task.
     """

@@ -35,7 +35,7 @@ def without_folders(text: str) -> str:
 
     Example:
         >>> from keras_bert_impl.io.paths import without_folders
-        >>> without_folders("/home/ada/data/train.csv, line 3")
+        >>> without_folders("/home/user/data/train.csv, line 3")
         'train.csv, line 3'
     """
     return text.rstrip("/").rsplit("/", 1)[-1] if Path(text).is_absolute() else text

@@ -139,7 +139,7 @@ def _named_class(source):
 
 
 def model_class_named(name: str | None) -> type[TaskModel] | None:
-    """Returns the task model class of this name; None if there is none."""
+    """Returns the task model class of this name, if it exists, else None."""
     classes = {model.__name__: model for task in all_tasks() for model in task.model_classes}
     return classes.get(name)
 

@@ -149,7 +149,7 @@ def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
 
 
 def _only_segment(locations, tensors):
-    """Returns the vector of the only segment, which KerasHub lacks, or -0.0 if there is none."""
+    """Returns the vector of the only segment, which KerasHub lacks; -0.0 without segments."""
     rows = [tensors[location.name.tensor] for location in locations if not location.path]
     segment = np.asarray(rows[0][0]) if rows else np.zeros(())
     return segment if segment.any() else np.float32(-0.0)

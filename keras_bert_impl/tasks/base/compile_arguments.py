@@ -100,7 +100,7 @@ def parts(function: Callable) -> tuple[Callable, dict]:
 
 
 def _class_of(module, function):
-    """Returns the Keras class that corresponds to a Keras function; None if there is none."""
+    """Returns the Keras class that corresponds to a Keras function, if any, else None."""
     name = getattr(function, "__name__", "")
     if getattr(module, name, None) is not function:
         return None

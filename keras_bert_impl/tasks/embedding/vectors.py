@@ -211,7 +211,7 @@ def _written(path):
 
 
 def document_prompt(embedder: TextEmbedder) -> str | None:
-    """Returns the name of the prompt for searchable texts; None if there is none."""
+    """Returns the name of the prompt for searchable texts, if any, else None."""
     return next((name for name in _PROMPTS if name in embedder.prompts), None)
 
 
