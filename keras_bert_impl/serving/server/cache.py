@@ -1,8 +1,5 @@
 """Cached responses: repeated texts are not computed again."""
 
-import itertools
-import threading
-import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
@@ -12,7 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from keras_bert_impl.io.cache import Cache, key_of
-from keras_bert_impl.serving.server.model import Request, Signature
+from keras_bert_impl.serving.server.batching import batch_key
+from keras_bert_impl.serving.server.model import Signature
 from keras_bert_impl.serving.server.wire import Arrays
 
 Submit = Callable[[Signature, Arrays, float], "Future[Arrays]"]
@@ -23,17 +21,11 @@ def cached(submit: Submit, cache: Cache) -> Submit:
 
     Rows of requests that may share a batch are cached separately. Other requests are cached whole.
     """
-    numbers: weakref.WeakKeyDictionary[Signature, int] = weakref.WeakKeyDictionary()
-    lock, next_number = threading.Lock(), itertools.count()
 
     def submit_missing(signature: Signature, arrays: Arrays, expires: float) -> "Future[Arrays]":
-        with lock:  # differs by version, even if a version is reloaded
-            number = numbers.get(signature)
-            if number is None:
-                number = numbers[signature] = next(next_number)
-        by_row = _is_by_row(signature, arrays)
+        by_row = batch_key(signature, arrays) is not None and not signature.varying
         rows = _rows(arrays) if by_row else [arrays]
-        keys = [key_of(number, *(row[name] for name in signature.inputs)) for row in rows]
+        keys = [key_of(signature.number, *(row[name] for name in signature.inputs)) for row in rows]
         entries = dict(zip(keys, cache.get(keys)))
         missing = [key for key, entry in entries.items() if entry is None]
         if not missing:
@@ -93,10 +85,6 @@ def _finished(outputs):
     value = Future()
     value.set_result(outputs)
     return value
-
-
-def _is_by_row(signature, arrays):
-    return Request(signature, arrays, 0.0).key is not None and not signature.varying
 
 
 def _rows(arrays):

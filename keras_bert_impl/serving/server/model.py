@@ -1,14 +1,11 @@
-"""A loaded SavedModel, and batching of requests."""
+"""A loaded SavedModel."""
 
-import collections
 import contextlib
 import dataclasses
+import itertools
 import json
 import re
-import threading
-import time
-from collections.abc import Callable, Hashable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ with contextlib.suppress(ImportError, tf.errors.NotFoundError):
     import tensorflow_text  # noqa: F401, registers the operations of tokenizers
 
 WARMUP = "assets.extra/tf_serving_warmup_requests"
+_NUMBERS = itertools.count()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +57,7 @@ class Signature:
     """A signature of a loaded SavedModel."""
 
     def __init__(self, function: Any, method: str) -> None:
+        self.number = next(_NUMBERS)  # differs by version, even if a version is reloaded
         self._function = function
         self.method = method
         self._specs = function.structured_input_signature[1]
@@ -242,167 +241,3 @@ def _number(message, position):
         position, shift = position + 1, shift + 7
         if byte < 128:
             return value, position
-
-
-# === Batches ===
-
-
-class Request:
-    """A waiting request: the inputs of a signature."""
-
-    def __init__(self, signature: Signature, arrays: Arrays, expires: float) -> None:
-        self.signature = signature
-        self.arrays = arrays
-        self.expires = expires
-        self.arrived = time.monotonic()
-        self.future: Future[Arrays] = Future()
-        self.num_rows = max((len(array) for array in arrays.values() if array.ndim), default=1)
-        self.key = _key(signature, arrays)
-
-
-def _key(signature: Signature, arrays: Arrays) -> Hashable:
-    """Returns a key; requests with equal keys may share a batch. None: no sharing."""
-    shapes = [array.shape for array in arrays.values()]
-    # The model rejects inputs of different sizes, but could not detect them in a batch of requests.
-    if any(0 in shape or shape[:1] != shapes[0][:1] for shape in shapes) or not shapes[0]:
-        return None
-    if not signature.is_by_row:
-        return None
-    if signature.varying:
-        has_strings = all(dtype.kind == "O" for dtype, _ in signature.inputs.values())
-        if signature.counter is None or not has_strings:
-            return None
-    cut = -1 if signature.mask and not signature.varying else None  # the lengths may differ
-    return id(signature), tuple(shape[1:cut] for shape in shapes)
-
-
-class Batcher:
-    """Queue of requests, and the thread that runs them."""
-
-    def __init__(
-        self, max_rows: int, timeout: float, max_waiting: int, observe: Callable[[int], None]
-    ) -> None:
-        self._max_rows = max_rows
-        self._timeout = timeout
-        self._max_waiting = max_waiting
-        self._observe = observe
-        self._queue: collections.deque[Request] = collections.deque()
-        self._changed = threading.Condition()
-        self._stopped = False
-        self.busy_since: float | None = None  # requests of the running batch
-        self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
-        self._thread.start()
-
-    def __len__(self) -> int:
-        """Number of waiting requests."""
-        return len(self._queue)
-
-    def submit(self, signature: Signature, arrays: Arrays, expires: float) -> "Future[Arrays]":
-        """Adds a request to the queue."""
-        request = Request(signature, arrays, expires)
-        with self._changed:
-            if len(self._queue) >= self._max_waiting or self._stopped:
-                raise ApiError("The server is busy: the queue is full.", "UNAVAILABLE")
-            self._queue.append(request)
-            self._changed.notify()
-        return request.future
-
-    def stop(self, seconds: float) -> bool:
-        """Finishes waiting requests. Returns whether the thread ended in time."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify()
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
-    def _run(self):
-        while batch := self._next_batch():
-            now = time.monotonic()
-            batch = [
-                request
-                for request in batch
-                if request.expires > now and request.future.set_running_or_notify_cancel()
-            ]
-            if batch:
-                self.busy_since = now
-                self._answer(batch)
-                self.busy_since = None
-
-    def _next_batch(self):
-        """Waits for requests; returns a list, which is empty if the batcher is stopped."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._queue or self._stopped)
-            if not self._queue:
-                return []
-            first = self._queue[0]
-            while True:
-                batch = self._joinable(first)
-                is_full = sum(request.num_rows for request in batch) >= self._max_rows
-                left = first.arrived + self._timeout - time.monotonic()
-                if is_full or left <= 0 or first.key is None or self._stopped:
-                    break
-                self._changed.wait(left)
-            for request in batch:
-                self._queue.remove(request)
-        return batch
-
-    def _joinable(self, first):
-        """Returns the first request and the queued requests that fit into the same batch."""
-        batch, rows = [first], first.num_rows
-        for request in list(self._queue)[1:] if first.key is not None else ():
-            if request.key == first.key and rows + request.num_rows <= self._max_rows:
-                batch.append(request)
-                rows += request.num_rows
-        return batch
-
-    def _answer(self, batch):
-        """Runs a batch. After an error, runs each request separately."""
-        try:
-            outputs = run_joined(batch)
-        except Exception as error:  # The thread must continue after any error of the model.
-            if len(batch) > 1:
-                for request in batch:
-                    self._answer([request])
-                return
-            if not isinstance(error, ApiError):
-                error = ApiError(f"the model failed: {type(error).__name__}", "INTERNAL")
-            batch[0].future.set_exception(error)
-            return
-        self._observe(sum(request.num_rows for request in batch))
-        for request, answer in zip(batch, outputs):
-            request.future.set_result(answer)
-
-
-def run_joined(batch: list[Request]) -> list[Arrays]:
-    """Runs requests with the same key as one batch. Returns their outputs."""
-    signature = batch[0].signature
-    if len(batch) == 1:
-        return [signature(batch[0].arrays)]
-    outputs = signature(
-        {name: _stack([r.arrays[name] for r in batch]) for name in signature.inputs}
-    )
-    ends = np.cumsum([request.num_rows for request in batch])
-    if any(array.shape[:1] != (ends[-1],) for array in outputs.values()):
-        raise ApiError(
-            "the number of rows of an output differs from the number of input rows.", "INTERNAL"
-        )
-    answers = []
-    for request, end in zip(batch, ends):
-        rows = slice(end - request.num_rows, end)
-        answer = {name: array[rows] for name, array in outputs.items()}
-        if signature.varying:
-            most = answer[signature.counter].max()
-            answer |= {name: answer[name][:, :most] for name in signature.varying}
-        answers.append(answer)
-    return answers
-
-
-def _stack(arrays):
-    """Concatenates arrays along the batch. Pads the last dimension with 0."""
-    if len({array.shape[1:] for array in arrays}) > 1:
-        longest = max(array.shape[-1] for array in arrays)
-        arrays = [
-            np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, longest - array.shape[-1])])
-            for array in arrays
-        ]
-    return np.concatenate(arrays)

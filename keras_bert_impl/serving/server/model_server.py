@@ -20,9 +20,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from keras_bert_impl.io.cache import Cache
+from keras_bert_impl.serving.server.batching import Batcher
 from keras_bert_impl.serving.server.cache import CacheMetrics, Submit, cached
 from keras_bert_impl.serving.server.feedback import Feedback, Scores
-from keras_bert_impl.serving.server.model import Batcher, Limits, load
+from keras_bert_impl.serving.server.model import Limits, load
 from keras_bert_impl.serving.server.versions import Folder, Versions
 from keras_bert_impl.serving.server.wire import (
     ApiError,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.serving.saved_model import example_inputs
-from keras_bert_impl.serving.server.model import Batcher, Model, Request
+from keras_bert_impl.serving.server.batching import Batcher, Request
+from keras_bert_impl.serving.server.model import Model
 from keras_bert_impl.serving.server.wire import ApiError
 from tests.serving.families import FAMILIES
 from tests.serving.server.servers import running
@@ -139,7 +140,7 @@ def test_a_full_queue_refuses(model):
         """A signature that waits."""
 
         inputs, mask, varying = model.signatures["serving_default"].inputs, None, []
-        is_by_row = True
+        is_by_row, number = True, -1
 
         def __call__(self, arrays):
             ready.set()

@@ -106,7 +106,7 @@ def test_a_canceled_request_is_canceled_in_the_queue(model):
 def test_outputs_without_rows_are_cached_whole():
     class Mean(Signature):
         def __init__(self):
-            self.inputs, self._shapes = {"text": None}, {"mean": []}
+            self.number, self.inputs, self._shapes = -1, {"text": None}, {"mean": []}
 
         def __call__(self, arrays):
             return {"mean": np.array(np.mean([len(text) for text in arrays["text"]]))}
