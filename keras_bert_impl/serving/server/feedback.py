@@ -69,28 +69,33 @@ class Feedback:
         self._report = report
         self._answers: dict[str, _Answer] = {}  # request id -> stored response, oldest first
         self._size = 0  # characters of all responses
-        self._windows: dict[int, collections.deque] = {}  # version -> pairs (label, prediction)
+        self._windows: dict[int, collections.deque] = {}  # version -> pairs (labels, predictions)
 
     def start(self, model: "Model") -> None:
         """Scores the labels in the file; raises `InputError` if the model is not a classifier."""
-        if not any(map(_is_classification, model.signatures.values())):
-            raise InputError("--feedback supports only text classifiers with string inputs.")
+        if not any(_is_classification(model, one) for one in model.signatures.values()):
+            raise InputError(
+                "--feedback supports only an export of one text classifier with string inputs."
+            )
         columns = _Columns.of(model)
         if clashes := columns.names & set(_KEYS):
             raise InputError(
                 f"--feedback: the training set must not have the columns {listed(clashes)}, "
                 "which the feedback file uses."
             )
-        if not self._path.exists():
-            return
-        with open(self._path, "rb") as file:
-            for line in file:
-                try:
-                    row = json.loads(line)
-                    version, pair = int(row["version"]), (columns.label_of(row), row["prediction"])
-                except (ValueError, KeyError, TypeError):
-                    continue  # `finetune` names such lines
-                self._window(version).append(pair)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with open(self._path, "a+b") as file:  # creates the file if it is missing
+                file.seek(0)
+                for line in file:
+                    try:
+                        row = json.loads(line)
+                        pair = _as_set(columns.label_of(row)), _as_set(row["prediction"])
+                        self._window(int(row["version"])).append(pair)
+                    except (ValueError, KeyError, TypeError):
+                        pass  # `finetune` names such lines
+        except OSError as error:
+            raise InputError(f"--feedback: cannot write {self._path}: {error.strerror}.") from error
         for version in self._windows:
             self._report(version, self._scores(version))
 
@@ -98,7 +103,7 @@ class Feedback:
         self, model: "Model", signature: "Signature", inputs: Arrays, outputs: Arrays
     ) -> str | None:
         """Returns a request id for predictions of classes; None for other predictions."""
-        if not _is_classification(signature):
+        if not _is_classification(model, signature):
             return None
         texts = list(zip(*(map(_text, inputs[name]) for name in sorted(inputs))))
         predictions: list[Labels]
@@ -131,13 +136,14 @@ class Feedback:
         label = _checked(request["label"], answer.labels, prediction)
         if number in answer.labeled:
             raise ApiError(f"Row {number} of {name} already has a label.", "ALREADY_EXISTS")
-        is_correct = _as_set(label) == _as_set(prediction)
+        pair = _as_set(label), _as_set(prediction)
+        is_correct = pair[0] == pair[1]
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         values = prediction, is_correct, version, now, name
         cells = answer.columns.cells(answer.texts[number], label)
         self._append(cells | dict(zip(_KEYS, values)))
         answer.labeled.add(number)
-        self._window(version).append((label, prediction))
+        self._window(version).append(pair)
         self._report(version, self._scores(version))
         return json.dumps({"label": label, "prediction": prediction, "correct": is_correct})
 
@@ -166,7 +172,7 @@ class Feedback:
         return self._windows.setdefault(version, collections.deque(maxlen=_WINDOW))
 
     def _scores(self, version):
-        pairs = [(_as_set(label), _as_set(found)) for label, found in self._window(version)]
+        pairs = self._window(version)
         wanted, found, hits = (collections.Counter[str]() for _ in range(3))
         for label, prediction in pairs:
             wanted.update(label)
@@ -216,11 +222,13 @@ class _Columns(NamedTuple):
         return [name for name in self.label if row[name]]
 
 
-def _is_classification(signature):
+def _is_classification(model, signature):
     """Returns whether a signature converts texts or pairs to a label or several labels."""
     takes_texts = signature.inputs.keys() in ({"text"}, {"first", "second"})
-    return takes_texts and (
-        "label" in signature.outputs or signature.outputs == {"labels", "scores"}
+    return (
+        takes_texts
+        and "labels" in model.decisions  # an export of several models has no common labels
+        and ("label" in signature.outputs or signature.outputs == {"labels", "scores"})
     )
 
 

@@ -190,7 +190,7 @@ class ModelServer:
         if not is_read:
             request.state.method = parts["method"].lower()
             if request.state.method == "feedback":
-                return await self._label(request, parts["name"], version)
+                return await self._label(request, parts["name"])
             return await self._prediction(request, parts["name"], version)
         if parts["metadata"]:
             request.state.method = "metadata"
@@ -214,9 +214,9 @@ class ModelServer:
             except TimeoutError:
                 raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
 
-    async def _label(self, request, name, version):
+    async def _label(self, request, name):
         """Stores the label of an earlier prediction."""
-        self.versions.find(name, version)
+        self.versions.find(name, None)  # labels may arrive after a new version was loaded
         if not self._feedback:
             text = "This server stores no feedback. Start it with --feedback FILE."
             raise ApiError(text, "UNIMPLEMENTED")
@@ -302,7 +302,7 @@ def _refuse_examples(found, method):
 class _HttpServer(uvicorn.Server):
     """HTTP server that disconnects slow clients. It ends when both HTTP and gRPC have ended."""
 
-    # starts gRPC; returns a function that waits for its end
+    # starts to stop gRPC; returns a function that waits for its end
     stop_grpc: Callable[[], Callable[[], Any]] | None = None
 
     def __init__(self, config: uvicorn.Config, limits: Limits) -> None:

@@ -214,7 +214,41 @@ def test_what_cannot_store_feedback(reviews, tmp_path):
     assert status == 501 and "Start it with --feedback FILE" in answer["error"]
     store = feedback.Feedback(tmp_path / "a.jsonl", print)
     for outputs in (["num_words", "labels", "label_ids", "scores"], ["scores"]):  # words, numbers
-        with pytest.raises(InputError, match="supports only text classifiers"):
+        with pytest.raises(InputError, match="supports only an export of one text classifier"):
             store.start(stand_in(outputs)[0])
     with pytest.raises(InputError, match="'time'"):
         store.start(stand_in(["label", "scores"], text="time")[0])
+    several, signature = stand_in(["label", "scores"])  # an export of several models
+    several.decisions = {}
+    with pytest.raises(InputError, match="one text classifier"):
+        store.start(several)
+    answers = {"label": np.array([b"film"], object)}
+    assert store.remember(several, signature, {"text": answers["label"]}, answers) is None
+    assert not (tmp_path / "a.jsonl").exists()
+
+
+def test_the_file_must_be_writable_before_labels_arrive(tmp_path):
+    model, _ = stand_in(["label", "scores"])
+    feedback.Feedback(tmp_path / "new" / "a.jsonl", print).start(model)
+    assert (tmp_path / "new" / "a.jsonl").read_bytes() == b""
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write .*file/a.jsonl: "):
+        feedback.Feedback(tmp_path / "file" / "a.jsonl", print).start(model)
+
+
+def test_edited_lines_are_not_scored(tmp_path):
+    line = {"label": "film", "prediction": "film", "version": 3}
+    changes = [{}, {"label": 1}, {"label": None}, {"prediction": 0.5}, {"version": "new"}]
+    rows = [json.dumps(line | change) for change in changes]
+    (tmp_path / "a.jsonl").write_text("\n".join([*rows, "[]", ""]))
+    seen = []
+    model, _ = stand_in(["label", "scores"])
+    feedback.Feedback(tmp_path / "a.jsonl", lambda *found: seen.append(found)).start(model)
+    assert seen == [(3, feedback.Scores(1, 1.0, 1.0))]
+
+
+def test_labels_for_an_unloaded_version_are_stored(client, path):
+    name = client.predict({"instances": ["joy"]}, "/versions/1")[1]["request_id"]
+    request = {"request_id": name, "label": "positive"}
+    assert client.predict(request, "/versions/7", method="feedback")[0] == 200
+    assert json.loads(path.read_text())["version"] == 1
