@@ -102,6 +102,7 @@ class Serve(Command):
         from keras_bert_impl.serving.server.versions import Folder
 
         if arguments.write_docker:
+            self._check_defaults(arguments)
             _write_docker(arguments, Folder(arguments.folder, arguments.name))
             return
         if not all(map(importlib.util.find_spec, _PACKAGES)):
@@ -120,6 +121,22 @@ class Serve(Command):
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: sys.exit(0))
             _serve(arguments, folder, listener)
+
+    def _check_defaults(self, arguments):
+        """Raises `InputError` for options that the files for containers would not contain."""
+        parser = ArgumentParser()
+        self.add_arguments(parser)
+        defaults = vars(parser.parse_args([arguments.folder, "--write-docker", "."]))
+        given = [
+            f"--{key.replace('_', '-')}"
+            for key, default in defaults.items()
+            if key not in ("folder", "name", "write_docker") and vars(arguments)[key] != default
+        ]
+        if given:
+            raise InputError(
+                f"--write-docker does not write {', '.join(given)} to the files. Omit it, and add "
+                "it to `command` in compose.yaml or `args` in kubernetes.yaml."
+            )
 
 
 def _write_docker(arguments, folder):

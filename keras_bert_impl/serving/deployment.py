@@ -1,6 +1,7 @@
 """Files for Docker, Docker Compose and Kubernetes."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -17,8 +18,11 @@ _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # Kubernetes: a DNS lab
 def write_deployment(folder: str | Path, name: str, directory: str | Path) -> Path:
     """Writes files that run `keras-bert serve`, or TensorFlow Serving, in containers.
 
+    TensorFlow Serving needs the configuration files of `keras-bert export`. Without them, only the
+    files for `keras-bert serve` are written.
+
     Args:
-        folder: directory that `keras-bert export` wrote; mounted in the container.
+        folder: directory that `keras-bert export` wrote, or a SavedModel; mounted in the container.
         name: name of the model in URLs and of the service.
         directory: new or empty directory for the files.
 
@@ -34,8 +38,11 @@ def write_deployment(folder: str | Path, name: str, directory: str | Path) -> Pa
     if directory.is_dir() and any(directory.iterdir()):
         raise InputError(f"{directory} contains files. Choose a new directory.")
     source = str(local_path(folder).absolute())
+    is_export = os.path.isfile(f"{source}/batching_parameters.txt")
     with replace_directory(directory) as temporary:
-        for file in sorted(path for path in _FILES.rglob("*") if path.is_file()):
+        for file in _FILES.rglob("*"):
+            if file.is_dir() or not (is_export or file.parent == _FILES):
+                continue
             # In YAML the path is in double quotes, and Compose replaces variables.
             quoted = json.dumps(source, ensure_ascii=False)[1:-1].replace("$", "$$")
             place_of_model = quoted if file.suffix == ".yaml" else source

@@ -15,6 +15,7 @@ def folder(tmp_path):
     folder = tmp_path / 'my "tickets" for $5: all' / "reviews"
     (folder / "1").mkdir(parents=True)
     (folder / "1" / "saved_model.pb").touch()
+    (folder / "batching_parameters.txt").touch()
     return folder
 
 
@@ -35,6 +36,34 @@ def test_the_files_name_the_model_and_its_folder(folder, tmp_path, capsys):
         assert deployment["metadata"]["name"] == service["metadata"]["name"] == "reviews"
         assert "/models/reviews" in str(deployment)
     assert "tickets" not in str([p.read_text().replace(str(folder), "") for p in out.glob("Dock*")])
+
+
+def test_tensorflow_serving_serves_another_name(folder, tmp_path):
+    out = write_deployment(folder, "mail", tmp_path / "deploy") / "tensorflow-serving"
+    service = yaml.safe_load((out / "compose.yaml").read_text())["services"]["mail"]
+    deployment, _ = yaml.safe_load_all((out / "kubernetes.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert service["environment"] == {"MODEL_NAME": "mail"}  # it serves /models/mail
+    assert container["env"] == [{"name": "MODEL_NAME", "value": "mail"}]
+    assert service["volumes"][0]["target"] == "/models/mail"
+    # `models.config` of the export has the name of its folder
+    assert not any("models.config" in flag for flag in service["command"] + container["args"])
+    assert set(container["args"]) == set(service["command"])
+
+
+def test_a_plain_saved_model_has_no_files_for_tensorflow_serving(folder, tmp_path):
+    out = write_deployment(folder / "1", "reviews", tmp_path / "deploy")
+    assert sorted(path.name for path in out.iterdir()) == [
+        "Dockerfile", "compose.yaml", "kubernetes.yaml", "requirements.txt",
+    ]  # fmt: skip
+
+
+def test_options_that_the_files_would_not_contain(folder, tmp_path, capsys):
+    given = ["--cache-mb", "64", "--port", "9000", "--write-docker", str(tmp_path / "deploy")]
+    assert main(["serve", str(folder), *given]) == 2
+    message = capsys.readouterr().err
+    assert "--write-docker does not write --port, --cache-mb to the files" in message
+    assert not (tmp_path / "deploy").exists()
 
 
 def test_rejected_names_and_directories(folder, tmp_path, capsys):
