@@ -1,5 +1,6 @@
 """Copies held-out rows of files to files of the same format."""
 
+import codecs
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +16,7 @@ from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.data.tables import table_format
 
 _OPTIONS = {field.name for field in dataclasses.fields(ExampleSource)}
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = codecs.BOM_UTF8
 Copy = Callable[[ExampleSource, list, Path, bool], None]
 
 
@@ -53,7 +54,8 @@ def copy_rows(source: ExampleSource, rows: list[int], path: Path, has_mark: bool
 
     Args:
         rows: row numbers; in text files, the number of the last line of each row.
-        has_mark: whether to add a byte order mark to text.
+        has_mark: whether to add a byte order mark to text. Rows are copied as UTF-8, and the mark
+            overrides `encoding` when they are read.
     """
     origin = source.file("dev")
     kind = table_format(origin, source.delimiter)
@@ -96,7 +98,7 @@ def _text_of_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
         yield ("[" + ",\n".join(items[row - 1] for row in rows) + "]\n").encode("utf-8")
         return
     if has_mark:
-        yield _BYTE_ORDER_MARK  # rows are copied as UTF-8; the mark overrides `encoding`
+        yield BYTE_ORDER_MARK
     wanted = lines_of_rows(source, kind == "csv", kind in ("csv", "tsv"), set(rows))
     for number, line in raw_lines(source.dev):
         if number in wanted:

@@ -73,4 +73,5 @@ def read(source: Any, split: str) -> Any:
         not source.no_header,
         source.skip_bad_rows,
         source.groups,
+        source.encoding,
     )

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from keras_bert_impl.io.lines import raw_lines, suffix_of
-from keras_bert_impl.tasks.data.held_rows import copy_arrow, lines_of_rows
+from keras_bert_impl.tasks.data.held_rows import BYTE_ORDER_MARK, copy_arrow, lines_of_rows
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.tagging.reading.forms import (
     ARROW_ROWS,
@@ -17,13 +17,13 @@ from keras_bert_impl.tasks.tagging.reading.numbered_rows import open_rows
 
 
 def copy_sentences(
-    source: ExampleSource, rows: list[list[int]], path: Path, has_mark: bool = False
+    source: ExampleSource, rows: list[list[int]], path: Path, has_mark: bool
 ) -> None:
     """Copies sentences.
 
     Args:
         rows: line or row numbers of the words in each sentence.
-        has_mark: ignored; the copy has the encoding of the original file.
+        has_mark: see `copy_rows`.
     """
     origin = source.file("dev")
     form, has_header = form_with_header(
@@ -33,18 +33,21 @@ def copy_sentences(
     if form == ARROW_ROWS:
         copy_arrow(origin, sorted(wanted), path)
         return
+    mark = BYTE_ORDER_MARK if has_mark else b""
     is_json = form == JSON_ROWS
     if is_json:
         table = open_rows(origin, form, None, True)
         if table.unit == "row":  # The file contains one JSON array or object.
             found = [read() for number, read in table.rows if number in wanted]
-            path.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+            text = json.dumps(found, ensure_ascii=False)
+            path.write_bytes(mark + text.encode("utf-8"))
             return
     is_quoted = form == TABLE and (source.delimiter is not None or suffix_of(origin) == ".csv")
     source = dataclasses.replace(source, no_header=not has_header)
     lines = lines_of_rows(source, is_quoted, form == TABLE, wanted)
     ends = set() if is_json else {sentence[-1] for sentence in rows}
     with open(path, "wb") as file:
+        file.write(mark)
         for number, line in raw_lines(origin):
             if number in lines:
                 file.write(line.rstrip(b"\r\n") + b"\n" * (1 + (number in ends)))

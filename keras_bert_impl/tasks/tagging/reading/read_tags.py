@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import suffix_of
+from keras_bert_impl.io.lines import encoded_as, suffix_of
 from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.data.tables import JSON
 from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
@@ -42,6 +42,7 @@ def read_tags(
     header: bool = True,
     skip_bad_rows: bool = False,
     groups: str | None = None,
+    encoding: str | None = None,
 ) -> TaggedExamples:
     """Reads labeled words or texts with entities, from a file or a table in memory.
 
@@ -77,6 +78,7 @@ def read_tags(
         skip_bad_rows: whether to skip sentences with an invalid row; see `read_columns`.
         groups: column of a table or JSON; `hold_out` keeps each group in one set. In files with a
             word on each line, `"document"`; documents start at `-DOCSTART-` or `# newdoc`.
+        encoding: see `read_table`.
 
     Raises:
         InputError: the format or a column is not recognized, or a row is invalid; the message names
@@ -86,12 +88,15 @@ def read_tags(
         read_tags("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
     """
     arguments = source, text, label, sentence, labels, outside, word_prefix, delimiter, header
-    examples = _read(*arguments, skip_bad_rows)
-    if groups is None:
-        return examples
-    read_with = None if examples.read_with is None else examples.read_with | {"groups": groups}
-    found = groups_of(source, text, label, delimiter, header, groups, examples.lines)
-    return examples.replace(groups=found, read_with=read_with)
+    with encoded_as(encoding):
+        examples = _read(*arguments, skip_bad_rows)
+        if examples.read_with is not None:
+            read_with = examples.read_with | {"groups": groups, "encoding": encoding}
+            examples = examples.replace(read_with=read_with)
+        if groups is None:
+            return examples
+        found = groups_of(source, text, label, delimiter, header, groups, examples.lines)
+        return examples.replace(groups=found)
 
 
 def _read(

@@ -81,3 +81,22 @@ def test_the_held_out_sentences_are_read_again(name, tmp_path):
     assert held_out_files(str(tmp_path)) == str(written) and written.name == f"dev.{name[2:]}"
     again = read_tags(written, **options)
     assert (again.texts, again.labels) == (dev.texts, dev.labels) and len(again) > 4
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.conll", _lines(lambda n, p, word, label: f"{word} _ {label}")),
+        ("b.csv", _lines(lambda n, p, word, label: f"{n},{word},{label}", "", "phrase,mot,é\n")),
+        ("c.json", json.dumps(ROWS, ensure_ascii=False)),
+    ],
+)
+def test_files_of_another_encoding(name, content, tmp_path):
+    (tmp_path / name).write_text(content, encoding="cp1252")
+    options = {"text": "mot", "label": "é", "sentence": "phrase"} if name == "b.csv" else {}
+    _, dev = hold_out(read_tags(tmp_path / name, encoding="cp1252", **options), 0.3)
+    (written,) = write(dev, tmp_path)
+    for encoding in ("cp1252", None):
+        again = read_tags(written, encoding=encoding, **options)
+        assert (again.texts, again.labels) == (dev.texts, dev.labels)
+    assert any("é" in words for words in again.texts)

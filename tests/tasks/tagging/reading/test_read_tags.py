@@ -170,6 +170,7 @@ def test_options_are_remembered_as_they_were_given():
     path = EXPORTS / "kaggle.csv"
     expected = {"dev": str(path), "text": None, "label": "Tag", "sentence": None, "labels": None}
     expected |= {"outside": None, "word_prefix": "", "delimiter": None, "no_header": False}
+    expected |= {"groups": None, "encoding": None}
     assert read_tags(path, label="Tag").read_with == expected | {"skip_bad_rows": False}
     assert read_tags(pandas.read_csv(path)).read_with is None
 
