@@ -165,10 +165,7 @@ def finetune_set(
     """
     directory = local_path(output_directory)
     train, dev = with_named_classes(as_examples(train, "train"), as_examples(dev, "dev"))
-    if not grid:
-        raise InputError("grid is empty: pass at least one setting with its values.")
-    runs = combinations(grid, {"model": str(model), **settings}, settings_for(train))
-    _check_possible(directory, runs, resume, train, dev)
+    runs = checked_runs(directory, train, dev, grid, {"model": str(model), **settings}, resume)
     scores = {}
     for number, (path, (_, run_settings)) in enumerate(runs.items(), 1):
         if not (directory / path / "scores.json").exists():
@@ -233,19 +230,30 @@ def combinations(
     return runs
 
 
-def _check_possible(directory, runs, resume, train, dev):
-    """Checks the settings of all runs before the first run starts."""
+def checked_runs(
+    directory: Path,
+    train: LabeledExamples,
+    dev: LabeledExamples,
+    grid: dict[str, list],
+    settings: dict[str, Any],
+    resume: bool,
+) -> dict[str, tuple[dict[str, Any], FinetuneSettings]]:
+    """Returns `combinations` after checking that all runs can start in the directory of a set."""
+    if not grid:
+        raise InputError("grid is empty: pass at least one setting with its values.")
+    runs = combinations(grid, settings, settings_for(train))
     if num_workers() > 1:
         raise InputError(
             f"a set of runs supports one worker, not {num_workers()}. Start each run separately."
         )
     if (directory / "checkpoints").exists():
         raise InputError(f"{directory} contains a single run. Choose another directory.")
-    for path, (_, settings) in runs.items():
-        task_with(settings, train, dev)
+    for path, (_, of_run) in runs.items():
+        task_with(of_run, train, dev)
         if (directory / path).exists():
-            read = made_of(settings, train, dev)
-            RunDirectory(directory / path, settings, resume, MAY_CHANGE, read)
+            read = made_of(of_run, train, dev)
+            RunDirectory(directory / path, of_run, resume, MAY_CHANGE, read)
+    return runs
 
 
 def _summary(chosen, scores):

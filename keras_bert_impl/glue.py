@@ -1,11 +1,12 @@
 """The GLUE benchmark: a set of runs for each task, the score, and predictions of the test sets."""
 
+import inspect
 import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.finetuning import finetune_set, spread_of
+from keras_bert_impl.finetuning import checked_runs, finetune_set, spread_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import local_path
@@ -83,8 +84,8 @@ def finetune_glue(
         `metrics` are dicts of `mean`, `std`, `min`, `max` over the seeds.
 
     Raises:
-        InputError: no task has data, a setting is invalid, or a row is invalid. The training and
-            validation sets are read before the first run starts.
+        InputError: no task has data, a setting is invalid for a task, or a row is invalid.
+            Settings, training and validation sets are checked before the first run starts.
 
     Source: Wang et al. 2019, "GLUE" (arXiv:1804.07461).
 
@@ -100,17 +101,21 @@ def finetune_glue(
     skipped = [name for name in SETTINGS if name not in names]
     for name in skipped:
         say(f"skipped {name}: {data}/{TASKS[name].folder} has no training or no validation set")
-    for name in names:
-        _read(name, data, skip_bad_rows)  # raises before the first run if a file is invalid
+    own = inspect.signature(finetune_set).parameters
+    of_set = {key: options.pop(key) for key in own if key in options}
+    of_task = {
+        name: {key: value for key, value in SETTINGS[name].items() if key not in grid} | options
+        for name in names
+    }
+    for name in names:  # raises before the first run
+        train, dev, _ = _read(name, data, skip_bad_rows)
+        settings = {"model": str(model)} | of_task[name]
+        checked_runs(directory / name, train, dev, grid, settings, of_set.get("resume", True))
     before = read_json(directory / _SCORES) if (directory / _SCORES).exists() else {}
     tasks: dict[str, dict] = {}
     for name in names:
-        settings: dict[str, Any] = {"grid": grid, "say": say}
-        settings |= {key: value for key, value in SETTINGS[name].items() if key not in grid}
-        settings |= options
-        if name == "mnli":
-            settings["more_dev"] = read_more_mnli(data, skip_bad_rows)
-        train, dev = _read(name, data, skip_bad_rows)
+        train, dev, more_dev = _read(name, data, skip_bad_rows)
+        settings = of_task[name] | of_set | {"grid": grid, "more_dev": more_dev, "say": say}
         found = finetune_set(model, train, dev, directory / name, **settings)
         tasks[name] = _result(name, found)
         if tasks[name]["best"] != before.get("tasks", {}).get(name, {}).get("best"):
@@ -139,7 +144,9 @@ def _tasks_with_data(data):
 
 
 def _read(name, data, skip_bad_rows):
-    return [read_glue(name, data, split, skip_bad_rows) for split in ("train", "dev")]
+    """Returns the training set, the validation set and additional validation sets of a task."""
+    more = read_more_mnli(data, skip_bad_rows) if name == "mnli" else None
+    return *(read_glue(name, data, split, skip_bad_rows) for split in ("train", "dev")), more
 
 
 def _result(name, found):

@@ -131,6 +131,7 @@ def test_published_scores_of_all_nine_tasks_have_the_published_average(
         groups = [{"runs": {"runs/seed=1": run}, "scores": dict.fromkeys(run)}]
         return {"groups": groups, "best": "runs/seed=1"}
 
+    monkeypatch.setattr(glue, "checked_runs", lambda *arguments: None)  # one label per task
     monkeypatch.setattr(glue, "finetune_set", trained)
     monkeypatch.setattr(glue, "write_glue_page", lambda *arguments: None)
     found = finetune_glue("base", tmp_path, tmp_path / "out")
@@ -230,6 +231,13 @@ def test_options_of_the_command_that_do_not_fit(data, tmp_path, capsys):
     ]:
         assert main([*command, *more]) == 2
         assert expected in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_setting_that_does_not_fit_one_task_raises_before_the_first_run(finished, data, tmp_path):
+    """MRPC has classes, but STS-B, which follows, has numbers."""
+    with pytest.raises(InputError, match="class_weight requires one label per text"):
+        finetune_glue(finished[0] / "base", data, tmp_path / "out", class_weight="balanced")
     assert not (tmp_path / "out").exists()
 
 

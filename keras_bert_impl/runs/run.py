@@ -87,24 +87,14 @@ def tune(
     more_dev = dict(zip(more_dev or {}, others))
     if any(output_directory.glob("runs/*/recipe.yaml")):
         raise InputError(f"{output_directory} contains a set of runs. Choose another directory.")
-    task, own = task_with(config, train, dev)
+    checked = task_with(config, train, dev)
+    task, metric = checked.task, checked.metric
     for more in more_dev.values():
         task_of(train, more)  # raises an error for invalid labels before training
-    metric = metric_of(config, task, train, dev)
     dev = task.with_metric(dev, metric)
-    of_fit: dict[str, Any] = {}
-    if "class_weight" in own:
-        # tasks with this setting have the method
-        weights = task.class_weight(train, own.pop("class_weight"))  # type: ignore[attr-defined]
-        of_fit["class_weight"] = weights
-    model_class: type[TaskModel] = task.model_class(own)
-    of_long_texts = LONG_TEXT_SETTINGS if "long_texts" in model_class.settings else ()
-    for name in own:
-        if name not in (*model_class.settings, *of_long_texts):
-            raise InputError(f"{name} is not a setting of {model_class.__name__}.")
     strategy = get_strategy(strategy)
     with strategy.scope():
-        tuned = _build(config, task, model_class, own)
+        tuned = _build(config, checked)
         teacher = None
         if config.teacher is not None:
             teacher = load_tuned(config.teacher, config.dtype)
@@ -119,7 +109,7 @@ def tune(
         _show(verbose, f"{run.path} is already finished; its model is in {run.model}")
         return TunedRun(run.path, load_tuned(run.path, config.dtype), dev, is_new=False)
     if is_chief():
-        summary = summarize(tuned, train, dev, metric, "class_weight" in of_fit)
+        summary = summarize(tuned, train, dev, metric, checked.class_weight is not None)
         read_with = read_with or read_options(train, dev, task.name)
         options = None if read_with is None else given_options(read_with)
         run.note({"summary": dataclasses.asdict(summary), "read_with": options})
@@ -134,7 +124,8 @@ def tune(
     callbacks = list(callbacks)
     if config.unfreeze_gradually:
         callbacks.append(GradualUnfreezing(config.frozen_layers))
-    _train(tuned, run, config, strategy, phases, best, *data, callbacks, verbose, **of_fit)
+    weights = checked.class_weight
+    _train(tuned, run, config, strategy, phases, best, *data, callbacks, verbose, weights)
     if is_chief():
         _save_and_score(tuned, run, config, task, train, dev, more_dev, metric, verbose)
     return TunedRun(run.path, tuned, dev, is_new=True)
@@ -194,32 +185,56 @@ def settings_for(train: Any) -> type[FinetuneSettings]:
     return with_settings_of(FinetuneSettings, task_of_examples(train))
 
 
+class CheckedTask(NamedTuple):
+    """The task of a run, with settings that are valid for its examples.
+
+    Attributes:
+        arguments: arguments of `model_class`.
+        metric: see `metric_of`.
+        class_weight: loss weights by class number; None for equal weights.
+    """
+
+    task: Task
+    model_class: type[TaskModel]
+    arguments: dict[str, Any]
+    metric: str | None
+    class_weight: dict[int, float] | None
+
+
 def task_with(
     settings: FinetuneSettings, train: LabeledExamples, dev: LabeledExamples
-) -> tuple[Task, dict[str, Any]]:
-    """Returns the task of a run and its task-specific settings."""
-    task = task_of(train, dev)
-    chosen = settings.of_tasks
-    for name in chosen:
+) -> CheckedTask:
+    """Returns the task of a run; raises `InputError` if a setting does not fit the examples."""
+    task, own, class_weight = task_of(train, dev), settings.of_tasks, None
+    for name in own:
         if name not in task.settings:
             raise InputError(f"{name} is not a setting of {task.model_classes[0].__name__}.")
-    if "loss" in chosen and chosen["loss"] not in task.losses:
+    if "loss" in own and own["loss"] not in task.losses:
         raise InputError(
             f"{train.source}: loss must be {' or '.join(task.losses)} for these examples. "
-            f"Received: loss={chosen['loss']}"
+            f"Received: loss={own['loss']}"
         )
-    return task, chosen
+    metric = metric_of(settings, task, train, dev)
+    if "class_weight" in own:
+        # tasks with this setting have the method
+        class_weight = task.class_weight(train, own.pop("class_weight"))  # type: ignore[attr-defined]
+    model_class: type[TaskModel] = task.model_class(own)
+    of_long_texts = LONG_TEXT_SETTINGS if "long_texts" in model_class.settings else ()
+    for name in own:
+        if name not in (*model_class.settings, *of_long_texts):
+            raise InputError(f"{name} is not a setting of {model_class.__name__}.")
+    return CheckedTask(task, model_class, task.model_arguments(own), metric, class_weight)
 
 
-def _build(settings, task, model_class, own):
+def _build(settings, checked):
     keras.utils.set_random_seed(settings.seed)
-    model = model_class.from_pretrained(
+    model = checked.model_class.from_pretrained(
         settings.model,
         dtype=settings.dtype,
         dropout=settings.dropout,
         max_length=settings.max_length,
         adapter=settings.adapter,
-        **task.model_arguments(own),
+        **checked.arguments,
     )
     choose_weights(model, settings)
     return model
@@ -242,7 +257,7 @@ def _show(verbose, *lines):
         print("\n".join(lines), file=sys.stderr)
 
 
-def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, verbose, **of_fit):
+def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, verbose, weights):
     """Trains the remaining epochs of each phase; the model then has the weights to save."""
     steps = model.steps_per_epoch(train[0], settings.batch_size)
     end = phases[-1].end
@@ -283,7 +298,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
             validation_data=dev if phase.is_scored else None,
             callbacks=[*of_score, *log, checkpoint, *callbacks, progress],
             verbose=0,  # `TrainingProgress` shows the progress
-            **of_fit,
+            class_weight=weights,
         )
         with progress:
             if checkpoint.batches:

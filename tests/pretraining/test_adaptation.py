@@ -205,6 +205,7 @@ def command(folder, tmp_path):
         (["--adapt-steps=5"], "adapt_steps requires --adapt TEXT"),
         (["--adapt", "gone.txt"], "gone.txt does not exist"),
         (["--adapt", "{0}", "--crf"], "crf is not a setting of TextClassifier"),
+        (["--adapt", "{0}", "--metric=f2"], "metric must be one of accuracy"),
         (["--adapt", "gone.txt", "--adapt-steps=many"], "adapt_steps must be a positive integer"),
         (
             ["--adapt", "{0}", "--seeds", "1,2", "--epochs=0"],

@@ -34,7 +34,7 @@ def test_runs_to_the_end_and_then_skips_all_stages(tmp_path, monkeypatch):
     first = next(n for n, line in enumerate(said) if "first result" in line)
     assert first < next(n for n, line in enumerate(said) if "vocabulary" in line)
     share = scores["classification"]["tfidf_logistic_regression"]
-    assert f"right for {share:.1%} of" in said[first + 5]
+    assert f"accuracy {share:.1%} on" in said[first + 5]
     assert 0 < scores["masked_lm"]["loss"] < 7.0  # a uniform prediction has log(800) = 6.7
     assert set(scores["classification"]) == {
         "majority",
