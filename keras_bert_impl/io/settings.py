@@ -39,6 +39,7 @@ from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.paths import expanded
 
 _MOST = 2**31 - 1  # int32 maximum, the default upper limit of integers
+_MOST_CHOICES = 20  # in a message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -291,7 +292,8 @@ _CONVERSIONS = {int: _as_int, float: _as_float, bool: _as_bool, str: _as_str}
 def _rule(kind):
     kind, limits = _parts(kind)
     if isinstance(limits, OneOf):
-        return f"one of {', '.join(map(str, limits.choices))}"
+        more = ", ..." if len(limits.choices) > _MOST_CHOICES else ""
+        return f"one of {', '.join(map(str, limits.choices[:_MOST_CHOICES]))}{more}"
     if typing.get_origin(kind) in _SEQUENCES:
         item = typing.get_args(kind)[0]
         more = " (at least one, without duplicates)" if _is_selection(item) else ""

@@ -158,7 +158,7 @@ class _Corpus(NamedTuple):
 
 
 class _Needed(NamedTuple):
-    """Returns the fraction and number of documents to prepare, and the fraction to hold out."""
+    """Fraction and number of the documents to prepare, and fraction to hold out."""
 
     share: float
     documents: int
@@ -219,8 +219,7 @@ def _check_same_text(directory, sha256, name, length, resume):
             if before.get(name) != now[name]:
                 raise InputError(
                     f"{directory} contains a model adapted with {what}: text "
-                    f"{before.get('text')}, "
-                    f"adapt_length {before.get('length')}. Use the same text and length, or choose "
-                    "another directory."
+                    f"{before.get('text')}, adapt_length {before.get('length')}. Use the same text "
+                    "and length, or choose another directory."
                 )
     write_json(path, now)

@@ -40,6 +40,15 @@ def test_a_metric_is_chosen_by_its_name(base, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+def test_a_message_names_the_first_of_many_metrics(base, tmp_path):
+    train = Examples(TEXTS, [f"class {number}" for number in range(40)])
+    first = "accuracy, macro_f1, matthews, average_precision, f1/class 0, average_precision/class 0"
+    with pytest.raises(
+        InputError, match=f"metric must be one of {first}, .*, [.]{{3}}, got 'f1/c'"
+    ):
+        finetune(base, train, train, tmp_path / "run", metric="f1/c")
+
+
 @pytest.mark.parametrize("is_multi_label", [False, True])
 def test_epochs_are_compared_by_average_precision(base, tmp_path, capsys, is_multi_label):
     oracle = pytest.importorskip("sklearn.metrics").average_precision_score

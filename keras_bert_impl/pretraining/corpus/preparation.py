@@ -139,7 +139,7 @@ def prepare(
         runner_options: Options of the Beam pipeline, such as `"direct_num_workers=4"`.
 
     Returns:
-        The manifest: The manifest: `splits` with counts and shards, `tokenizer` and `settings`.
+        The manifest: `splits` with counts and shards, `tokenizer` and `settings`.
 
     Raises:
         InputError: The corpus or an argument is invalid, the folder contains other files or

@@ -86,9 +86,8 @@ def _ends_sentence(text, start, candidate):
     following = following_match["word"] or ""
     if not following:
         return bool(following_match["address"])  # a dash, a smiley or another stop
-    starts_small = (
-        following[0].islower() and not following[1:2].isupper()
-    )  # "iPhone" may start a sentence
+    # "iPhone" may start a sentence
+    starts_small = following[0].islower() and not following[1:2].isupper()
     stop = text[candidate.start()] + candidate["stop"]
     if starts_small or stop != "." or candidate["close"]:
         return not starts_small

@@ -22,9 +22,8 @@ from keras_bert_impl.tasks.scores.comparison import Outcome
 from keras_bert_impl.tasks.scores.metrics import (
     METRICS,
     MULTI_LABEL_METRICS,
-    OF_CLASS,
+    class_metrics,
     metric_named,
-    ranking_names,
 )
 from keras_bert_impl.tasks.scores.statistics import (
     by_threshold,
@@ -102,7 +101,7 @@ def _outcome(subject, names, scores, chosen):
         labels, predictions = np.array(examples.labels, "float64"), scores[:, 0]
     else:
         labels, predictions = examples.class_numbers(names), chosen
-    known = {*METRICS, *default, *(f"{OF_CLASS}{name}" for name in names), *ranking_names(names)}
+    known = {*METRICS, *default, *class_metrics(names)}
     in_run = [name for name in subject.run.scores if name in known]
     metrics = {
         name: metric_named(name, names, is_multi_label)
@@ -222,16 +221,17 @@ def _thresholds(model, names, labels, scores):
         charts.Series(key.replace("f1", "F1"), xs, [getattr(one, key) for one in found], color)
         for key, color in columns.items()
     ]
+    of_model = ""
     if chosen is not None:
         series.append(charts.Series("", (chosen, chosen), (0, 1), "muted"))
+        of_model = f", {chosen:.4f} in this model (vertical line)"
     axes = charts.Axis(f"threshold of {name}", (0, 1)), charts.Axis("score", (0, 1))
     picture = charts.curves("thresholds", "Precision and recall by threshold", series, *axes)
     best = max(found, key=lambda one: one.f1)
     html = page.paragraph(
-        f"{name} is predicted if its probability is at least the threshold"
-        f"{'' if chosen is None else f', {chosen:.4f} in this model (vertical line)'}. The best F1 on these "
-        f"examples, {best.f1:.4f}, is at {best.threshold:.2f}. This F1 is optimistic, because "
-        f"the threshold was chosen on the same examples."
+        f"{name} is predicted if its probability is at least the threshold{of_model}. The best F1 "
+        f"on these examples, {best.f1:.4f}, is at {best.threshold:.2f}. This F1 is optimistic, "
+        "because the threshold was chosen on the same examples."
     )
     rows = [[o.threshold, number(o.precision), o.recall, o.f1] for o in found[::10]]
     table = page.table(["threshold", "precision", "recall", "F1"], rows)

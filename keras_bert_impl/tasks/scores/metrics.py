@@ -157,28 +157,30 @@ def is_of_scores(name: str) -> bool:
 def metric_named(
     name: str, classes: Sequence[str] = (), is_multi_label: bool = False
 ) -> Callable[..., float]:
-    """Returns the function for a name in `METRICS` or `MULTI_LABEL_METRICS`, for `f1/CLASS`, for
-    `average_precision` or for `average_precision/CLASS`.
-    """
+    """Returns the function of a metric in `METRICS`, `MULTI_LABEL_METRICS` or `class_metrics`."""
     if name == RANKING:
         return average_precision
-    if name.startswith(f"{RANKING}/"):
-        number = list(classes).index(name.removeprefix(f"{RANKING}/"))
-        return functools.partial(_of_class, number)
-    if name.startswith(OF_CLASS):
-        number = list(classes).index(name.removeprefix(OF_CLASS))
-        return lambda labels, predictions: f1(labels == number, predictions == number)
-    return (MULTI_LABEL_METRICS if is_multi_label else METRICS)[name]
+    kind, _, class_name = name.partition("/")
+    if not class_name:
+        return (MULTI_LABEL_METRICS if is_multi_label else METRICS)[name]
+    number = list(classes).index(class_name)
+    if kind == RANKING:
+        return lambda labels, scores: average_precision(
+            _is_class(labels, number)[:, None], scores[:, number, None]
+        )
+    return lambda labels, predictions: f1(_is_class(labels, number), _is_class(predictions, number))
 
 
-def _of_class(number, labels, scores):
-    is_class = labels == number if labels.ndim == 1 else labels[:, number]
-    return average_precision(is_class[:, None], scores[:, number, None])
+def _is_class(labels, number):
+    """Returns 1 for labels of a class, 0 for others and NaN for NaN: `[examples]`."""
+    if labels.ndim > 1:
+        return labels[:, number]
+    return np.where(np.isnan(labels), np.nan, labels == number)
 
 
-def ranking_names(classes: Sequence[str]) -> list[str]:
-    """Returns the names of the metrics that take class scores."""
-    return [RANKING, *(f"{RANKING}/{name}" for name in classes)]
+def class_metrics(classes: Sequence[str]) -> list[str]:
+    """Returns the names of the metrics of classes: `average_precision`, and two for each class."""
+    return [RANKING, *(f"{of}{name}" for name in classes for of in (OF_CLASS, f"{RANKING}/"))]
 
 
 def comparable(name: str, value: float) -> float:

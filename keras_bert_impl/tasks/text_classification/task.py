@@ -31,9 +31,8 @@ from keras_bert_impl.tasks.scores.comparison import (
 from keras_bert_impl.tasks.scores.decisions import at_least, check_scores, likeliest
 from keras_bert_impl.tasks.scores.metrics import (
     MULTI_LABEL_METRICS,
-    OF_CLASS,
+    class_metrics,
     metric_named,
-    ranking_names,
 )
 from keras_bert_impl.tasks.text_classification import SETTINGS, read
 from keras_bert_impl.tasks.text_classification.baselines import baselines
@@ -121,9 +120,10 @@ class TextClassification(Task):
 
     def score_names(self, dev: Examples) -> list[str]:
         names = list(dev.metrics or _METRICS[self._problem_type])
-        if self._problem_type == SINGLE:
-            names += ["matthews", *(f"{OF_CLASS}{name}" for name in self._names)]
-        return names if self._problem_type == REGRESSION else names + ranking_names(self._names)
+        if self._problem_type == REGRESSION:
+            return names
+        more = ["matthews"] if self._problem_type == SINGLE else []
+        return [*names, *more, *class_metrics(self._names)]
 
     def default_metric(self, train: Examples) -> str | None:
         if self._problem_type != SINGLE or train.metrics:

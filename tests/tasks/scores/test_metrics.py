@@ -56,6 +56,18 @@ def test_average_precision_equals_scikit_learn(classes, decimals):
     assert metric(several, scores) == pytest.approx(oracle(several, scores), abs=1e-13)
 
 
+def test_f1_of_a_class_equals_scikit_learn():
+    oracle = sklearn.metrics.f1_score
+    for number, name in enumerate("abcde"):
+        f1 = metric_named(f"f1/{name}", "abcde")
+        expected = oracle(*(values == number for values in CLASSES))
+        assert f1(*CLASSES) == pytest.approx(expected, abs=1e-13)
+        hot = [np.eye(5)[values] for values in CLASSES]
+        assert f1(*hot) == f1(*CLASSES)
+        for predictions in (np.where(np.arange(200) == 3, math.nan, CLASSES[1]), hot[1] * math.nan):
+            assert math.isnan(f1(CLASSES[0] if predictions.ndim == 1 else hot[0], predictions))
+
+
 def test_average_precision_leaves_out_classes_that_never_occur():
     scores = np.random.default_rng(0).random([50, 3])
     labels = np.arange(50) % 2
