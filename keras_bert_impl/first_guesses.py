@@ -39,7 +39,8 @@ _CALLS = {
         "check FILE": "validate validate-data lint stats",
         "export --precision int8": "quantize",
     },
-    # Options and settings, without leading dashes.
+    # Options and settings, without leading dashes. A name may have several lines, for different
+    # commands.
     "keras-bert": {
         "--learning-rate 5e-5": "lr",
         "--epochs 3": "num-train-epochs num-epochs",
@@ -53,7 +54,7 @@ _CALLS = {
         "--dtype mixed_bfloat16": "bf16",
         "--keep-best": "load-best-model-at-end",
         "--patience 2": "early-stopping-patience",
-        "--checkpoint-minutes 10": "save-freq save-strategy",
+        "--checkpoint-minutes 10": "save-freq save-strategy save-steps",
         "--metric macro_f1": "metric-for-best-model monitor scoring",
         "--encoding cp1252": "charset",
         "--model DIR": "model-name-or-path model-name pretrained",
@@ -336,13 +337,13 @@ def nearest(name: object, known: Iterable[str]) -> str:
     """Returns a suggestion for a setting or an option (with `--`) that does not exist."""
     known = list(map(str, known))
     plain = str(name).removeprefix("--").replace("_", "-")
-    line = GUESSES["keras-bert"].get(plain, "")
-    option, _, value = line.partition(" ")
-    if option in known:
-        return f"write {line}"
-    setting = option.removeprefix("--").replace("-", "_")
-    if setting in known:
-        return f"write {setting}={value or 'True'}."
+    for line, names in _CALLS["keras-bert"].items():
+        option, _, value = line.partition(" ")
+        setting = option.removeprefix("--").replace("-", "_")
+        if plain in names.split() and option in known:
+            return f"write {line}"
+        if plain in names.split() and setting in known:
+            return f"write {setting}={value or 'True'}."
     if plain in _ANSWER_OF:
         return f"{_ANSWER_OF[plain]}."
     near = difflib.get_close_matches(str(name), known, _MOST_NEAR, 0)

@@ -58,6 +58,9 @@ def test_options_are_answered_by_meaning():
     assert nearest("cv", known) == nearest("--folds", known)
     assert "keras-bert calibrate" in nearest("--threshold", known)
     assert nearest("--labls", known) == "did you mean --labels?"
+    # The same name for commands with different options.
+    assert nearest("save-steps", ["--report-every"]) == "write --report-every 100"
+    assert nearest("save_steps", ["checkpoint_minutes"]) == "write checkpoint_minutes=10."
     # Three of many names, or all of a few.
     assert nearest("--sxd-e", known) == "similar: --dev, --seed, --seeds"
     assert nearest("--xyz", known[:2]) == "available: --train, --dev"

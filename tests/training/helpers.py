@@ -23,6 +23,11 @@ from tests.helpers import mirrored
 ROOT = Path(__file__).parents[2]
 VOCABULARY, LENGTH, HIDDEN, HEADS = 40, 8, 16, 2
 
+# Gradients of up to 0.1 are rounded by 2**-24 of that in a few sums: 1e-8. Adam amplifies this by
+# up to learning_rate / epsilon = 10 in each of 6 steps: 6e-7. A loss that each replica divides by
+# its own count, or clipping before the reduction, would be off by 1e-2.
+ROUNDING = 1e-6
+
 
 class MaskedTokenModel(ReplicatedTrainer, keras.Model):
     """Averages over masked tokens of the global batch; `y` is -1 where a token is not masked."""
@@ -84,6 +89,10 @@ def dataset(batch_size=16, count=48, kind=MaskedTokenModel, drop_remainder=False
     return tf.data.Dataset.from_tensor_slices(examples(count, kind)).batch(
         batch_size, drop_remainder=drop_remainder
     )
+
+
+def sgd():
+    return keras.optimizers.SGD(0.5, clipnorm=0.05)
 
 
 def adamw(**kwargs):

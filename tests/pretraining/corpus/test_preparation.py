@@ -1,6 +1,5 @@
 """Preparing a corpus: the same bytes for any number of workers, complete or not at all."""
 
-import errno
 import json
 import re
 import subprocess
@@ -12,14 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import blocks, preparation, readers
 from keras_bert_impl.pretraining.corpus.cutting import split_of
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
-from keras_bert_impl.pretraining.masking.dataset import checked_objectives
-from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
-from tests.helpers import small_disk
+from keras_bert_impl.tokenizers import Tokenizer
 
 
 def read_rows(directory, split="train"):
@@ -285,45 +281,6 @@ def test_progress_increases(tmp_path, write_corpus, tokenizer):
     assert re.fullmatch(form, str(lines[-1]))
 
 
-@pytest.mark.parametrize(
-    "text, keywords, message",
-    [
-        ("aa ab.\nac ad.\n", {}, r"only one distinct document .*corpus.txt:1.*three sentences"),
-        ("", {}, "no text"),
-        (
-            "aa.\n\nab.\n\n",
-            {"held_out": 0.001},
-            "leaves too few of the 2 documents in the held-out split",
-        ),
-        ("aa.\n\nab.\n\n", {"objective": "nsp"}, "objective must be one of mlm_nsp, .* got 'nsp'"),
-        ("aa.\n\nab.\n\n", {"length": 4}, "length must be an integer, at least 8, got 4"),
-        ("aa.\n\nab.\n\n", {"passes": 0}, "passes must be a positive integer, got 0"),
-        (
-            "aa.\n\nab.\n\n",
-            {"num_workers": 0},
-            "num_workers must be a positive integer or None, got 0",
-        ),
-        ("aa.\n\nab.\n\n", {"held_out": 1.0}, r"held_out must be a number in \[0, 1\), got 1.0"),
-        (
-            "\ufffd\n\ufffd\n\n\ufffd \ufffd\n\n",
-            {},
-            "no document in the train split has text that the tokenizer can encode",
-        ),
-        (
-            "aa.\n\nab.\n\n",
-            {"random_next_share": 0},
-            r"random_next_share must be .* \(0, 1\), got 0",
-        ),
-    ],
-)
-def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, message):
-    path = tmp_path / "corpus.txt"
-    path.write_text(text)
-    with pytest.raises(InputError, match=message):
-        prepare(path, tmp_path / "records", tokenizer, **{"num_workers": 1, **keywords})
-    assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_four_sentences_are_a_corpus(tmp_path, tokenizer, seed):
     path = tmp_path / "corpus.txt"
@@ -331,71 +288,6 @@ def test_four_sentences_are_a_corpus(tmp_path, tokenizer, seed):
     manifest = prepare(path, tmp_path / "records", tokenizer, num_workers=1, seed=seed)
     counts = manifest["splits"]["train"]
     assert 0 < counts["pairs_labelled_1"] < counts["examples"]
-
-
-def test_replaced_records_leave_no_old_shard(tmp_path, corpus, tokenizer):
-    for rows_per_shard in (8, 1000):
-        keywords = {"num_workers": 1, "num_open_shards": 2, "rows_per_shard": rows_per_shard}
-        manifest = prepare(corpus, tmp_path / "records", tokenizer, **keywords)
-        (tmp_path / "records" / "mine.tfrecord.gz").touch()
-    shards = [shard["file"] for shard in manifest["splits"]["train"]["shards"]]
-    found = sorted(path.name for path in (tmp_path / "records").glob("*.gz"))
-    assert found == ["mine.tfrecord.gz", *sorted(shards)]
-    assert len(shards) == 2
-
-
-def test_rejects_a_folder_with_other_files(tmp_path, corpus, tokenizer):
-    (tmp_path / "thesis.txt").write_text("precious")
-    with pytest.raises(InputError, match="contains other files"):
-        prepare(corpus, tmp_path, tokenizer, num_workers=1)
-    assert (tmp_path / "thesis.txt").read_text() == "precious"
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        OSError(errno.ENOSPC, "No space left on device"),
-        tf.errors.ResourceExhaustedError(None, None, "shard: No space left on device"),
-    ],
-)
-def test_full_disk_keeps_the_old_records(tmp_path, write_corpus, tokenizer, monkeypatch, error):
-    corpus = write_corpus(tmp_path / "corpus.txt", 60)
-    prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
-    before = (tmp_path / "records" / "manifest.json").read_bytes()
-
-    class FullDisk:
-        def __init__(self, path, options=None):
-            open(path, "w").close()
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            pass
-
-        def write(self, record):
-            raise error
-
-        def close(self):
-            pass
-
-    monkeypatch.setattr(tf.io, "TFRecordWriter", FullDisk)
-    with pytest.raises(InputError, match="cannot write .*records: No space left on device"):
-        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
-    assert (tmp_path / "records" / "manifest.json").read_bytes() == before
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["corpus.txt", "records"]
-
-
-@pytest.mark.slow
-def test_full_file_system_raises_an_input_error(tmp_path, write_corpus, tokenizer):
-    # 1.4 million tokens of 7.6 bits each.
-    corpus = write_corpus(tmp_path / "corpus.txt", 27_000)
-    with small_disk(tmp_path / "disk"):
-        with pytest.raises(InputError, match="cannot write .*records: (No space|File too large)"):
-            prepare(
-                corpus, tmp_path / "disk" / "records", tokenizer, num_open_shards=1, num_workers=1
-            )
-        assert not list((tmp_path / "disk").iterdir())
 
 
 @pytest.mark.slow
@@ -443,85 +335,6 @@ def test_a_text_of_a_megabyte(tmp_path, tokenizer):
     assert manifest["splits"]["train"]["corpus_tokens"] == 340_000 + 3
 
 
-def test_rejects_text_without_a_token(tmp_path, tokenizer):
-    path = tmp_path / "corpus.txt"
-    path.write_text("\x01\n\n\x01 \x02\n")
-    with pytest.raises(InputError, match="no document in the train split has text"):
-        prepare(path, tmp_path / "records", tokenizer, objective="mlm", num_workers=1)
-    assert not (tmp_path / "records").exists()
-
-
-# === Corpora without usable examples ===
-
-
-def one_sentence_documents(path, count=30):
-    path.write_text("\n\n".join(f"{'abcdefghij'[n % 10]}{'abc'[n % 3]} bb." for n in range(count)))
-    return path
-
-
-def untouched(path):
-    return [entry.name for entry in path.iterdir()]
-
-
-def test_rejects_documents_of_one_sentence_for_next_sentence_prediction(
-    tmp_path, tokenizer, monkeypatch
-):
-    corpus = one_sentence_documents(tmp_path / "corpus.txt")
-    built = []
-    monkeypatch.setattr(blocks, "build_block", lambda *arguments: built.append(arguments))
-    with pytest.raises(
-        InputError, match="none of the 30 documents has two sentences.*--objective mlm"
-    ):
-        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
-    assert not built and untouched(tmp_path) == ["corpus.txt"]
-    monkeypatch.undo()
-    for objective in ("mlm", "mlm_sop"):  # single segments; a sentence can be split
-        manifest = prepare(
-            corpus, tmp_path / objective, tokenizer, objective=objective, num_workers=1
-        )
-        assert manifest["splits"]["train"]["examples"] == 30
-
-
-def test_warns_of_few_consecutive_pairs(tmp_path, tokenizer, caplog):
-    corpus = one_sentence_documents(tmp_path / "corpus.txt")
-    corpus.write_text(corpus.read_text() + "\n\n" + "ac ad.\nae af.\n" * 6)
-    manifest = prepare(corpus, tmp_path / "records", tokenizer, length=16, num_workers=1)
-    train = manifest["splits"]["train"]
-    true = train["examples"] - train["pairs_labelled_1"]
-    assert 0 < true < 0.2 * train["examples"]
-    assert f"only {100 * true / train['examples']:.1f}% of the pairs are consecutive" in caplog.text
-
-
-def test_rejects_sentences_as_long_as_a_row(tmp_path, tokenizer):
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text(
-        "\n\n".join(
-            f"{word} " * 20 + "\n" + f"{word} bb " * 10 for word in ("aa", "ab", "ac", "ad", "ae")
-        )
-    )
-    with pytest.raises(
-        InputError, match="segment pairs of the train split are random.*short sentences"
-    ):
-        prepare(
-            corpus,
-            tmp_path / "records",
-            tokenizer,
-            length=16,
-            num_workers=1,
-            short_sequence_probability=0,
-        )
-    assert untouched(tmp_path) == ["corpus.txt"]
-
-
-def test_rejects_records_with_constant_labels(records_directory):
-    manifest = records.read_manifest(records_directory)
-    train = manifest["splits"]["train"]
-    train["pairs_labelled_1"] = train["examples"]
-    with pytest.raises(InputError, match="segment pairs of the train split are random"):
-        checked_objectives(manifest)
-    assert checked_objectives(manifest, ["masked_lm"]) == ("masked_lm",)
-
-
 @pytest.mark.parametrize("count", [25, 40, 1000])
 def test_holds_out_the_fraction_even_of_few_documents(count):
     for seed in range(20):
@@ -531,51 +344,3 @@ def test_holds_out_the_fraction_even_of_few_documents(count):
                      for seed in range(400)], axis=0)  # fmt: skip
     # Groups of three or four documents: each document is held out in a third or a quarter of draws.
     assert often.min() > 0.18 and often.max() < 0.42
-
-
-def test_rejects_an_empty_held_out_split_before_building(
-    tmp_path, write_corpus, tokenizer, monkeypatch
-):
-    corpus = write_corpus(tmp_path / "corpus.txt", 25)
-    monkeypatch.setattr(blocks, "build_block", None)
-    with pytest.raises(
-        InputError, match="held_out=0.01 leaves too few of the 25 documents in the held-out split"
-    ):
-        prepare(corpus, tmp_path / "records", tokenizer, held_out=0.01, objective="mlm")
-    with pytest.raises(
-        InputError, match="held_out=0.99 leaves too few of the 25 documents in the train split"
-    ):
-        prepare(corpus, tmp_path / "records", tokenizer, held_out=0.99)
-    assert untouched(tmp_path) == ["corpus.txt"]
-    monkeypatch.undo()
-    manifest = prepare(
-        corpus, tmp_path / "records", tokenizer, held_out=0.05, objective="mlm", num_workers=1
-    )
-    assert manifest["splits"]["held_out"]["documents"] == 1
-
-
-def test_rejects_to_replace_records_with_other_settings(tmp_path, corpus, tokenizer):
-    prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, length=32)
-    before = (tmp_path / "records/manifest.json").read_bytes()
-    for other, message in (({"length": 64}, "length=32, not 64"), ({"held_out": 0.2}, "held_out=")):
-        with pytest.raises(
-            InputError, match=f"contains records with {message}.*; name another folder"
-        ):
-            prepare(
-                corpus, tmp_path / "records", tokenizer, num_workers=1, **{"length": 32} | other
-            )
-    other = WordPieceTokenizer([*tokenizer.vocabulary, "another"])
-    with pytest.raises(
-        InputError, match="contains records of another tokenizer; name another folder"
-    ):
-        prepare(corpus, tmp_path / "records", other, num_workers=1, length=32)
-    assert (tmp_path / "records/manifest.json").read_bytes() == before
-    (tmp_path / "records/manifest.json").write_text("{}")  # damaged records may be replaced
-    prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, length=64)
-
-
-def test_rejects_to_read_the_records_as_text(tmp_path, write_corpus, tokenizer):
-    write_corpus(tmp_path / "corpus.txt", 25)
-    prepare(tmp_path, tmp_path / "records", tokenizer, num_workers=1, objective="mlm")
-    with pytest.raises(InputError, match="records is inside the input .*would be read as text"):
-        prepare(tmp_path, tmp_path / "records", tokenizer, num_workers=1, objective="mlm")
