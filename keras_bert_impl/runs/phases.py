@@ -78,14 +78,17 @@ def best_epoch(
     if not settings.keep_best:
         return None
 
+    name = metric or task.score_names(dev)[0]
+
     def score(scored):
-        return comparable(*next(iter(metric_first(task.finish(scored, dev), metric).items())))
+        return task.finish(scored, dev)[name]
 
     if num_workers() < 2:
         first_score = functools.partial(score, model)
     else:
         first_score = _score_of_chief(score, model)
-    return BestEpoch(first_score, settings.patience, start=start, metric=metric)
+    rank = functools.partial(comparable, name)
+    return BestEpoch(first_score, settings.patience, start=start, metric=name, rank=rank)
 
 
 def _score_of_chief(score, model):
@@ -109,7 +112,6 @@ def read_scores(metrics: Path, start: int, finished: int, steps: int) -> list[fl
     if len(scores) != finished - start:
         raise InputError(
             f"{metrics} has the scores of {len(scores)} epochs, but {finished - start} are "
-            "finished. "
-            f"Remove {metrics.parent} to start over."
+            f"finished. Remove {metrics.parent} to start over."
         )
     return scores

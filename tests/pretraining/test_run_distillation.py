@@ -57,7 +57,8 @@ def test_interrupted_run_reaches_the_same_weights(
     scores = json.loads((tmp_path / "one" / "scores.json").read_text())
     losses = [f"{name}_loss" for name in outputs]
     accuracies = ["masked_lm_accuracy"] if objective == "distillation" else []
-    assert set(scores) == {"loss", *losses, *accuracies}
+    names = {"loss", *losses, *accuracies}
+    assert set(scores) == names | {f"before/{name}" for name in names}
     # Checkpoints hold the student's variables, two optimizer slots for each, and nothing else.
     newest = newest_checkpoint(tmp_path / "one" / "checkpoints")
     shapes = tf.train.load_checkpoint(newest).get_variable_to_shape_map()

@@ -1,5 +1,6 @@
 """Keeping the best epoch, and early stopping."""
 
+import dataclasses
 import json
 
 import keras
@@ -98,8 +99,25 @@ def test_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
     assert not nothing.weights  # already finished
     for name in ("metrics.jsonl", "scores.json"):
         (tmp_path / "whole" / name).unlink()
-    with pytest.raises(InputError, match="has the scores of 0 epochs, but 5 are done"):
+    with pytest.raises(InputError, match="has the scores of 0 epochs, but 5 are finished"):
         tune("whole")
+
+
+def test_the_lowest_error_is_the_best(base, tmp_path, capsys):
+    train, dev = (
+        dataclasses.replace(one, labels=[len(text) / 10 for text in one.texts])
+        for one in (TRAIN, DEV)
+    )
+    settings = {"epochs": 3, "batch_size": 8, "learning_rate": 1.0, "max_length": 16}
+    metric = "mean_squared_error"
+    finetune(base, train, dev, tmp_path, "one_device", metric=metric, keep_best=True, **settings)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").open()]
+    errors = [line["dev_score"] for line in lines]
+    assert errors == pytest.approx([line["val_loss"] for line in lines], rel=1e-5)
+    assert errors.index(min(errors)) == 1
+    score = json.loads((tmp_path / "scores.json").read_text())[metric]
+    assert score == pytest.approx(min(errors), rel=1e-5)
+    assert f"{metric} {errors[0]:.4f}" in capsys.readouterr().err
 
 
 @pytest.mark.slow

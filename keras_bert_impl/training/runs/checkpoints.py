@@ -32,7 +32,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class BestEpoch(keras.callbacks.Callback):
-    """Callback that scores the model after every epoch and stops training early."""
+    """Callback that scores the model after every epoch and stops training early.
+
+    `rank` converts a score so that higher is better.
+    """
 
     def __init__(
         self,
@@ -41,9 +44,10 @@ class BestEpoch(keras.callbacks.Callback):
         scores: Iterable[float] = (),
         start: int = 0,
         metric: str | None = None,
+        rank: Callable[[float], float] = float,
     ) -> None:
         super().__init__()
-        self._score, self.metric = score, metric
+        self._score, self.metric, self._rank = score, metric, rank
         self._patience = patience
         self._start = start
         self.scores = list(scores)
@@ -51,7 +55,7 @@ class BestEpoch(keras.callbacks.Callback):
     @property
     def best(self) -> int:
         """The 1-based number of the epoch with the best score; for equal scores, the earliest."""
-        ranks = [-math.inf if math.isnan(score) else score for score in self.scores]
+        ranks = [-math.inf if math.isnan(score) else self._rank(score) for score in self.scores]
         return self._start + ranks.index(max(ranks)) + 1
 
     @property

@@ -17,6 +17,8 @@ from tests.training.helpers import adamw, build, dataset
 )
 def test_the_best_epoch(scores, best):
     assert BestEpoch(None, None, scores).best == best
+    errors = [-score for score in scores]
+    assert BestEpoch(None, None, errors, rank=lambda error: -error).best == best
 
 
 def test_warns_of_an_epoch_without_a_score(caplog):
