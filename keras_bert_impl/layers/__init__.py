@@ -1,7 +1,7 @@
 """Keras layers of the encoder and its heads, for any Keras backend."""
 
 from keras_bert_impl.layers.adapters import LoRADense, VirtualTokens, is_added
-from keras_bert_impl.layers.attention import AttentionBias, RotaryPositions, SelfAttention
+from keras_bert_impl.layers.attention import AttentionBias, SelfAttention
 from keras_bert_impl.layers.basic import Dense, Dropout, LayerNormalization, dropout_seed
 from keras_bert_impl.layers.bigbird import BigBirdAttention, BlockSparsity, ExampleIds
 from keras_bert_impl.layers.block import TransformerBlock
@@ -28,3 +28,4 @@ from keras_bert_impl.layers.pooling import (
     SplitGroups,
     WeightedMeanPooling,
 )
+from keras_bert_impl.layers.rotary import RotaryPositions

@@ -1,10 +1,9 @@
-"""Rotary positions, attention bias and self-attention."""
+"""Attention bias and self-attention."""
 
 import dataclasses
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_bert_impl.config import Adapter
@@ -20,60 +19,14 @@ from keras_bert_impl.layers.fused_attention import (
     with_neighbors,
 )
 from keras_bert_impl.layers.key_value_cache import KeyValueCache
+from keras_bert_impl.layers.rotary import RotaryPositions
 
 Tensor = Any  # a tensor of any Keras backend
 
 
-@keras.saving.register_keras_serializable("keras_bert_impl")
-class RotaryPositions(keras.layers.Layer):
-    """Rotary position embedding (RoPE) of queries or keys.
-
-    Rotates each pair of dimensions `i` and `i + width / 2` of a head by `position * angle_i`, where
-    `angle_i` is `base ** (-2 i / width)`. The product of a query and a key then depends only on the
-    distance between their positions.
-
-    Args:
-        base: Base of the angles. A larger base distinguishes longer distances.
-
-    Call arguments:
-        inputs: `[batch, heads, length, width]`, with an even width.
-        position_ids: int32 `[batch, length]`. None means 0, 1, 2, ...
-
-    Returns:
-        A tensor of the same shape.
-
-    Source: Su et al. 2021, "RoFormer" (arXiv:2104.09864), section 3.2, with dimensions paired as
-    in the code of GPT-NeoX.
-    """
-
-    def __init__(self, base: float, **kwargs) -> None:
-        super().__init__(**kwargs)
-        self.base = base
-
-    def call(self, inputs: Tensor, position_ids: Tensor = None) -> Tensor:
-        if position_ids is None:
-            position_ids = ops.arange(ops.shape(inputs)[2], dtype="int32")[None]
-        angles = self.base ** -np.linspace(0.0, 1.0, inputs.shape[-1] // 2, endpoint=False)
-        # float32 under every dtype policy: bfloat16 cannot distinguish positions 256 and 257.
-        positions = ops.cast(position_ids, "float32")[:, None, :, None]
-        angles = positions * angles.astype("float32")  # [batch, 1, length, width / 2]
-        cosine, sine = ops.cos(angles), ops.sin(angles)
-        first, second = ops.split(ops.cast(inputs, "float32"), 2, axis=-1)
-        rotated = [first * cosine - second * sine, second * cosine + first * sine]
-        return ops.cast(ops.concatenate(rotated, axis=-1), self.compute_dtype)
-
-    def compute_output_shape(
-        self, inputs_shape: tuple, position_ids_shape: tuple | None = None
-    ) -> tuple:
-        return inputs_shape
-
-    def get_config(self) -> dict:
-        return {**super().get_config(), "base": self.base}
-
-
 # Value added to the attention score of a masked position. After the softmax in float32, the weight
 # is exactly 0. The value is finite in float16, so that fully masked rows do not give NaN.
-_HIDDEN = -3e4
+HIDDEN = -3e4
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -156,7 +109,7 @@ class AttentionBias(keras.layers.Layer):
         if self.causal:
             positions = ops.arange(ops.shape(token_ids)[1])
             visible = ops.logical_and(visible, positions[:, None] >= positions)
-        return ops.where(visible, 0.0, _HIDDEN)
+        return ops.where(visible, 0.0, HIDDEN)
 
     def _with_virtual_tokens(self, ids):
         if ids is None or not self.num_virtual_tokens:
@@ -179,7 +132,7 @@ class AttentionBias(keras.layers.Layer):
         near = ops.less_equal(ops.abs(distance), self.window)  # [window, 3 * window]
         if self.causal:
             near = ops.logical_and(near, distance >= 0)
-        return ops.where(ops.logical_and(visible, near), 0.0, _HIDDEN)
+        return ops.where(ops.logical_and(visible, near), 0.0, HIDDEN)
 
     def of_positions(self, queries: Tensor, keys: Tensor, padding_mask: Tensor) -> Tensor:
         """Returns the bias of a causal encoder for tokens with the given positions.
@@ -195,7 +148,7 @@ class AttentionBias(keras.layers.Layer):
         visible = ops.logical_and(distance >= 0, ops.not_equal(padding_mask[:, None, :], 0))
         if self.window is not None:
             visible = ops.logical_and(visible, distance <= self.window)
-        return ops.where(visible, 0.0, _HIDDEN)[:, None]
+        return ops.where(visible, 0.0, HIDDEN)[:, None]
 
     def compute_output_spec(
         self, token_ids: Tensor, padding_mask: Tensor = None, example_ids: Tensor = None

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.layers.attention import AttentionBias, SelfAttention
+from keras_bert_impl.layers.attention import HIDDEN, AttentionBias, SelfAttention
 from keras_bert_impl.layers.fused_attention import (
     from_blocks,
     in_blocks,
@@ -17,7 +17,6 @@ from keras_bert_impl.layers.fused_attention import (
 )
 
 Tensor = Any  # of any Keras backend
-_HIDDEN = -3e4  # same as in `AttentionBias`
 _PLANNED = (1024, 3072, 4096)  # lengths for which the paper's code draws blocks in another way
 _FIRST_TOKENS = 1024  # at these lengths, blocks are drawn from this number of first tokens
 
@@ -214,4 +213,4 @@ def _bias_of(query_ids, key_ids):
     """Returns the bias that limits attention to tokens of the same example."""
     key_ids = ops.swapaxes(key_ids, -1, -2)
     visible = ops.logical_and(ops.equal(query_ids, key_ids), ops.not_equal(key_ids, 0))
-    return ops.where(visible, 0.0, _HIDDEN)
+    return ops.where(visible, 0.0, HIDDEN)

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.layers.adapters import freeze_parts
-from keras_bert_impl.layers.attention import AttentionBias, SelfAttention
+from keras_bert_impl.layers.attention import HIDDEN, AttentionBias, SelfAttention
 from keras_bert_impl.layers.fused_attention import (
     from_blocks,
     in_blocks,
@@ -15,7 +15,6 @@ from keras_bert_impl.layers.fused_attention import (
 )
 
 Tensor = Any  # a tensor of any Keras backend
-_HIDDEN = -3e4  # the same value as in `AttentionBias`
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -80,7 +79,7 @@ class GlobalAttentionBias(keras.layers.Layer):
         is_used = ops.any(in_slot, axis=2)[..., None]  # [batch, g, 1]
         to_row = ops.logical_and(same, is_real[:, None])
         to_slots = ops.swapaxes(ops.logical_and(same, is_used), 1, 2)[:, None]
-        to_slots = in_blocks(ops.where(to_slots, 0.0, _HIDDEN), self.window)
+        to_slots = in_blocks(ops.where(to_slots, 0.0, HIDDEN), self.window)
         too_many = ops.any(number > self.max_global_tokens, axis=1)[:, None, None, None, None]
         to_slots = ops.where(too_many, float("nan"), to_slots)
         # Tokens attend to global tokens in their slots, so global tokens are masked in the windows.
@@ -88,7 +87,7 @@ class GlobalAttentionBias(keras.layers.Layer):
         window = self.in_window.additive(token_ids, ops.cast(is_local, "int32"), example_ids)
         return {
             "window": ops.concatenate([window, to_slots], axis=-1),
-            "row": ops.where(to_row, 0.0, _HIDDEN)[:, None],
+            "row": ops.where(to_row, 0.0, HIDDEN)[:, None],
             "positions": positions,
             "slots": slots,
         }
