@@ -42,6 +42,14 @@ def _config(vocabulary_size, num_layers, hidden_dim, num_heads, **fields):
     return sizes | fields
 
 
+def _base_and_large(hub, vocabulary_size, about, **fields):
+    """Returns the models of sizes base and large; `hub` contains `{}` for the size."""
+    return [
+        PublishedModel(_config(vocabulary_size, *_SIZES[size], **fields), hub.format(size), **about)
+        for size in ("base", "large")
+    ]
+
+
 def _bert(hub, vocabulary_size, size="base", **about):
     return PublishedModel(_config(vocabulary_size, *_SIZES[size]), hub, **about)
 
@@ -190,38 +198,32 @@ def _flauberts():
 
 def _longformers():
     about = {"tokenizer": "byte-level BPE", "paper": "Beltagy et al. 2020, arXiv:2004.05150"}
-    models = []
-    for size in ("base", "large"):
-        config = _config(
-            50265,
-            *_SIZES[size],
-            architecture="longformer",
-            max_length=4096,
-            num_segments=1,
-            layer_norm_epsilon=1e-5,
-            pad_token_id=1,
-            position_offset=2,
-            window=256,
-            max_global_tokens=128,
-        )
-        models.append(PublishedModel(config, f"allenai/longformer-{size}-4096", **about))
-    return models
+    return _base_and_large(
+        "allenai/longformer-{}-4096",
+        50265,
+        about,
+        architecture="longformer",
+        max_length=4096,
+        num_segments=1,
+        layer_norm_epsilon=1e-5,
+        pad_token_id=1,
+        position_offset=2,
+        window=256,
+        max_global_tokens=128,
+    )
 
 
 def _big_birds():
     about = {"tokenizer": "SentencePiece", "paper": "Zaheer et al. 2020, arXiv:2007.14062"}
-    models = []
-    for size in ("base", "large"):
-        config = _config(
-            50358,
-            *_SIZES[size],
-            architecture="big_bird",
-            max_length=4096,
-            activation="gelu_tanh",
-            block_size=64,
-        )
-        models.append(PublishedModel(config, f"google/bigbird-roberta-{size}", **about))
-    return models
+    return _base_and_large(
+        "google/bigbird-roberta-{}",
+        50358,
+        about,
+        architecture="big_bird",
+        max_length=4096,
+        activation="gelu_tanh",
+        block_size=64,
+    )
 
 
 def _moderns():

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import transformers
 
+from keras_bert_impl.models.encoder import Encoder
 from tests.helpers import difference
 
 CONFIG = transformers.BertConfig(
@@ -30,6 +31,17 @@ def random_original(model_class=transformers.BertModel, seed=0, **settings):
         for weight in model.parameters():
             weight += 0.1 * torch.randn(weight.shape, generator=generator)
     return model
+
+
+def saved_pair(model_class, settings, directory):
+    """Saves a model with noise in every weight; returns it and our encoder of its files."""
+    torch.manual_seed(0)
+    model = model_class(model_class.config_class(**settings)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.1 * torch.randn(weight.shape)
+    model.save_pretrained(directory)
+    return model, Encoder.from_pretrained(directory)
 
 
 def batch(vocabulary_size, lengths, num_segments=2, seed=0):
@@ -225,8 +237,6 @@ def published_differences(name, directory, lengths):
     Returns:
         dict, see `padded_differences`.
     """
-    from keras_bert_impl.models.encoder import Encoder
-
     model = published_original(name)
     model.save_pretrained(directory)
     encoder = Encoder.from_pretrained(directory)

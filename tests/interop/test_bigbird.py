@@ -12,9 +12,14 @@ import transformers
 from keras_bert_impl.config import Adapter, EncoderConfig
 from keras_bert_impl.interop import encoder_config, huggingface_config
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.models.encoder import Encoder
 from tests.helpers import difference, to_numpy
-from tests.interop.parity import batch, original_features, original_outputs, padded_differences
+from tests.interop.parity import (
+    batch,
+    original_features,
+    original_outputs,
+    padded_differences,
+    saved_pair,
+)
 
 TOLERANCE = 1e-5  # see test_parity.py
 BASE = EncoderConfig.named("bigbird-roberta-base")
@@ -35,14 +40,7 @@ LONGEST_FULL = 36  # (5 + 2 * num_random_blocks) * block_size
 
 
 def pair(directory, **settings):
-    """Returns a `transformers` model with noise in every weight, and our encoder of its files."""
-    torch.manual_seed(0)
-    model = transformers.BigBirdModel(transformers.BigBirdConfig(**TINY | settings)).eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight += 0.1 * torch.randn(weight.shape)
-    model.save_pretrained(directory)
-    return model, Encoder.from_pretrained(directory)
+    return saved_pair(transformers.BigBirdModel, TINY | settings, directory)
 
 
 def features_of(*lengths):
