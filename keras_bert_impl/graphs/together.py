@@ -10,13 +10,12 @@ import keras
 
 from keras_bert_impl.graphs.chunks import check_buckets, encoders_traced_once
 from keras_bert_impl.graphs.signatures import Functions, Signatures, Tensors
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.models.encoder import Encoder, encoders_run_by
 from keras_bert_impl.models.encoder_layers import outputs_of
 from keras_bert_impl.tokenizers.graphs import core_operations
 
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_TAKEN = {"serving_default"}
 
 
 class SeveralSignatures(Signatures):
@@ -32,16 +31,12 @@ class SeveralSignatures(Signatures):
         parts: dict of name -> signatures of a model.
 
     Raises:
-        InputError: a name is invalid.
+        InputError: a name is invalid or the name of another signature, or a value is not the
+            signatures of a model.
     """
 
     def __init__(self, parts: Mapping[str, Signatures]) -> None:
-        for name in parts:
-            if not _NAME.fullmatch(name) or name in _TAKEN:
-                raise InputError(
-                    "the name of a model may contain only letters, digits, '.', '_' and '-'. "
-                    f"Received: {name!r}"
-                )
+        _check(parts)
         first = next(iter(parts.values()))
         super().__init__(first.encoder, first.encoder, first.tokenizer, first.max_length)
         self.parts = dict(parts)
@@ -134,6 +129,25 @@ class SeveralSignatures(Signatures):
 
             with encoders_run_by(run_once):
                 yield
+
+
+def _check(parts):
+    if not (isinstance(parts, Mapping) and parts) or not all(
+        isinstance(part, Signatures) for part in parts.values()
+    ):
+        raise InputError(
+            "the signatures must be model.signatures(), or a dict such as "
+            f'{{"name": model.signatures()}}. Received: {shown(parts)}'
+        )
+    for name in parts:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InputError(
+                "the name of a model may contain only letters, digits, '.', '_' and '-'. "
+                f"Received: {name!r}"
+            )
+    taken = {f"{name}_{kind}" for name, part in parts.items() for kind in (*part.more(), "ids")}
+    for name in parts.keys() & {"serving_default", *taken}:
+        raise InputError(f"another signature is called {name}. Rename the model {name}.")
 
 
 def _body(encoder):

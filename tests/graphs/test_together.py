@@ -113,10 +113,25 @@ def test_ids_only(base, tmp_path):
     np.testing.assert_allclose(outputs, model.predict(TEXTS, verbose=0), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["serving_default", "a/b", ""])
+@pytest.mark.parametrize("name", ["a/b", "", 1])
 def test_names_of_models(base, name):
     with pytest.raises(InputError, match="the name of a model may contain only"):
         SeveralSignatures({name: tuned(base, "head").signatures()})
+
+
+@pytest.mark.parametrize("name", ["serving_default", "a_ids", "a_pairs"])
+def test_names_of_other_signatures(base, name):
+    signatures = tuned(base, "head").signatures()
+    with pytest.raises(InputError, match=f"another signature is called {name}"):
+        SeveralSignatures({"a": signatures, name: signatures})
+
+
+def test_only_signatures_are_exported(base, tmp_path):
+    model = tuned(base, "head")
+    for value in ({}, model, [model.signatures()], {"a": model}):
+        with pytest.raises(InputError, match=r"must be model.signatures\(\)"):
+            export_saved_model(value, tmp_path / "export")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_command(base, tmp_path, capsys):
