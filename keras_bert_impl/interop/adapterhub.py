@@ -20,11 +20,12 @@ from keras_bert_impl.interop.huggingface import (
 from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.interop.source import SafetensorsFile, Tensors
 from keras_bert_impl.interop.torch_file import TorchFile
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.reading import Document, file_within, read_json
 
 CONFIG, WEIGHTS, HEAD_CONFIG = "adapter_config.json", "adapter.safetensors", "head_config.json"
 HEAD_WEIGHTS = "model_head.safetensors"
+WRITTEN = (CONFIG, WEIGHTS, HEAD_CONFIG, HEAD_WEIGHTS)
 WEIGHT_FILES = {WEIGHTS: SafetensorsFile, "pytorch_adapter.bin": TorchFile}
 _HEAD_FILES = {HEAD_WEIGHTS: SafetensorsFile, "pytorch_model_head.bin": TorchFile}
 _VERSION = "adapters.1.0.0"  # first version with this file format
@@ -155,7 +156,9 @@ def to_adapterhub(
     adapter = config.adapter
     if adapter is None or adapter.kind not in ("houlsby", "pfeiffer"):
         kind = "no adapter" if adapter is None else f"a {adapter.kind} adapter"
-        raise InputError(f"AdapterHub's files require a houlsby or pfeiffer adapter, not {kind}.")
+        raise InputError(
+            f"AdapterHub's files require a houlsby or pfeiffer adapter. The model has {kind}."
+        )
     name = "adapter"
     both = adapter.kind == "houlsby"
     activation = adapter.activation or ("gelu" if both else "relu")
@@ -182,15 +185,17 @@ def to_adapterhub(
         "version": _VERSION,
     }
     head_names = [] if head not in dict(_HEADS.values()) else _head_names(config, head)
-    if set(changed) != set(head_names):
-        raise InputError(
-            f"AdapterHub's files cannot express this model: a head with {', '.join(sorted(changed))}."
-        )
     labels = described.get("id2label", {})
     is_multi = described.get("problem_type") == "multi_label_classification"
-    kind = next(k for k, (own, _) in _HEADS.items() if own == head and is_multi == ("multi" in k))
+    kinds = [k for k, (own, _) in _HEADS.items() if own == head and is_multi == ("multi" in k)]
+    if not kinds or set(changed) != set(head_names):
+        raise InputError(
+            "AdapterHub's files require a TextClassifier, TokenClassifier or QuestionAnswerer with "
+            "a frozen encoder. Call save_tuned(model, directory, base) instead. Trained tensors: "
+            f"{listed(sorted(changed)) or None}"
+        )
     head_config = {
-        "head_type": kind,
+        "head_type": kinds[0],
         "layers": len(head_names) // 2,
         "activation_function": "tanh",
         "label2id": {label: int(number) for number, label in labels.items()} or None,

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -211,14 +211,15 @@ def is_tuned(directory: Path) -> bool:
 
 
 @contextlib.contextmanager
-def replace_model_directory(directory: str | Path) -> Iterator[Path]:
+def replace_model_directory(directory: str | Path, replaced: Iterable[str] = ()) -> Iterator[Path]:
     """Replaces a directory with a whole model; see `replace_directory`.
 
     Raises:
-        InputError: the directory contains fine-tuned weights, which would be loaded on top of the
-            model.
+        InputError: the directory contains fine-tuned weights, other than the `replaced` files,
+            which would be loaded on top of the model.
     """
-    found = [name for name in TUNED_FILES if (local_path(directory) / name).exists()]
+    names = [name for name in TUNED_FILES if name not in replaced]
+    found = [name for name in names if (local_path(directory) / name).exists()]
     if found:
         raise InputError(
             f"{directory} contains fine-tuned weights ({listed(found)}), which would be loaded on "
@@ -282,24 +283,27 @@ def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
     return TunedSource(base, config, adapter, tensors | added, directory)
 
 
-def write_tuned(
-    directory: Path,
-    config: dict,
-    encoder: EncoderConfig,
-    head: str | None,
-    added: Tensors,
-    changed: Tensors,
-    base_name: str,
-    base: ModelSource,
-) -> None:
-    """Writes fine-tuned weights for `open_tuned` into an existing directory.
+class Tuned(NamedTuple):
+    """What fine-tuning adds to a base model.
 
-    Args:
+    Attributes:
         config: The content of `config.json`.
+        encoder: Configuration of the encoder with the adapter.
         head: See `interop.head_tensors`.
         added: The adapter's variables, keyed by path.
         changed: Other tensors, keyed by name with the encoder's prefix.
     """
+
+    config: dict[str, Any]
+    encoder: EncoderConfig
+    head: str | None
+    added: Tensors
+    changed: Tensors
+
+
+def write_tuned(directory: Path, tuned: Tuned, base_name: str, base: ModelSource) -> None:
+    """Writes fine-tuned weights for `open_tuned` into an existing directory."""
+    config, encoder, head, added, changed = tuned
     plain = dataclasses.replace(encoder, adapter=None)
     prefix = tensor_prefix(encoder)
     names = {name.removeprefix(prefix) for name in changed}
@@ -314,16 +318,9 @@ def write_tuned(
     write_tensors(directory / _TENSORS, tensors)
 
 
-def write_adapterhub(
-    directory: Path,
-    config: dict,
-    encoder: EncoderConfig,
-    head: str | None,
-    added: Tensors,
-    changed: Tensors,
-    base_name: str,
-) -> None:
-    """Writes the files of AdapterHub; see `write_tuned` for the arguments."""
+def write_adapterhub(directory: Path, tuned: Tuned, base_name: str) -> None:
+    """Writes the files of AdapterHub into an existing directory."""
+    config, encoder, head, added, changed = tuned
     files = adapterhub.to_adapterhub(encoder, added, changed, head, config, base_name)
     settings, tensors, head_settings, of_head = files
     write_json(directory / adapterhub.CONFIG, settings)

@@ -12,13 +12,14 @@ import numpy as np
 
 from keras_bert_impl.cards import write_card
 from keras_bert_impl.interop import (
+    adapterhub,
     encoder_tensors,
     open_model,
     read_encoder_config,
     tensor_prefix,
     write_tuned,
 )
-from keras_bert_impl.interop.opening import replace_model_directory, write_adapterhub
+from keras_bert_impl.interop.opening import Tuned, replace_model_directory, write_adapterhub
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import expanded, local_path
@@ -212,18 +213,11 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
         TextClassifier.from_pretrained("tuned")
     """
     directory = local_path(directory)
-    base, source, changed = _trained(model, directory, expanded(base))
+    base = expanded(base)
+    tuned, source = _tuned(model, directory, base)
+    name = os.path.abspath(base) if os.path.isdir(base) else str(base)
     with replace_directory(directory) as temporary:
-        write_tuned(
-            temporary,
-            model.file_config(),
-            model.config,
-            model.head,
-            tensors_of(model.encoder, added_names(model.encoder)),
-            changed,
-            os.path.abspath(base) if os.path.isdir(base) else str(base),
-            source,
-        )
+        write_tuned(temporary, tuned, name, source)
         model.save_more(temporary)
         write_card(model, temporary, directory, base)
 
@@ -237,7 +231,7 @@ def save_adapterhub(model: keras.Model, directory: str | Path, base: str | Path)
     Args:
         model: A `TextClassifier`, `TokenClassifier` or `QuestionAnswerer` with an adapter of kind
             `"houlsby"` or `"pfeiffer"` on a BERT, RoBERTa, XLM-RoBERTa or ELECTRA encoder.
-        directory: A new directory.
+        directory: Output directory. Files of an earlier call are replaced.
         base: The base model; see `save_tuned`.
 
     Raises:
@@ -251,21 +245,14 @@ def save_adapterhub(model: keras.Model, directory: str | Path, base: str | Path)
         save_adapterhub(model, "for-adapterhub", "base")
     """
     directory = local_path(directory)
-    base, _, changed = _trained(model, directory, expanded(base))
-    with replace_model_directory(directory) as temporary:
-        write_adapterhub(
-            temporary,
-            model.file_config(),
-            model.config,
-            model.head,
-            tensors_of(model.encoder, added_names(model.encoder)),
-            changed,
-            str(base),
-        )
+    base = expanded(base)
+    tuned, _ = _tuned(model, directory, base)
+    with replace_model_directory(directory, adapterhub.WRITTEN) as temporary:
+        write_adapterhub(temporary, tuned, str(base))
 
 
-def _trained(model, directory, base):
-    """Returns (base model, its source, dict of the trained tensors except the adapter's)."""
+def _tuned(model, directory, base):
+    """Returns (`Tuned`, source of the base model)."""
     source = open_model(base)
     if directory.is_dir() and directory.samefile(source.path):
         raise InputError(f"{directory} contains the base model; choose another directory.")
@@ -280,7 +267,9 @@ def _trained(model, directory, base):
         [name for name in names if name.tensor in learned],
         prefix=tensor_prefix(encoder.config),
     )
-    return base, source, changed | tensors_of(model, model.head_names())
+    changed |= tensors_of(model, model.head_names())
+    added = tensors_of(encoder, added_names(encoder))
+    return Tuned(model.file_config(), model.config, model.head, added, changed), source
 
 
 def _check_kept(encoder, source, names, base):

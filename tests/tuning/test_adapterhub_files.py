@@ -10,9 +10,9 @@ import pytest
 from keras_bert_impl.config import Adapter
 from keras_bert_impl.interop.source import SafetensorsFile
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier, TokenClassifier
+from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier, TextEmbedder, TokenClassifier
 from keras_bert_impl.tokenizers import WordPieceTokenizer
-from keras_bert_impl.tuning import save_adapterhub
+from keras_bert_impl.tuning import save_adapterhub, save_tuned
 
 FILES = Path(__file__).parents[1] / "interop" / "adapterhub"
 CLASSES = {
@@ -99,9 +99,33 @@ def test_unsupported_settings(files, tmp_path, key, value, message):
 def test_models_without_a_bottleneck_are_not_written(files, tmp_path):
     base = files / "bert" / "base"
     model = TextClassifier.from_pretrained(base, num_classes=2, adapter=Adapter("lora"))
-    with pytest.raises(InputError, match="not a lora adapter"):
+    with pytest.raises(InputError, match="The model has a lora adapter"):
+        save_adapterhub(model, tmp_path / "out", base)
+    model = TextClassifier.from_pretrained(base, num_classes=2)
+    with pytest.raises(InputError, match="The model has no adapter"):
         save_adapterhub(model, tmp_path / "out", base)
     assert not (tmp_path / "out").exists()
+
+
+def test_models_without_a_head_are_not_written(files, tmp_path):
+    base = files / "bert" / "base"
+    model = TextEmbedder.from_pretrained(base, adapter=Adapter("pfeiffer", size=2))
+    with pytest.raises(InputError, match=r"require a TextClassifier.* Call save_tuned\(.* None"):
+        save_adapterhub(model, tmp_path / "out", base)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory_is_saved_again(files, tmp_path):
+    base = files / "bert" / "base"
+    for size in (2, 3):
+        adapter = Adapter("pfeiffer", size=size)
+        model = TextClassifier.from_pretrained(base, num_classes=2, adapter=adapter)
+        save_adapterhub(model, tmp_path / "out", base)
+        assert load(tmp_path / "out", base, "pfeiffer").config.adapter.size == size
+    tuned = TextClassifier.from_pretrained(base, num_classes=2, adapter=Adapter("lora"))
+    save_tuned(tuned, tmp_path / "tuned", base)
+    with pytest.raises(InputError, match="contains fine-tuned weights .*adapter_model"):
+        save_adapterhub(model, tmp_path / "tuned", base)
 
 
 def test_an_adapter_after_the_norm_needs_a_post_norm_encoder():
