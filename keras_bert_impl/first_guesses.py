@@ -150,6 +150,14 @@ _CALLS = {
     "CausalLM": {
         'model.generate(["Paris is"], max_new_tokens=20)': "complete continue_text",
     },
+    "CausalLM.generate": {
+        "generate(texts, max_new_tokens=20)": "max_length max_tokens",
+        "generate(texts, temperature=1.0)": "do_sample",
+        "generate([text] * 3, temperature=1.0)": "num_return_sequences n",
+        "generate(texts); beam search is not supported": "num_beams",
+        'generate(texts, stop=["."])': "eos_token_id stop_strings stop_token_ids",
+        "generate(text).text, which is only the new text": "return_full_text strip_prompt",
+    },
     "prepare": {
         "prepare(inputs, directory, tokenizer, length=128)": (
             "max_length max_seq_length max_seq_len"

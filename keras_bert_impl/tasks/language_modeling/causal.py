@@ -8,7 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import first_guesses
+from keras_bert_impl.first_guesses import first_guesses, known_arguments
+from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.layers.losses import cross_entropy
@@ -116,6 +117,10 @@ class CausalLM(LanguageModel):
 
     def export(self, filepath: Any, *args: Any, **settings: Any) -> None:
         """Raises `InputError`: no export format supports generation."""
+        self.signatures()
+
+    def signatures(self) -> Signatures:
+        """Raises `InputError`; see `export`."""
         raise InputError(
             "a causal language model cannot be exported. Write save_pretrained(directory), whose "
             "files transformers loads, too."
@@ -123,6 +128,7 @@ class CausalLM(LanguageModel):
 
     # === Generation ===
 
+    @known_arguments("CausalLM.generate")
     def generate(
         self,
         texts: Any,
@@ -139,12 +145,14 @@ class CausalLM(LanguageModel):
 
         Args:
             texts: see `RawTextTrainer`, but without pairs. A single text returns a single result.
+                An empty text starts with the tokenizer's start token.
             max_new_tokens: maximum number of new tokens.
             temperature: divisor of the logits; 0 selects the most likely token.
             top_k: number of the most likely tokens to draw from. Default None: all.
             top_p: float in (0, 1]: draws from the most likely tokens whose probabilities add up to
                 at least this value.
-            stop: tokens of the vocabulary that end a text. Default: the tokenizer's separator, such
+            stop: tokens that end a text: tokens of the vocabulary, or strings that the tokenizer
+                makes one token, such as `"\n"` in GPT-2. Default: the tokenizer's separator, such
                 as `[SEP]`; `[]` for none.
             seed: seed of the draws; a draw depends only on the seed and the indices of text and
                 token.
@@ -161,14 +169,21 @@ class CausalLM(LanguageModel):
         prompts = self._token_ids(self.as_texts(texts), count, closes=False)
         if stop is None:
             stop = [self.tokenizer.id_to_token(self.tokenizer.sep_id)]
-        stop = [stop] if isinstance(stop, str) else stop
-        ends = {self.tokenizer.token_to_id(token) for token in stop}
+        stop = check("stop", [stop] if isinstance(stop, str) else stop, tuple[str, ...])
+        ends = {self._stop_id(token) for token in stop}
         rows: dict[int, tuple] = {}
         for batch in _batches([len(prompt) + count for prompt in prompts]):
             ids = self._generated([prompts[text] for text in batch], batch, count, sampling, ends)
             rows |= zip(batch, ids)
         found = [self._continuation(prompt, *rows[text]) for text, prompt in enumerate(prompts)]
         return found[0] if is_one_text(texts) else found
+
+    def _stop_id(self, token):
+        if token not in self.tokenizer.vocabulary:
+            (ids,) = self.tokenizer.tokenize([token]).to_list()
+            if len(ids) == 1 and ids[0] != self.tokenizer.unk_id:
+                return ids[0]
+        return self.tokenizer.token_to_id(token)
 
     def _generated(self, prompts, texts, count, sampling, ends):
         """Returns (new ids, whether a stop token ended them) for each prompt of a batch."""
@@ -234,7 +249,9 @@ class CausalLM(LanguageModel):
         if not counts.sum():
             raise InputError("the texts have no tokens to predict.")
         sums = np.zeros(len(rows))
-        for batch in _batches(counts + 1):
+        predicted = np.flatnonzero(counts)
+        for places in _batches(counts[predicted] + 1):
+            batch = predicted[places]
             ids, mask = _padded([rows[text] for text in batch], self.tokenizer.pad_id)
             features = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": mask}
             logits = outputs_of_batch(
@@ -247,7 +264,8 @@ class CausalLM(LanguageModel):
     def _token_ids(self, texts, count, closes):
         """Returns the ids of each text as a list of lists.
 
-        Rows start with the tokenizer's start token, unless it is also the separator, as in GPT-2.
+        Rows start with the tokenizer's start token, unless it is also the separator, as in GPT-2,
+        and the text is not empty.
 
         Args:
             count: number of tokens that must fit after a text.
@@ -263,13 +281,14 @@ class CausalLM(LanguageModel):
             first = last = []
         rows = self.tokenizer.tokenize(texts).to_list() if texts else []
         rows = [[*first, *row, *(last if closes else [])] for row in rows]
+        rows = [row or [self.tokenizer.cls_id] for row in rows]
         limit = self.config.max_length
         for position, row in enumerate(rows):
             if len(row) + count > limit:
                 raise InputError(
                     f"text {position} has {len(row)} tokens including special tokens"
                     f"{f', and {count} new tokens are to follow' * bool(count)}, but the model "
-                    f"takes at most {limit}: shorten the text."
+                    f"takes at most {limit}: shorten the text{' or decrease max_new_tokens' * bool(count)}."
                 )
         return rows
 

@@ -116,6 +116,35 @@ def test_gpt2_equals_transformers_for_100_prompts(gpt2, tmp_path):
     assert again_tokenizer(texts)["input_ids"] == prompts
 
 
+def test_gpt2_continues_an_empty_text_from_its_start_token(gpt2):
+    theirs, their_tokenizer, path = gpt2
+    end = their_tokenizer.eos_token_id
+    model = CausalLM.from_pretrained(path)
+    (expected,) = generated(theirs.double(), [[end]], end, 10)
+    assert expected and model.generate("", max_new_tokens=10).token_ids == expected
+    longer = model.generate(["", "It's a test"], max_new_tokens=10)
+    assert longer[0].token_ids == expected
+    assert longer[1] == model.generate("It's a test", max_new_tokens=10)
+    # Batches have texts of similar length: here, one has only empty texts.
+    assert model.perplexity([""] * 40 + ["It's a test"]).num_tokens.tolist() == [0] * 40 + [3]
+
+
+def test_gpt2_stops_at_strings_of_one_token(gpt2):
+    _, their_tokenizer, path = gpt2
+    model = CausalLM.from_pretrained(path)
+    found = model.generate(ENGLISH.split(), max_new_tokens=3)
+    words = [their_tokenizer.decode([token]) for one in found for token in one.token_ids]
+    word = next(word for word in words if word.startswith(" "))
+    assert word not in model.tokenizer.vocabulary  # The vocabulary has "Ġ" for a space.
+    (token,) = their_tokenizer.encode(word)
+    for plain, stopped in zip(found, model.generate(ENGLISH.split(), max_new_tokens=3, stop=word)):
+        assert stopped.is_finished == (token in plain.token_ids)
+        assert token not in stopped.token_ids
+    assert any(token in one.token_ids for one in found)
+    with pytest.raises(InputError, match="the vocabulary lacks 'It is over'"):
+        model.generate("It's a test", stop="It is over")
+
+
 def test_gpt2_perplexity_equals_transformers(gpt2):
     theirs, their_tokenizer, path = gpt2
     texts = ["It's a test of what", "numbers and quotes"]
@@ -283,10 +312,16 @@ def test_rejects_invalid_input(model, tmp_path):
         model.generate([("good", "bad")])
     with pytest.raises(InputError, match="the vocabulary lacks 'zebra'"):
         model.generate("good", stop=["zebra"])
+    with pytest.raises(InputError, match="stop must be a list of values, each a string"):
+        model.generate("good", stop=1)
+    with pytest.raises(InputError, match=r"Write generate\(texts, max_new_tokens=20\)"):
+        model.generate("good", max_length=20)
     with pytest.raises(InputError, match="model.generate"):
         model.predict(TEXTS)
     with pytest.raises(InputError, match="cannot be exported"):
         model.export(tmp_path / "export")
+    with pytest.raises(InputError, match="cannot be exported"):
+        model.signatures()
     with pytest.raises(InputError, match="no tokens to predict"):
         model.perplexity([])
     with pytest.raises(InputError, match="text 0 has 33 tokens"):
