@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import keras
 
@@ -13,7 +13,6 @@ from keras_bert_impl.first_guesses import check_constructor, first_guesses
 from keras_bert_impl.graphs.formats import SAVED_MODEL, export_model
 from keras_bert_impl.graphs.networks import Network
 from keras_bert_impl.graphs.signatures import Signatures
-from keras_bert_impl.internals import all_layers
 from keras_bert_impl.interop import (
     OWN_SETTINGS,
     encoder_tensors,
@@ -30,7 +29,7 @@ from keras_bert_impl.interop.source import ModelSource, write_json
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.io.settings import DType, OneOf, check
+from keras_bert_impl.io.settings import DType, check
 from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import (
@@ -48,6 +47,7 @@ from keras_bert_impl.tasks.base.explaining import Explained
 from keras_bert_impl.tasks.base.kept_settings import checked_length, kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.options import MAX_LENGTH
+from keras_bert_impl.tasks.base.quantized import Quantized
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
 from keras_bert_impl.tasks.inputs.words import common_words
 from keras_bert_impl.tokenizers import Tokenizer
@@ -58,7 +58,7 @@ MODEL_CLASS = "model_class"  # key of the class name in this package's part of `
 
 @first_guesses("TaskModel")
 @no_hdf5
-class TaskModel(Explained, RawTextTrainer, keras.Model):
+class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
     """An encoder with a head that trains and predicts on raw strings; see `RawTextTrainer`.
 
     Subclasses build the head and define labels and scores. For loading and saving, they define
@@ -81,7 +81,6 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
     settings: tuple[str, ...] = ()  # saved arguments, in addition to `max_length`
     signature_settings: tuple[str, ...] = ()  # arguments of `signatures`
     has_class_logits = False  # whether outputs are class logits, which distillation requires
-    is_quantized = False
 
     def __init__(
         self,
@@ -205,33 +204,6 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         if keras.backend.backend() != "tensorflow":
             self._check_not_quantized("exported on this backend")
         export_model(self, filepath, format, ids_only, custom_ops, settings)
-
-    def quantize(self, mode: str = "int8", config: Any = None) -> None:
-        """Quantizes the weights of all dense layers in place, like Keras's `quantize`.
-
-        A quantized model cannot be trained or saved. The mode is `"int8"` or `"int4"`.
-
-        Raises:
-            InputError: the mode is unknown, or the model has an adapter or computes in float16.
-        """
-        check("mode", mode, Annotated[str, OneOf("int8", "int4")])
-        if self.encoder.compute_dtype == "float16":
-            raise InputError("a model in float16 cannot be quantized: load it in float32.")
-        if self.config.adapter is not None:
-            line = "merge LoRA with save_pretrained(directory), then load that directory."
-            raise InputError(f"a model with an adapter cannot be quantized: {line}")
-        for layer in all_layers(self):
-            if isinstance(layer, keras.layers.Dense):
-                layer.quantize(mode, type_check=False, config=config)
-        self.is_quantized = True
-        self.train_function = self.test_function = None
-        self.predict_function = self.outputs_function = None
-
-    def _check_not_quantized(self, what):
-        if self.is_quantized:
-            raise InputError(
-                f"a quantized model cannot be {what}: call export(directory), or quantize a copy."
-            )
 
     # === Files ===
 
