@@ -288,7 +288,7 @@ def read_split(arguments: argparse.Namespace, split: str) -> Any:
 
 
 def form_of_tables(arguments: argparse.Namespace, split: str) -> dict[str, Any]:
-    """Returns the columns of a split's tables, and their delimiter."""
+    """Returns the columns of a split's tables, and their delimiters as one string."""
     from keras_bert_impl.tasks.data.tables import table_form
 
     forms = []
@@ -298,7 +298,7 @@ def form_of_tables(arguments: argparse.Namespace, split: str) -> dict[str, Any]:
             forms.append(table_form(path, source.delimiter, not source.no_header))
     columns = dict.fromkeys(name for names, _ in forms for name in names)
     delimiters = dict.fromkeys(delimiter for _, delimiter in forms if delimiter)
-    return {"delimiter": " ".join(delimiters) or None, "columns": list(columns)}
+    return {"delimiter": "".join(delimiters) or None, "columns": list(columns)}
 
 
 def _joined(arguments, split, read):

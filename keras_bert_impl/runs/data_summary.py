@@ -8,13 +8,12 @@ from keras_bert_impl.io.errors import listed
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data import checks
 from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.data.token_lengths import sample_of
 from keras_bert_impl.tasks.scores.comparison import is_uneven
 
-_SAMPLE = 10_000  # number of rows to tokenize
 _SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize, which takes about half a second
-_PERCENTILES = (50, 90, 99)
-_CUT = 0.01  # fraction of truncated texts that causes a warning
 _SHOWN_CLASSES = 8
+_CUT = 0.01  # fraction of truncated texts that causes a warning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,18 +50,13 @@ class DataSummary:
     def lines(self) -> list[str]:
         """Returns the statistics in at most three lines, without the warnings."""
         lines = [f"data: {self.train_rows:,} examples to train on, {self.dev_rows:,} to score on"]
-        if self.labels == "numbers":
-            shown = ", ".join(f"{name} {value:g}" for name, value in self.train_labels.items())
-            lines.append(f"numbers: {shown}")
-        elif self.labels is not None:
-            lines.append(f"{self.labels}: {_counts(self.train_labels)}")
-        percentiles = ", ".join(f"{n} % up to {self.lengths[str(n)]}" for n in _PERCENTILES)
+        if self.labels is not None:
+            lines.append(f"{self.labels}: {checks.counts_text(self.train_labels) or 'none'}")
         long = "longer texts are split into windows"
         if self.truncated is not None:
             long = f"{self.truncated:.1%} are truncated"
         lines.append(
-            f"tokens: {percentiles}, longest {self.lengths['max']:,}; "
-            f"max_length is {self.max_length}, {long}"
+            f"tokens: {checks.lengths_text(self.lengths)}; max_length is {self.max_length}, {long}"
         )
         return lines
 
@@ -87,14 +81,13 @@ def summarize(
     labels, of_train = train.label_counts()
     _, of_dev = dev.label_counts()
     lengths = _lengths(model, train)
-    percentiles = {str(n): int(np.percentile(lengths, n, method="higher")) for n in _PERCENTILES}
     summary = DataSummary(
         len(train),
         len(dev),
         labels,
         of_train,
         of_dev,
-        {**percentiles, "max": int(lengths.max())},
+        checks.percentiles(lengths),
         model.max_length,
         None if model.splits_texts else float((lengths > model.max_length).mean()),
         checks.count_in_both(train, dev),
@@ -118,10 +111,9 @@ def _is_empty(text):
 def _lengths(model, examples):
     """Returns the sequence lengths of a sample of the examples, with special tokens: int [rows]."""
     texts = examples.inputs
-    sample = np.unique(np.linspace(0, len(texts) - 1, min(len(texts), _SAMPLE)).astype(int))
     rows, characters = [], 0
     # In this order, the first n texts are spread over the file for any n.
-    for number in np.random.default_rng(0).permutation(sample):
+    for number in np.random.default_rng(0).permutation(sample_of(len(texts))):
         rows += model.rows_of(texts[number])
         characters += sum(map(len, rows[-1]))
         if characters > _SAMPLE_CHARACTERS:
@@ -132,12 +124,6 @@ def _lengths(model, examples):
     starts = np.cumsum([0, *(len(row) for row in rows[:-1])])
     special = [2 + tokenizer.num_separators * (len(row) - 1) for row in rows]
     return np.add.reduceat(lengths, starts) + special
-
-
-def _counts(counts):
-    shown = [f"{name} {count:,}" for name, count in list(counts.items())[:_SHOWN_CLASSES]]
-    more = len(counts) - len(shown)
-    return ", ".join([*shown, f"and {more:,} more"] if more else shown) or "none"
 
 
 # === Warnings ===

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from keras_bert_impl.runs import data_summary
 from keras_bert_impl.runs.data_summary import summarize
 from keras_bert_impl.tasks import (
     AnchorExamples,
@@ -14,6 +13,7 @@ from keras_bert_impl.tasks import (
     TaggedExamples,
     TextEmbedder,
 )
+from keras_bert_impl.tasks.data import token_lengths
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from tests.tasks.helpers import classifier, encoder, tokenizer
 
@@ -42,7 +42,7 @@ def test_counts_and_lengths(model):
 
 
 def test_lengths_of_a_sample(model, monkeypatch):
-    monkeypatch.setattr(data_summary, "_SAMPLE", 2)
+    monkeypatch.setattr(token_lengths, "_SAMPLE", 2)
     assert summarize(model, TRAIN, DEV).lengths["max"] == 4  # the first and the last
 
 

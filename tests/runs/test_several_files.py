@@ -105,6 +105,9 @@ def test_check_counts_across_files(folder, capsys):
     assert found["file"] == ", ".join(files) and found["usable"] == 43
     texts = [text for seed, most in ((0, 20), (0, 3), (1, 20)) for text, _ in rows(seed)[:most]]
     assert found["repeated"] == len(texts) - len(set(texts)) >= 3
+    assert found["delimiter"] == ";,"
+    assert main(["check", *files, "--text=review", "--label=mood"]) == 0
+    assert "delimiter ';' and ',', columns" in capsys.readouterr().out
 
 
 def test_drift_reads_all_training_files(folder, capsys):

@@ -17,7 +17,8 @@ _HTML = re.compile(
     r"\b[^<>]*>|&(nbsp|amp|lt|gt|quot|apos|#\d+|#x[0-9a-f]+);",
     re.IGNORECASE,
 )
-PERCENTILES = (50, 90, 99)
+_PERCENTILES = (50, 90, 99)
+_SHOWN = 8  # maximum number of labels or reasons in a line
 _COUNTED = ("classes", "numbers", "entities", "tags", "questions", "endings")
 
 
@@ -55,7 +56,7 @@ def count_repeated(examples: LabeledExamples) -> tuple[int, int]:
 
 def percentiles(lengths: Sequence[int]) -> dict[str, int]:
     """Returns percentiles and the maximum of lengths."""
-    found = {str(n): int(np.percentile(lengths, n, method="higher")) for n in PERCENTILES}
+    found = {str(n): int(np.percentile(lengths, n, method="higher")) for n in _PERCENTILES}
     return found | {"max": int(max(lengths))}
 
 
@@ -128,12 +129,12 @@ def check_examples(
     }
 
 
-def lines_of(found: Mapping[str, Any], most: int = 8) -> list[str]:
+def lines_of(found: Mapping[str, Any]) -> list[str]:
     """Formats the result of `check_examples` as about ten lines of text."""
     form = [found["encoding"]] if found.get("encoding") else []
     if found.get("delimiter"):
-        is_tab = found["delimiter"] == "\t"
-        form.append(f"delimiter {'tab' if is_tab else shown(found['delimiter'])}")
+        marks = ("tab" if mark == "\t" else shown(mark) for mark in found["delimiter"])
+        form.append(f"delimiter {' and '.join(marks)}")
     if found.get("columns"):
         form.append(f"columns {', '.join(map(shown, found['columns'][:20]))}")
     lines = [
@@ -141,15 +142,15 @@ def lines_of(found: Mapping[str, Any], most: int = 8) -> list[str]:
         f"rows: {found['rows']:,}, of which {found['usable']:,} can be used",
     ]
     if found["skipped"]:
-        reasons = list(found["skipped"].items())[:most]
+        reasons = list(found["skipped"].items())[:_SHOWN]
         parts = (f"{count:,} ({reason.removesuffix('.')})" for reason, count in reasons)
         lines.append(f"skipped: {', '.join(parts)}")
     counted = next((name for name in _COUNTED if found.get(name)), None)
     if counted is not None:
-        lines.append(f"{counted}: {_counts(found[counted], most)}")
+        lines.append(f"{counted}: {counts_text(found[counted])}")
     for group in found["similar_labels"][:2]:
         counts = {name: found[counted][name] for name in group}
-        lines.append(f"labels that differ in case or spaces only: {_counts(counts, most)}")
+        lines.append(f"labels that differ in case or spaces only: {counts_text(counts)}")
     if "contexts" in found:
         lines.append(f"contexts: {found['contexts']:,}")
     if "label_scheme" in found:
@@ -159,12 +160,12 @@ def lines_of(found: Mapping[str, Any], most: int = 8) -> list[str]:
     if found["repeated"]:
         other = found["repeated_with_other_label"]
         lines.append(f"duplicate texts: {found['repeated']:,}, {other:,} with a different label")
-    lines.append(f"words: {_shares(found['words'])}")
+    lines.append(f"words: {lengths_text(found['words'])}")
     if "tokens" in found:
         how = "split" if "split" in found else "truncated"
         long = f"{found[how]:.1%} are {'split into windows' if how == 'split' else how}"
         lines.append(
-            f"tokens: {_shares(found['tokens'])}; max_length is {found['max_length']}, {long}"
+            f"tokens: {lengths_text(found['tokens'])}; max_length is {found['max_length']}, {long}"
         )
     if found["html"]:
         lines.append(f"HTML: {found['html']:,} texts have tags or entities such as &nbsp;")
@@ -178,15 +179,17 @@ def lines_of(found: Mapping[str, Any], most: int = 8) -> list[str]:
     return lines
 
 
-def _shares(lengths):
-    shares = ", ".join(f"{n} % up to {lengths[str(n)]:,}" for n in PERCENTILES)
+def lengths_text(lengths: Mapping[str, int]) -> str:
+    """Formats the return value of `percentiles`."""
+    shares = ", ".join(f"{n} % up to {lengths[str(n)]:,}" for n in _PERCENTILES)
     return f"{shares}, longest {lengths['max']:,}"
 
 
-def _counts(counts, most):
+def counts_text(counts: Mapping[str, float]) -> str:
+    """Formats counts or other numbers by name, at most eight of them."""
     shown_counts = [
         f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:g}"
-        for name, value in list(counts.items())[:most]
+        for name, value in list(counts.items())[:_SHOWN]
     ]
     more = len(counts) - len(shown_counts)
     return ", ".join([*shown_counts, f"and {more:,} more"] if more else shown_counts)

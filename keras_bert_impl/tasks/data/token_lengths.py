@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 
-_SAMPLE = 10_000  # maximum number of sequences to tokenize
+_SAMPLE = 10_000  # maximum number of texts to tokenize
 
 
 def token_lengths(directory: Path, sequences: Sequence[tuple[str, ...]]) -> list[int]:
@@ -29,8 +29,11 @@ def token_lengths(directory: Path, sequences: Sequence[tuple[str, ...]]) -> list
         raise InputError(f"{path} cannot be read: {error}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    count = len(sequences)
-    sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLE)).astype(int))
-    rows = [sequences[number] for number in sample]
+    rows = [sequences[number] for number in sample_of(len(sequences))]
     encoded = tokenizer.encode_batch([row if len(row) > 1 else row[0] for row in rows])
     return [len(one.ids) for one in encoded]
+
+
+def sample_of(count: int) -> np.ndarray:
+    """Returns at most 10,000 evenly spaced indices below `count`, at least 1."""
+    return np.unique(np.linspace(0, count - 1, min(count, _SAMPLE)).astype(int))
