@@ -1,6 +1,7 @@
 """How command-line arguments select labeled examples; no model is built."""
 
 import argparse
+import json
 
 import pytest
 
@@ -10,6 +11,7 @@ from keras_bert_impl.cli.examples import (
     read_examples,
     read_train_and_dev,
 )
+from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import AnchorExamples, read_glue
 from keras_bert_impl.tasks.language_modeling.augmentation import write_examples
@@ -196,3 +198,20 @@ def test_columns_of_a_split_need_a_split(given, message):
     add_examples(parser, is_training=True)
     with pytest.raises(InputError, match=message):
         check_examples(parser.parse_args(["--train", "t.csv", *given]))
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "task"),
+    [
+        ("a.jsonl", {"tokens": ["Ann"], "ner_tags": ["B-PER"]}, "tagging"),
+        ("a.json", {"version": "2.0", "data": []}, "squad"),
+        ("a.jsonl", {"question": "Who?", "context": "Ann.", "answers": {}}, "squad"),
+        ("a.jsonl", {"prompt": "a", "endings": ["b", "c"], "answer": 0}, "choice"),
+        ("a.conll", "Ann B-PER", "tagging"),
+    ],
+)
+def test_files_of_another_task_name_it(name, line, task, tmp_path, capsys):
+    path = tmp_path / name
+    path.write_text(json.dumps(line) + "\n")
+    assert main(["check", str(path)]) == 2
+    assert f"--task {task}" in capsys.readouterr().err

@@ -9,6 +9,9 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import encoded_as, is_utf8, suffix_of
 
 MULTILINGUAL = ("xnli", "paws_x")
+# Columns of files that another task reads.
+_TASKS = {"tokens": "tagging", "entities": "tagging", "data": "squad", "answers": "squad"}
+_TASKS |= {"endings": "choice"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +100,7 @@ class ExampleSource:
         ]
 
     def _columns(self):
-        """Returns a sentence that lists the columns of the first file."""
+        """Lists the columns of the first file, with the task that reads such columns."""
         from keras_bert_impl.tasks.data.tables import table_columns
 
         if self.tfds:
@@ -105,7 +108,9 @@ class ExampleSource:
         first = self.each(self.splits[0])[0]
         path = getattr(first, self.splits[0])
         columns = table_columns(path, first.delimiter, not self.no_header)
-        return f" The columns of {path} are {listed(columns)}."
+        task = next((_TASKS[name] for name in columns if name in _TASKS), None)
+        hint = f" They look like columns for --task {task}." if task else ""
+        return f" The columns of {path} are {listed(columns)}.{hint}"
 
     def _label(self, path):
         """Returns the label column, or a list of label columns."""

@@ -34,6 +34,7 @@ from keras_bert_impl.tasks.data.table_rows import (
 JSON = (".jsonl", ".ndjson", ".json")
 WITHOUT_DELIMITER = (*JSON, *table_rows.PARQUET, *table_rows.ARROW)
 FORMATS = (".csv", ".tsv", *WITHOUT_DELIMITER)
+WORD_FILES = (".conll", ".conllu", ".iob", ".iob2", ".bio")  # suffixes of files for `read_tags`
 _COLUMNS = ("text", "pair", "negative", "id", "groups", "dates", "label_separator", "single_label")
 # A first line with one of these column names is probably the header of a table.
 _USUAL_COLUMNS = {"text", "label", "sentence"}
@@ -194,6 +195,10 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
         if suffix in WITHOUT_DELIMITER:
             raise InputError(f"{path} is not a CSV or TSV file, so it has no delimiter.")
         return "csv"
+    if suffix in WORD_FILES:
+        raise InputError(
+            f"{path} is not a table: pass --task tagging, or call read_tags, to read its words."
+        )
     if suffix not in FORMATS:
         with open_bytes(path):  # raises for archives
             pass

@@ -7,7 +7,7 @@ from typing import Any
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import encoded_as, suffix_of
 from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
-from keras_bert_impl.tasks.data.tables import JSON
+from keras_bert_impl.tasks.data.tables import JSON, WORD_FILES
 from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from keras_bert_impl.tasks.tagging.reading.assembly import tagged_examples
@@ -26,8 +26,6 @@ from keras_bert_impl.tasks.tagging.reading.numbered_rows import (
     rows_in_memory,
 )
 from keras_bert_impl.tasks.tagging.reading.sentences import RowReader
-
-_COLUMN_FILES = (".conll", ".iob", ".iob2", ".bio")
 
 
 def read_tags(
@@ -130,7 +128,7 @@ def read_words(path: str) -> list[list[str]] | None:
     suffix = suffix_of(path)
     if suffix == ".conllu":
         return read_conllu(path, label=None).texts
-    if suffix in _COLUMN_FILES:
+    if suffix in WORD_FILES:
         return read_columns(path, label=None).texts
     if suffix not in (*JSON, *PARQUET, *ARROW):
         return None
