@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import suffix_of
+from keras_bert_impl.serving.server.feedback import KEYS
 from keras_bert_impl.tasks.data.table_rows import json_lines
 from keras_bert_impl.tasks.scores.statistics import Interval, wilson
-
-_KEYS = {"prediction", "correct", "version", "time", "request_id"}
 
 
 class Week(NamedTuple):
@@ -35,7 +34,7 @@ def by_week(path: str | Path) -> list[Week]:
     for number, read in json_lines(path) if suffix_of(path) == ".jsonl" else ():
         try:
             row = read()
-            if not row.keys() >= _KEYS:
+            if not row.keys() >= set(KEYS):
                 if is_correct:
                     raise InputError(
                         "the line is not from `keras-bert serve --feedback`. Remove it."

@@ -23,7 +23,7 @@ _MOST_REQUESTS, _MOST_TEXT = 100_000, 64 << 20
 _MOST_BYTES = 100 << 20  # maximum size of the file in bytes
 _WINDOW = 1000  # number of recent labels per version that are scored
 # columns of the file in addition to texts and labels
-_KEYS = ("prediction", "correct", "version", "time", "request_id")
+KEYS = ("prediction", "correct", "version", "time", "request_id")
 
 Labels = str | list[str]
 
@@ -78,7 +78,7 @@ class Feedback:
                 "--feedback supports only an export of one text classifier with string inputs."
             )
         columns = _Columns.of(model)
-        if clashes := columns.names & set(_KEYS):
+        if clashes := columns.names & set(KEYS):
             raise InputError(
                 f"--feedback: the training set must not have the columns {listed(clashes)}, "
                 "which the feedback file uses."
@@ -141,7 +141,7 @@ class Feedback:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         values = prediction, is_correct, version, now, name
         cells = answer.columns.cells(answer.texts[number], label)
-        self._append(cells | dict(zip(_KEYS, values)))
+        self._append(cells | dict(zip(KEYS, values)))
         answer.labeled.add(number)
         self._window(version).append(pair)
         self._report(version, self._scores(version))
