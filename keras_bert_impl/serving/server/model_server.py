@@ -131,7 +131,9 @@ class ModelServer:
             Route("/metrics", self._metrics.page),
             Route("/v1/{path:path}", self._endpoint("v1", self._v1), methods=_METHODS),
         ]
-        return Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
+        application = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
+        application.router.redirect_slashes = False  # a redirect would contain the client's Host
+        return application
 
     def _endpoint(
         self, method: str, answer: Callable[[Request], Awaitable[str]]

@@ -168,6 +168,8 @@ def test_answers_have_the_form_of_tensorflow_serving(reviews):
         ("POST", "{}/labels/best:predict", 400, "Unrecognized servable version label: best"),
         ("GET", "/statuspage", 404, "Not Found: GET /statuspage"),
         ("DELETE", "/healthz", 405, "Method Not Allowed: DELETE /healthz"),
+        ("GET", "/healthz/", 404, "Not Found: GET /healthz/"),  # no redirect
+        ("PATCH", "?a", 404, "Not Found: PATCH "),
     ],
 )
 def test_errors_are_those_of_tensorflow_serving(reviews, method, path, status, message):
