@@ -198,32 +198,17 @@ def _flauberts():
 
 def _longformers():
     about = {"tokenizer": "byte-level BPE", "paper": "Beltagy et al. 2020, arXiv:2004.05150"}
-    return _base_and_large(
-        "allenai/longformer-{}-4096",
-        50265,
-        about,
-        architecture="longformer",
-        max_length=4096,
-        num_segments=1,
-        layer_norm_epsilon=1e-5,
-        pad_token_id=1,
-        position_offset=2,
-        window=256,
-        max_global_tokens=128,
-    )
+    fields = {"architecture": "longformer", "max_length": 4096, "num_segments": 1}
+    fields |= {"layer_norm_epsilon": 1e-5, "pad_token_id": 1, "position_offset": 2}
+    fields |= {"window": 256, "max_global_tokens": 128}
+    return _base_and_large("allenai/longformer-{}-4096", 50265, about, **fields)
 
 
 def _big_birds():
     about = {"tokenizer": "SentencePiece", "paper": "Zaheer et al. 2020, arXiv:2007.14062"}
-    return _base_and_large(
-        "google/bigbird-roberta-{}",
-        50358,
-        about,
-        architecture="big_bird",
-        max_length=4096,
-        activation="gelu_tanh",
-        block_size=64,
-    )
+    fields = {"architecture": "big_bird", "max_length": 4096}
+    fields |= {"activation": "gelu_tanh", "block_size": 64}
+    return _base_and_large("google/bigbird-roberta-{}", 50358, about, **fields)
 
 
 def _moderns():
