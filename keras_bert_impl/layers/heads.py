@@ -207,7 +207,7 @@ class ClassificationHead(keras.layers.Layer):
         initializer_range: standard deviation of the initial weights.
         layer_norm_epsilon: epsilon of a normalization after the transform; None means no
             normalization. With this normalization, neither it nor the transform has a bias, and the
-            transform has no dropout. None means no normalization.
+            transform has no dropout.
         use_bias: whether the linear layer adds a bias.
 
     Call arguments:

@@ -73,7 +73,7 @@ class Encoder(keras.Model):
         trainable: False freezes all weights.
 
     Call arguments:
-        features: dict of int32 `[batch, length]` tensors. `token_ids` is required. Optional: The
+        features: dict of int32 `[batch, length]` tensors. `token_ids` is required. The
             optional features are `segment_ids` (default 0), `padding_mask` (1 for a real token;
             default 1), `position_ids` (default 0, 1, 2, ...), `example_ids` for packed rows (the
             1-based number of each token's example, or 0 for padding; tokens attend only to tokens
@@ -296,7 +296,7 @@ class Encoder(keras.Model):
 
         Example:
             outputs = encoder.with_outputs("attention_scores")(features)
-            outputs["attention_scores"][0] # weights of the first layer
+            outputs["attention_scores"][0]  # weights of the first layer
         """
         attention = {"attention_scores", "attention_logits"}
         unknown = set(names) - attention - {"hidden_states"}

@@ -91,7 +91,8 @@ def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
     if config.causal:
         raise InputError(
             f"{what} needs an encoder that attends to tokens on both sides. This encoder is "
-            "causal (left to right). Use CausalLM.from_pretrained, or a model with causal=False."
+            "causal (left to right). Use CausalLM.from_pretrained or `keras-bert generate`, or a "
+            "model with causal=False."
         )
 
 

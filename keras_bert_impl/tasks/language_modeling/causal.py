@@ -298,8 +298,8 @@ def _check_causal(encoder):
     if not config.causal:
         raise InputError(
             "CausalLM needs a causal (left-to-right) encoder, and this encoder attends to tokens on "
-            "both sides. Load it with MaskedLM.from_pretrained, or train a causal model with "
-            "pretrain(..., objectives=['left_to_right'])."
+            "both sides. Load it with MaskedLM.from_pretrained or `keras-bert fill-mask`, or train "
+            "a causal model with pretrain(..., objectives=['left_to_right'])."
         )
     if config.adapter is not None and config.adapter.kind == "prompt":
         raise InputError("CausalLM does not support prompt adapters. Use lora or prefix.")
