@@ -96,7 +96,8 @@ def finetune_glue(
     if options.get("metric"):
         raise InputError("each GLUE task has its own metrics: leave out metric.")
     directory, grid = local_path(output_directory), dict(grid or {})
-    grid.setdefault("seed", [options.pop("seed", FinetuneSettings.seed)])
+    if "seed" not in grid:
+        grid["seed"] = [options.pop("seed", FinetuneSettings.seed)]
     names = _tasks_with_data(data)
     skipped = [name for name in SETTINGS if name not in names]
     for name in skipped:

@@ -77,6 +77,8 @@ class BertClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"y must have a label for each text. Received: shape {y.shape}")
         self.classes_, numbers = np.unique(y, return_inverse=True)
         names = [str(label) for label in self.classes_]
+        if len(names) < 2:
+            raise InputError(f"y must have at least two classes. Received: {names}")
         keras.utils.set_random_seed(self.seed)
         self.classifier_ = TextClassifier.from_pretrained(
             self.model, labels=names, max_length=self.max_length

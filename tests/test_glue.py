@@ -246,3 +246,5 @@ def test_data_and_metrics_that_do_not_fit(data, tmp_path):
         finetune_glue("base", data / "MRPC", tmp_path / "out")
     with pytest.raises(InputError, match="leave out metric"):
         finetune_glue("base", data, tmp_path / "out", metric="f1")
+    with pytest.raises(InputError, match="seed has values in the grid and a fixed value"):
+        finetune_glue("base", data, tmp_path / "out", {"seed": [1]}, seed=2)

@@ -70,6 +70,12 @@ def test_labels_keep_their_type(model):
         estimator.fit(TEXTS, np.eye(60, dtype=int))
 
 
+@pytest.mark.parametrize("labels", [["a", "a"], []])
+def test_fewer_than_two_classes_are_an_error(labels):
+    with pytest.raises(InputError, match="y must have at least two classes"):
+        BertClassifier("base").fit(["good film", "bad film"][: len(labels)], labels)
+
+
 def test_the_same_seed_gives_the_same_model(fitted, model):
     again = BertClassifier(model, **SETTINGS).fit(TEXTS, LABELS)
     np.testing.assert_array_equal(again.predict_proba(TEXTS), fitted.predict_proba(TEXTS))

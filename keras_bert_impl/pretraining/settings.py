@@ -301,6 +301,7 @@ def _assigned(name):
     return f"{name}={value}"
 
 
+@known_fields("AdaptationSettings")
 @dataclasses.dataclass(frozen=True)
 class AdaptationSettings:
     """Settings of continued pre-training on texts of a domain.

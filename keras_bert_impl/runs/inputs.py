@@ -76,7 +76,9 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
     if len(data) != 2:
         raise InputError(f"{name} must be (texts, labels). Received: a tuple of length {len(data)}")
     texts, labels = (_as_list(part, name) for part in data)
-    if len(texts) != len(labels) or not texts:
+    if not texts:
+        raise InputError(f"{name} has no texts. Pass at least one text with its label.")
+    if len(texts) != len(labels):
         raise InputError(f"{name} has {len(texts)} texts, but {len(labels)} labels.")
     found = (task.examples_of(texts, labels, name) for task in all_tasks())
     return next(examples for examples in found if examples is not None)

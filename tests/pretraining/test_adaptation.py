@@ -194,6 +194,12 @@ def test_another_adaptation_in_the_same_directory(folder, tmp_path, monkeypatch)
 # === The command ===
 
 
+def test_an_unknown_setting_is_answered_with_the_nearest(tmp_path):
+    with pytest.raises(InputError, match="no argument 'adapt_step'; did you mean 'adapt_steps'"):
+        adapt(tmp_path, ["a text"], tmp_path / "out", adapt_step=5)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.fixture
 def command(folder, tmp_path):
     return finetune_command(folder / "base", tmp_path)

@@ -49,7 +49,7 @@ def test_converts_words_with_labels_and_keeps_examples():
     ("data", "message"),
     [
         ((["a"], ["x", "y"]), "train has 1 texts, but 2 labels"),
-        (([], []), "train has 0 texts"),
+        (([], []), "train has no texts"),
         ((["a"], ["x"], ["y"]), "Received: a tuple of length 3"),
         (("abc", ["x"]), "train must be a list of texts and a list of labels. Received: 'abc'"),
         (

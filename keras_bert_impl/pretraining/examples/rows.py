@@ -148,13 +148,14 @@ def _document_pairs(block, document, most_tokens, target, generator, coin):
         if num_sentences > 1:
             middle = sentence + integer(generator, 1, num_sentences - 1)
         first = starts[sentence], starts[middle]
-        places = _distant(block, sentence, middle) if is_alone else None  # None for any document
-        if num_sentences == 1 and places == []:
+        distant = _distant(block, sentence, middle) if is_alone else []
+        may_be_random = not is_alone or bool(distant)
+        if num_sentences == 1 and not may_be_random:
             sentence = middle
             continue
-        if places != [] and coin.is_random(generator, num_sentences == 1):
+        if may_be_random and coin.is_random(generator, num_sentences == 1):
             label, sentence = 1, middle
-            places = places or [_other(block, document, generator)]
+            places = distant or [_other(block, document, generator)]
             second = _random_segment(block, places, target - (first[1] - first[0]), generator)
         else:
             label, sentence = 0, chunk_end
