@@ -166,6 +166,15 @@ class LabeledExamples:
         return content_hash(self.texts, self.labels)
 
 
+def check_read(examples: Any) -> None:
+    """Raises `InputError` for values other than labeled examples."""
+    if not isinstance(examples, LabeledExamples):
+        raise InputError(
+            "expected examples from a reader such as read_table, or Examples(texts, labels). "
+            f"Received: {examples!r:.60}"
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class Examples(LabeledExamples):
     """Texts with their labels.

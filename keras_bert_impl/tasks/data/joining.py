@@ -1,11 +1,11 @@
 """Joins labeled examples from several files."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples, check_read
 from keras_bert_impl.tasks.data.layout import SKIP_HINT, warn_of_skipped
 
 AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
@@ -13,20 +13,20 @@ _FORM = ("encoding", "delimiter")  # options that may apply to some files only
 _KINDS = {list: "a list of labels", float: "a number", type(None): "no label"}
 
 
-def join_examples(parts: Sequence[AnyExamples]) -> AnyExamples:
+def join_examples(parts: Iterable[AnyExamples]) -> AnyExamples:
     """Joins examples from several files into one set.
 
     Ids must be unique across all files. If the files were read with `skip_bad_rows`, examples with
     a duplicate id are skipped with a warning.
 
     Args:
-        parts: return values of one reader, such as `read_table`.
+        parts: list of return values of one reader, such as `read_table`.
 
     Returns:
         All examples in order; `files` contains the file of each example.
 
     Raises:
-        InputError: a file is passed twice, the files have different kinds of labels, or an id
+        InputError: `parts` is not a list of examples, a file is passed twice, the files have different kinds of labels, or an id
             occurs twice. The message names the file.
 
     Example:
@@ -34,6 +34,11 @@ def join_examples(parts: Sequence[AnyExamples]) -> AnyExamples:
         files = "train.csv", "all.csv"
         train = join_examples([read_table(path, "text", label="label") for path in files])
     """
+    given: Any = parts
+    is_one = isinstance(given, (str, LabeledExamples))
+    parts = [given] if is_one else list(given)
+    for part in parts or [given]:
+        check_read(part)
     if len(parts) == 1:
         return parts[0]
     parts = [part.of_file(number) for number, part in enumerate(parts, 1)]
@@ -70,6 +75,11 @@ def _check_fits(part, before):
         if one != another:
             raise InputError(
                 f"{part.source} has {one} per example, but {other.source} has {another}."
+            )
+        if type(part) is not type(other):
+            raise InputError(
+                f"{part.source} contains {type(part).__name__}, but {other.source} contains "
+                f"{type(other).__name__}."
             )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Fraction, check
-from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples, check_read
 
 AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
 _PARTS = 10  # number of label bins for regression
@@ -29,6 +29,7 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
     Returns:
         (train, dev), each in the order of the file.
     """
+    check_read(examples)
     share = check("share", share, Fraction)
     is_held = np.zeros(len(examples), bool)
     dates = getattr(examples, "dates", None)

@@ -10,8 +10,9 @@ from keras_bert_impl.tasks.data.held_rows import copy_rows, held_out_files, writ
 from keras_bert_impl.tasks.data.joining import join_examples
 from keras_bert_impl.tasks.data.splits import hold_out, same_text
 from keras_bert_impl.tasks.data.tables import read_table
-from keras_bert_impl.tasks.question_answering.data import read_squad
+from keras_bert_impl.tasks.question_answering.data import QuestionExamples, read_squad
 from keras_bert_impl.tasks.tagging.columns import read_columns
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
 
 @pytest.fixture
@@ -117,3 +118,19 @@ def test_sentences_and_questions(tmp_path):
     (tmp_path / "b.jsonl").write_text(json.dumps(none | {"id": "1"}))
     with pytest.raises(InputError, match="b.jsonl, example 1: id '1' is already used in .*a.jsonl"):
         join_examples([read_squad(tmp_path / name) for name in ("a.jsonl", "b.jsonl")])
+
+
+@pytest.mark.parametrize(
+    "parts", ["train.csv", [], ["a.csv", "b.csv"], [Examples(["x"], ["a"]), (["y"], ["b"])]]
+)
+def test_only_examples_are_joined_and_split(parts):
+    for function in (join_examples, lambda data: hold_out(data, 0.5)):
+        with pytest.raises(InputError, match="expected examples from a reader"):
+            function(parts)
+
+
+def test_examples_of_two_kinds_are_not_joined():
+    tagged = TaggedExamples([["Ann"]], [["B-PER"]])
+    questions = QuestionExamples(["1"], ["Who?"], ["Ann."], [[("Ann", 0)]], None, [""])
+    with pytest.raises(InputError, match="contains QuestionExamples, but .* contains Tagged"):
+        join_examples(iter([tagged, questions]))
