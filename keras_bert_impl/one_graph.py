@@ -62,8 +62,6 @@ def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable
             return stateless([variable.value for variable in model.variables], *arrays)
 
     else:
-        import tensorflow as tf
-
         traced = tf.function(function, input_signature=signature, autograph=False)
         # Tracing in the first call of several models would log a warning about retracing.
         traced.get_concrete_function()

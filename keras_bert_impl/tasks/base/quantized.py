@@ -15,7 +15,7 @@ class Quantized:
     """Base class of `TaskModel` with `quantize`."""
 
     encoder: Encoder
-    is_quantized = False
+    is_quantized: bool
     outputs_function: Callable | None
 
     def quantize(self, mode: str = "int8", config: Any = None) -> None:
@@ -39,9 +39,9 @@ class Quantized:
         self.train_function = self.test_function = None
         self.predict_function = self.outputs_function = None
 
-    def _check_not_quantized(self, what: str) -> None:
-        """Raises `InputError` for a quantized model; `what` is for the message."""
-        if self.is_quantized:
-            raise InputError(
-                f"a quantized model cannot be {what}: call export(directory), or quantize a copy."
-            )
+
+def quantized_error(what: str) -> InputError:
+    """Returns the error for a quantized model that is to be trained or saved."""
+    return InputError(
+        f"a quantized model cannot be {what}: call export(directory), or quantize a copy."
+    )

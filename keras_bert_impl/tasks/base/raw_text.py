@@ -21,6 +21,7 @@ from keras_bert_impl.tasks.base.fitting import (
 )
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, TaskMetric, task_metrics
 from keras_bert_impl.tasks.base.long_texts import LongTexts
+from keras_bert_impl.tasks.base.quantized import quantized_error
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.label_checks import weighted
 from keras_bert_impl.tasks.data.label_codec import LabelCodec
@@ -64,8 +65,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     long_part = "second"  # text of a pair to which `LongTexts` applies
     block_texts: int | None = None  # block size of `predict`; None for the default of `blocks`
     block_characters: int | None = None
+    is_quantized = False
     outputs_function: Callable | None = None  # the compiled `fitting.outputs_of_batch`
-
     outputs_are = Outputs()  # meaning of the logits, for Keras losses and metrics
 
     # === Labels and objective, for subclasses ===
@@ -278,7 +279,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
                 `sample_weight`.
             Other arguments: see `keras.Model.fit`.
         """
-        self._check_not_quantized("trained")
+        if self.is_quantized:
+            raise quantized_error("trained")
         self.compile_if_needed()
         self._check_objective()
         steps = steps_per_epoch, validation_steps, validation_batch_size, validation_freq

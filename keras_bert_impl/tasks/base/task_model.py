@@ -47,7 +47,7 @@ from keras_bert_impl.tasks.base.explaining import Explained
 from keras_bert_impl.tasks.base.kept_settings import checked_length, kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.options import MAX_LENGTH
-from keras_bert_impl.tasks.base.quantized import Quantized
+from keras_bert_impl.tasks.base.quantized import Quantized, quantized_error
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
 from keras_bert_impl.tasks.inputs.words import common_words
 from keras_bert_impl.tokenizers import Tokenizer
@@ -140,7 +140,8 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
         return [(ADDED, 1.0), ("", HEAD_RATES[kind] / ADAPTER_RATES[kind])]
 
     def get_config(self) -> dict[str, Any]:
-        self._check_not_quantized("saved")
+        if self.is_quantized:
+            raise quantized_error("saved")
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
@@ -201,8 +202,8 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
         Raises:
             InputError: the format is unknown or does not support a setting.
         """
-        if keras.backend.backend() != "tensorflow":
-            self._check_not_quantized("exported on this backend")
+        if self.is_quantized and keras.backend.backend() != "tensorflow":
+            raise quantized_error("exported on this backend")
         export_model(self, filepath, format, ids_only, custom_ops, settings)
 
     # === Files ===
@@ -345,7 +346,8 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
         Raises:
             InputError: the encoder has an adapter other than LoRA; use `save_tuned`.
         """
-        self._check_not_quantized("saved")
+        if self.is_quantized:
+            raise quantized_error("saved")
         _, tensors = self.encoder.without_adapter(tensor_prefix(self.config) if self.head else "")
         tensors |= tensors_of(self, self.head_names())
         with replace_model_directory(directory) as temporary:
