@@ -65,8 +65,8 @@ def _add_sources(group, is_training, is_scored):
     if is_scored and is_training:
         group.add_argument(
             "--dev-split",
-            type=_share,
-            metavar="SHARE",
+            type=_fraction,
+            metavar="FRACTION",
             help="fraction of --train to hold out for validation",
         )
 
@@ -185,7 +185,7 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     if len(of_split) > 1:
         raise InputError("--groups and --dates exclude each other: leave out one.")
     if of_split and not arguments.dev_split:
-        raise InputError(f"--{of_split[0]} requires --dev-split SHARE.")
+        raise InputError(f"--{of_split[0]} requires --dev-split FRACTION.")
     options = reader_options()
     of_words = "text" in options.get(arguments.task, ()) and not reads_tables(arguments.task)
     if arguments.tfds and of_words:
@@ -376,15 +376,15 @@ class _Files(argparse.Action):
         setattr(namespace, self.dest, values[0] if len(values) == 1 else values)
 
 
-def _share(text):
+def _fraction(text):
     """argparse type: a number between 0 and 1."""
     try:
-        share = float(text)
+        fraction = float(text)
     except ValueError:
-        share = 0.0
-    if not 0 < share < 1:
+        fraction = 0.0
+    if not 0 < fraction < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1, such as 0.1")
-    return share
+    return fraction
 
 
 def _names(text):

@@ -355,7 +355,11 @@ class Augment(Command):
             help="number of copies of each text",
         )
         group.add_argument(
-            "--rate", type=float, default=0.4, metavar="SHARE", help="fraction of words to replace"
+            "--rate",
+            type=float,
+            default=0.4,
+            metavar="FRACTION",
+            help="fraction of words to replace",
         )
         group.add_argument(
             "--top-k",

@@ -166,7 +166,7 @@ class Prepare(Command):
             "--held-out",
             type=float,
             default=0.0,
-            metavar="SHARE",
+            metavar="FRACTION",
             help="fraction of the documents for evaluation",
         )
         add(

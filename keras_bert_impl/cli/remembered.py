@@ -68,7 +68,7 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
     if form is None and options.get("task") == "tagging":
         names = ["outside", "word_prefix"]
     if options.get("task") == "tagging":
-        names.append("labels")  # a file may contain only label numbers
+        names.append("labels")  # a file may contain only class indices
     columns = {name: options[name] for name in names if name in options}
     return _completed(arguments, columns | (form or {}))
 

@@ -151,7 +151,7 @@ def _saliency(model, text):
         except InputError as error:
             return Section("Attribution", page.paragraph(f"{error}"))
         rows = [[word.text[:80], round(word.score, 4)] for word in found.words]
-        table = page.details("as a table", page.table(["word", "share"], rows))
+        table = page.details("as a table", page.table(["word", "score"], rows))
         html += f"<h3>{name}</h3>{page.shaded_words(found.words)}{table}"
     cut = " The text is truncated, because it exceeds max_length." * found.is_cut
     first = page.paragraph(

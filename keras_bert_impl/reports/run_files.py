@@ -155,5 +155,7 @@ def explanation(model: Any, text: Any, target: Any = None) -> Html:
         return Html(paragraph(f"no attribution: {error}"))
     largest = sorted(found.words, key=lambda word: -abs(word.score))[:8]
     rows = [[word.text[:80], float(np.round(word.score, 4))] for word in largest]
-    numbers = table(["word", "share of the log-odds"], rows)
-    return Html(shaded_words(found.words) + details(f"largest shares for {found.target}", numbers))
+    numbers = table(["word", "contribution to the log-odds"], rows)
+    return Html(
+        shaded_words(found.words) + details(f"largest contributions to {found.target}", numbers)
+    )

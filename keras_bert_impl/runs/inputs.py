@@ -85,7 +85,7 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
 
 
 def with_named_classes(*sets: LabeledExamples) -> tuple[LabeledExamples, ...]:
-    """Uses class numbers as class names if the training set (the first set) has no names."""
+    """Uses class indices as class names if the training set (the first set) has no names."""
     return task_of_examples(sets[0]).with_named_classes(*sets)
 
 

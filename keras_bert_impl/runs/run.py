@@ -191,7 +191,7 @@ class CheckedTask(NamedTuple):
     Attributes:
         arguments: arguments of `model_class`.
         metric: see `metric_of`.
-        class_weight: loss weights by class number; None for equal weights.
+        class_weight: loss weights by class index; None for equal weights.
     """
 
     task: Task

@@ -109,7 +109,7 @@ def test_a_tagger_without_predictions_is_asked_and_explained(run):
     assert "Worst errors" not in pages.read(write_report(run, examples=examples)).sections
     model.head_layer.weights[-1].assign([0.0, 9.0])  # every word is B-POS
     errors = pages.read(write_report(run, model, examples)).sections["Worst errors"]
-    assert "largest shares for good/B-POS" in errors
+    assert "largest contributions to good/B-POS" in errors
 
 
 def test_predictions_of_other_sentences(run):

@@ -100,7 +100,7 @@ def next_sentence_examples(
     """
     examples: list[Example] = []
     is_alone = len(block.document_numbers) == 1
-    # A slow correction: a fast one would tell the label from the place in the document.
+    # A slow correction: a fast one would tell the label from the position in the document.
     coin = _Coin(random_next_share, gain=1.0 if is_alone else 1 / 16)
     for document, number in enumerate(block.document_numbers):
         generator = stream(seed, "pairs", pass_number, number)
@@ -112,17 +112,17 @@ def next_sentence_examples(
 
 
 class _Coin:
-    """Decides which pairs are random, so that their share approaches `share`."""
+    """Decides which pairs are random, so that their fraction approaches `fraction`."""
 
-    def __init__(self, share, gain):
-        self.share, self.gain = share, gain
-        self._surplus = 0.0  # random pairs beyond `share`
+    def __init__(self, fraction, gain):
+        self.fraction, self.gain = fraction, gain
+        self._surplus = 0.0  # random pairs above `fraction`
 
     def is_random(self, generator, is_only_choice):
         """Returns whether the next pair is random."""
-        probability = self.share - self.gain * self._surplus
+        probability = self.fraction - self.gain * self._surplus
         is_random = is_only_choice or generator.random() < probability
-        self._surplus += is_random - self.share
+        self._surplus += is_random - self.fraction
         return is_random
 
 

@@ -44,7 +44,7 @@ class Predicted(NamedTuple):
     Attributes:
         names: class names.
         scores: float `[examples, classes]`.
-        chosen: predicted class numbers `[examples]`, or bool `[examples, classes]` for multi-label
+        chosen: predicted class indices `[examples]`, or bool `[examples, classes]` for multi-label
             classification; None for regression.
     """
 
@@ -73,7 +73,7 @@ def predicted_scores(subject: Subject) -> Predicted | None:
 
 
 def _chosen(names, scores, labels, examples):
-    """Returns the predictions to score: class numbers or bool; None for regression."""
+    """Returns the predictions to score: class indices or bool; None for regression."""
     if examples.is_numeric:
         return None
     if examples.is_multi_label:

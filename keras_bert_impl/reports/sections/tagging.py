@@ -31,18 +31,20 @@ def sections(subject: Subject) -> list[Section]:
     predictions = _predictions(subject)
     if predictions is None:
         return []
-    gold, texts = subject.examples.labels, subject.examples.texts
+    true_labels, texts = subject.examples.labels, subject.examples.texts
     for words, labels in zip(texts, predictions):
         if len(words) != len(labels):
             raise InputError(f"{subject.run.path} contains predictions for different sentences.")
-    names = sorted({label for rows in (gold, predictions) for row in rows for label in row})
-    right = [np.mean(np.array(a) == np.array(b)) * len(a) for a, b in zip(gold, predictions) if a]
-    words = np.array([[count, len(a)] for count, a in zip(right, filter(None, gold))])
+    names = sorted({label for rows in (true_labels, predictions) for row in rows for label in row})
+    right = [
+        np.mean(np.array(a) == np.array(b)) * len(a) for a, b in zip(true_labels, predictions) if a
+    ]
+    words = np.array([[count, len(a)] for count, a in zip(right, filter(None, true_labels))])
     accuracy = resampled("accuracy of words", _share, words)
     scored, note = subject.scored_as("sentences"), "Sentences are resampled, not words."
     if read_labels(names) is None:
-        return [scores_section([accuracy], scored, note), *_labels(names, gold, predictions)]
-    wanted, found = ([set(spans_of(row)) for row in rows] for rows in (gold, predictions))
+        return [scores_section([accuracy], scored, note), *_labels(names, true_labels, predictions)]
+    wanted, found = ([set(spans_of(row)) for row in rows] for rows in (true_labels, predictions))
     counts = np.array([[len(w & f), len(w), len(f)] for w, f in zip(wanted, found)])
     parts = {"entity F1": 2, "precision": 0, "recall": 1}
     scores = [
@@ -70,10 +72,12 @@ def _share(counts):
     return counts[:, 0].sum() / max(counts[:, 1].sum(), 1)
 
 
-def _labels(names, gold, predictions):
+def _labels(names, true_labels, predictions):
     """Returns the sections for labels without entities, such as parts of speech."""
     places = {name: number for number, name in enumerate(names)}
-    true, predicted = ([places[x] for row in rows for x in row] for rows in (gold, predictions))
+    true, predicted = (
+        [places[x] for row in rows for x in row] for rows in (true_labels, predictions)
+    )
     counts = confusion(np.array(true), np.array(predicted), len(names))
     headings = ["label", "precision", "recall", "F1", "words"]
     rows = [
