@@ -37,7 +37,7 @@ SLOW = {
     "runs.distillation.SoftTargets",
     "finetuning.finetune",
     "finetuning.finetune_set",
-    "glue.finetune_glue",
+    "experiments.glue.finetune_glue",
     "tasks.tagging.feature_tagger.FeatureTagger",
     "tuning.choice.save_tuned",
 }

@@ -25,10 +25,7 @@ Graph = dict[str, set[str]]  # module -> names of the modules that it imports
 # imported by all groups.
 ROWS = [
     {"Commands": "cli quickstart"},
-    {
-        "Runs and reports": "runs finetuning cross_validation glue scikit_learn reports "
-        "attribution plots"
-    },
+    {"Runs and reports": "runs finetuning experiments scikit_learn reports attribution plots"},
     {
         "Tasks": "tasks.base tasks.data tasks.inputs tasks.scores tasks.registry "
         "tasks.text_classification tasks.tagging tasks.question_answering tasks.multiple_choice "

@@ -221,14 +221,14 @@ def _run_several(arguments):
     settings |= {"keep_checkpoints": arguments.keep_checkpoints, "say": say}
     if arguments.folds:
         examples = read_whole(arguments)
-        from keras_bert_impl.cross_validation import cross_validate
+        from keras_bert_impl.experiments.cross_validation import cross_validate
 
         settings |= {"examples": examples, "folds": arguments.folds}
         scores = cross_validate(output_directory=arguments.out, **settings)
         of_what, spreads = "metric", scores["scores"]
         hint = "to get a model for use, train on all examples"
     else:
-        from keras_bert_impl.glue import finetune_glue
+        from keras_bert_impl.experiments.glue import finetune_glue
 
         settings |= {"grid": grid, "skip_bad_rows": arguments.skip_bad_rows}
         scores = finetune_glue(data=arguments.data, output_directory=arguments.out, **settings)

@@ -22,6 +22,7 @@ PACKAGES = {
     f"{TOP}.tuning": "Trained weights and learning rates.",
     f"{TOP}.serving": "Export of models to formats that run without this package.",
     f"{TOP}.interop": "Weights and configurations of other libraries, as dicts and arrays.",
+    f"{TOP}.experiments": "Sets of fine-tuning runs that answer a question.",
     f"{TOP}.plots": "Figures as PNG files. Needs the extra `plots`.",
     f"{TOP}.reports": "Self-contained pages about runs and models.",
     f"{TOP}.attribution": "Attribution of the output of a model to the words of a text.",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.cross_validation import cross_validate
+from keras_bert_impl.experiments.cross_validation import cross_validate
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples

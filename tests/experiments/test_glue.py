@@ -6,9 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from keras_bert_impl import finetune_glue, glue, load_tuned
+from keras_bert_impl import finetune_glue, load_tuned
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.glue import SETTINGS
+from keras_bert_impl.experiments import glue
+from keras_bert_impl.experiments.glue import SETTINGS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_yaml
 from keras_bert_impl.tasks.data.published import TASKS, read_glue
