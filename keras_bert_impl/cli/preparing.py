@@ -183,6 +183,11 @@ class Prepare(Command):
             metavar="P",
             help="fraction of random mlm_nsp pairs",
         )
+        add(
+            "--segmented",
+            action="store_true",
+            help="the words of Chinese text are separated by spaces, for pretrain --mask-unit word",
+        )
         add("--no-packing", action="store_true", help="one example per record, without packing")
         add("--seed", type=int, default=0, metavar="N", help="seed of random choices")
         _add_processes(parser)
@@ -207,6 +212,7 @@ class Prepare(Command):
                 held_out=arguments.held_out,
                 input_format=arguments.format,
                 text_field=arguments.text_field,
+                segmented=arguments.segmented,
                 num_workers=arguments.workers,
                 seed=arguments.seed,
                 progress=progress,

@@ -115,7 +115,8 @@ def pretrain(
     )
     for stage in stages:
         data.check(stage, settings.accumulation_steps)
-    if settings.mask_unit == "word":
+    is_segmented = any(manifest["settings"].get("segmented") for manifest in manifests.values())
+    if settings.mask_unit == "word" and not is_segmented:
         is_word_start = tokenizer.word_starts([replacement_ids(tokenizer)])
         if is_word_start.numpy().all():
             _LOG.warning(

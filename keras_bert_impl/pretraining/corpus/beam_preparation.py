@@ -180,7 +180,8 @@ class _Build(beam.DoFn):
         self._directory = directory
 
     def setup(self) -> None:
-        self._word_tokens = WordTokens(records.read_tokenizer(self._directory))
+        tokenizer = records.read_tokenizer(self._directory)
+        self._word_tokens = WordTokens(tokenizer, self._settings.segmented)
 
     def process(
         self, element: tuple[int, Iterable[NumberedDocument]]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -9,15 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Fraction, OneOf, PositiveInt, Rate, validate
 from keras_bert_impl.pretraining.corpus import readers, sentences
 from keras_bert_impl.pretraining.examples import records, rows
 from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RowLength
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tokenizers.unicode.table import CJK
 
 NumberedDocument = tuple[int, readers.Document]  # each with its running number in the corpus
 _AT_ONCE = 1 << 18  # characters
 _PLAIN, _ALONE = 1, 2  # byte classes; all other bytes have class 0
+_OTHER_SPACES = re.compile(r"[^\S ]")
 _WHITE_SPACE = r"[\s\v\x1c-\x1f\x{85}\p{Z}]"  # whitespace as defined by `str.split`
 
 
@@ -33,6 +37,7 @@ class Settings:
     pack: bool
     max_examples_per_row: PositiveInt
     seed: int
+    segmented: bool = False
 
     def __post_init__(self):
         validate(self)
@@ -65,6 +70,7 @@ class Counts:
     sentences: int = 0
     words: int = 0
     corpus_tokens: int = 0
+    tokens_inside_words: int = 0  # of segmented Chinese text
     examples: int = 0
     pairs_labelled_1: int = 0
     rows: int = 0
@@ -91,10 +97,15 @@ class BuiltBlock:
 
 
 class WordTokens:
-    """Tokenizes texts; each distinct word is encoded only once."""
+    """Tokenizes texts; each distinct word is encoded only once.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    With `segmented`, the vocabulary size is added to the id of each Chinese character that
+    continues a word.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, segmented: bool = False) -> None:
         self.tokenizer = tokenizer
+        self._is_chinese = _chinese_characters(tokenizer) if segmented else None
         self._kinds = _kinds_of_bytes(tokenizer.word_breaks)
         self._words = pa.array([], pa.large_string())  # distinct words of the most recent texts
         self._parts = np.zeros(0, np.int64)  # per word: number of whitespace-separated parts
@@ -114,7 +125,10 @@ class WordTokens:
             ]
             num_words = sum(len(text.split()) for text in texts)
             return *_tokenized(texts, self._tokenize), num_words
-        words, first_words, num_joined = self._cut([*itertools.chain.from_iterable(paragraphs)])
+        texts = [*itertools.chain.from_iterable(paragraphs)]
+        if self._is_chinese is not None:
+            texts = [_OTHER_SPACES.sub(" ", text) for text in texts]
+        words, first_words, num_joined = self._cut(texts)
         words = words.dictionary_encode()
         self._learn(words.dictionary)
         places = words.indices.to_numpy().astype(np.intp)
@@ -158,12 +172,36 @@ class WordTokens:
         places[is_new] = len(self._words) + np.arange(np.count_nonzero(is_new))
         new = pc.ascii_ltrim(words.filter(pa.array(is_new)), " ")
         ids, lengths = _tokenized(new.to_pylist(), self.tokenizer.tokenize_words)
+        if self._is_chinese is not None:
+            ids += len(self._is_chinese) * self._continues_word(ids, lengths)
         ids, lengths = np.append(self._ids, ids), np.append(self._lengths, lengths)
         starts = (np.cumsum(lengths) - lengths)[places]
         self._words = words
         self._parts = np.append(self._parts, _number_of_parts(new))[places]
         self._lengths = lengths[places]
         self._ids = rows.concatenated_spans(ids, starts, self._lengths)
+
+    def _continues_word(self, ids, lengths):
+        """Returns whether each token and the previous token of its word are Chinese characters."""
+        is_chinese = self._is_chinese[ids]
+        continues = is_chinese & np.append(False, is_chinese)[: len(ids)]
+        continues[(np.cumsum(lengths) - lengths)[lengths > 0]] = False
+        return continues
+
+
+def _chinese_characters(tokenizer):
+    """Returns whether each token is a Chinese character, bool [vocabulary]."""
+    if not (tokenizer.word_breaks and getattr(tokenizer, "split_on_cjk", False)):
+        raise InputError(
+            "segmented text requires a WordPiece tokenizer that splits Chinese text into "
+            f"characters and has no added tokens. Received: a {tokenizer.kind} tokenizer"
+        )
+    return np.array(
+        [
+            len(token) == 1 and any(first <= ord(token) <= last for first, last in CJK)
+            for token in tokenizer.vocabulary
+        ]
+    )
 
 
 def _tokenized(texts, tokenize):
@@ -203,6 +241,7 @@ def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordToke
         sentences=len(block.sentence_starts) - 1,
         words=num_words,
         corpus_tokens=len(block.token_ids),
+        tokens_inside_words=int(np.sum(block.token_ids >= tokenizer.vocabulary_size)),
     )
     serialized: list[bytes] = []
     for pass_number in range(settings.passes):
@@ -224,7 +263,9 @@ def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordToke
             block, spans, labels, packed, settings.length, settings.max_examples_per_row, tokenizer
         )
         serialized += records.serialize_rows(
-            arrays, tokenizer.vocabulary_size, (text_block.number << 32) + len(serialized)
+            arrays,
+            records.num_ids(tokenizer.vocabulary_size, settings.segmented),
+            (text_block.number << 32) + len(serialized),
         )
     generator = rows.stream(settings.seed, "rows", text_block.number)
     order = rows.permutation(generator, len(serialized))

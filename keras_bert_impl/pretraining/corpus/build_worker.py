@@ -33,8 +33,9 @@ def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
     tf.config.set_visible_devices([], "GPU")
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
+    tokenizer = Tokenizer.from_pretrained(tokenizer_directory)
     _worker["settings"] = blocks.Settings(**settings)
+    _worker["word_tokens"] = WordTokens(tokenizer, _worker["settings"].segmented)
     gc.freeze()  # otherwise each garbage collection traverses all TensorFlow objects
 
 

@@ -29,6 +29,7 @@ from keras_bert_impl.version import install_command
 
 _LOG = logging.getLogger(__name__)
 _FEW_TRUE_PAIRS = 0.2  # fraction of pairs that are consecutive; about one half is normal
+_MOST_INSIDE_WORDS = 0.7  # fraction of the tokens; about 0.4 is normal for segmented Chinese text
 _SECONDS_ALONE = 6  # about the time in seconds that a process needs to import TensorFlow
 
 
@@ -80,6 +81,7 @@ def prepare(
     held_out: float = 0.0,
     input_format: str = "auto",
     text_field: str = "text",
+    segmented: bool = False,
     block_characters: int = 4_000_000,
     num_open_shards: int = 16,
     rows_per_shard: int = 32_768,
@@ -121,6 +123,8 @@ def prepare(
         max_examples_per_row: Maximum number of examples packed into a row.
         held_out: Fraction of the documents in the held-out split.
         input_format, text_field: see `read_documents`.
+        segmented: Whether the words of Chinese text are separated by spaces, as a segmenter writes
+            them. A masking unit is then a word instead of a character.
         block_characters: Characters of text in a block. Pairs are drawn and rows packed within a
             block.
         num_open_shards: Number of shards that are filled at the same time.
@@ -157,6 +161,7 @@ def prepare(
         pack,
         max_examples_per_row,
         seed,
+        segmented,
     )
     held_out = check("held_out", held_out, Rate)
     block_characters = check("block_characters", block_characters, PositiveInt)
@@ -237,6 +242,12 @@ def _check_splits(manifest):
             )
     records.check_pair_labels(manifest, "train")
     train = manifest["splits"]["train"]
+    if train["tokens_inside_words"] > _MOST_INSIDE_WORDS * train["corpus_tokens"]:
+        raise InputError(
+            f"{train['tokens_inside_words']:,} of {train['corpus_tokens']:,} tokens continue a "
+            "Chinese word, so the text is not segmented. Separate its words with spaces, or leave "
+            "out segmented."
+        )
     share = 1 - train["pairs_labelled_1"] / train["examples"]
     if manifest["settings"]["objective"] == "mlm_nsp" and share < _FEW_TRUE_PAIRS:
         _LOG.warning(
@@ -284,7 +295,7 @@ def _write_on_beam(runner):
 
 def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, finished):
     """Yields (text block, built block) in block order, and stores newly built blocks."""
-    started, words = time.monotonic(), WordTokens(tokenizer)
+    started, words = time.monotonic(), WordTokens(tokenizer, settings.segmented)
     for text_block in text_blocks:
         built = finished.read(text_block)
         if built is None:

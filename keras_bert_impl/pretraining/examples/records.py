@@ -2,8 +2,9 @@
 
 A record is a `tf.train.Example` of one row. L is the sequence length, E the maximum number of
 examples per row. All features except `row_id` are raw little-endian arrays, because lists of
-integers are slower to write. The arrays are int32, but `token_ids` are uint16 for a vocabulary of
-up to 2¹⁶ tokens.
+integers are slower to write. The arrays are int32, but `token_ids` are uint16 for up to 2¹⁶ ids. In
+segmented text, a Chinese character that continues a word has the id of its token plus the
+vocabulary size.
 
 | feature | shape | content |
 |---|---|---|
@@ -49,21 +50,24 @@ _MOST = 1 << 62
 _COUNTS = ("rows", "tokens", "examples", "pairs_labelled_1", "examples_in_fullest_row")
 
 
-def token_type(vocabulary_size: int) -> np.dtype:
+def num_ids(vocabulary_size: int, segmented: bool) -> int:
+    """Returns the number of ids in `token_ids`: for segmented text, twice the vocabulary size."""
+    return 2 * vocabulary_size if segmented else vocabulary_size
+
+
+def token_type(num_ids: int) -> np.dtype:
     """Returns the numpy dtype of `token_ids` in a record."""
-    return np.dtype("<u2" if vocabulary_size <= 1 << 16 else "<i4")
+    return np.dtype("<u2" if num_ids <= 1 << 16 else "<i4")
 
 
-def serialize_rows(
-    arrays: dict[str, np.ndarray], vocabulary_size: int, first_id: int
-) -> list[bytes]:
+def serialize_rows(arrays: dict[str, np.ndarray], num_ids: int, first_id: int) -> list[bytes]:
     """Serializes rows to records, as a list of bytes.
 
     Args:
         arrays: Dict of int32 arrays [rows, ...], the features in the table above except `row_id`.
     """
     dtypes = dict.fromkeys(PER_EXAMPLE, np.dtype("<i4"))
-    dtypes["token_ids"] = token_type(vocabulary_size)
+    dtypes["token_ids"] = token_type(num_ids)
     example = tf.train.Example()
     feature = example.features.feature
     for name in dtypes:
@@ -82,12 +86,21 @@ def serialize_rows(
 
 
 def parse_rows(serialized: tf.Tensor, manifest: dict[str, Any]) -> dict[str, tf.Tensor]:
-    """Parses records (string [batch]) to the features in the table above, in the graph."""
+    """Parses records (string [batch]) to the features in the table above, in the graph.
+
+    Records of segmented text also have `inside_word`, bool [batch, L].
+    """
     spec = dict.fromkeys(("token_ids", *PER_EXAMPLE), tf.io.FixedLenFeature([], tf.string))
     rows = tf.io.parse_example(serialized, spec | {"row_id": tf.io.FixedLenFeature([], tf.int64)})
-    dtype = tf.as_dtype(token_type(manifest["tokenizer"]["vocabulary_size"]))
+    vocabulary_size = manifest["tokenizer"]["vocabulary_size"]
+    segmented = manifest["settings"].get("segmented", False)
+    dtype = tf.as_dtype(token_type(num_ids(vocabulary_size, segmented)))
     token_ids = tf.cast(tf.io.decode_raw(rows["token_ids"], dtype), tf.int32)
-    arrays = {"token_ids": tf.ensure_shape(token_ids, [None, manifest["settings"]["length"]])}
+    token_ids = tf.ensure_shape(token_ids, [None, manifest["settings"]["length"]])
+    arrays = {"token_ids": token_ids}
+    if segmented:
+        is_inside = token_ids >= vocabulary_size
+        arrays = {"token_ids": token_ids % vocabulary_size, "inside_word": is_inside}
     for name in PER_EXAMPLE:
         values = tf.io.decode_raw(rows[name], tf.int32)
         arrays[name] = tf.ensure_shape(values, [None, manifest["settings"]["max_examples_per_row"]])

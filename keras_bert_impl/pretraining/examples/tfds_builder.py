@@ -1,5 +1,6 @@
 """Records as a TensorFlow Datasets (TFDS) dataset."""
 
+import functools
 import hashlib
 import json
 import os
@@ -40,17 +41,19 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
         per_example = tfds.features.Tensor(
             shape=(settings["max_examples_per_row"],), dtype=tf.int32
         )
+        per_token = functools.partial(tfds.features.Tensor, shape=(settings["length"],))
         return tfds.core.DatasetInfo(
             builder=self,
             description=f"Rows for pre-training, prepared for {settings['objective']}.",
             features=tfds.features.FeaturesDict(
                 {
-                    "token_ids": tfds.features.Tensor(shape=(settings["length"],), dtype=tf.int32),
+                    "token_ids": per_token(dtype=tf.int32),
                     "example_lengths": per_example,
                     "first_lengths": per_example,
                     "pair_labels": per_example,
                     "row_id": tfds.features.Scalar(tf.int64),
                 }
+                | ({"inside_word": per_token(dtype=tf.bool)} if settings.get("segmented") else {})
             ),
         )
 

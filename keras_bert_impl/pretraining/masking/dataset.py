@@ -285,7 +285,8 @@ class Batcher:
         none = np.zeros((1, settings["max_examples_per_row"]), np.int32)
         empty = dict.fromkeys(records.PER_EXAMPLE, none)
         empty["token_ids"] = np.full((1, self._length), tokenizer.pad_id, np.int32)
-        (self.empty_row,) = records.serialize_rows(empty, tokenizer.vocabulary_size, first_id=0)
+        num_ids = records.num_ids(tokenizer.vocabulary_size, settings.get("segmented", False))
+        (self.empty_row,) = records.serialize_rows(empty, num_ids, first_id=0)
 
     def __call__(
         self, serialized: tf.Tensor, epochs: tf.Tensor
@@ -317,6 +318,8 @@ class Batcher:
         is_word_start = None
         if self._masking["masking"].unit != "token":
             is_word_start = self._tokenizer.word_starts(rows["token_ids"])
+            if "inside_word" in rows:
+                is_word_start &= ~rows["inside_word"]
         masked = mask_rows(rows, epochs, is_word_start=is_word_start, **self._masking)
         features |= {"token_ids": masked.token_ids, "masked_positions": masked.positions}
         hidden = masked.ids, masked.weights
