@@ -14,7 +14,7 @@ from keras_bert_impl import Encoder, Tokenizer
 from keras_bert_impl.layers import MeanPooling
 
 TEAMS = ["access", "billing", "bug"]
-TICKETS = {  # text: class number of the team, urgency
+TICKETS = {  # text: class index of the team, urgency
     "I forgot my {}, no hurry": (0, 0.0),
     "I am locked out of my {}, please help at once": (0, 1.0),
     "Please send the invoice for the {} some day": (1, 0.0),

@@ -115,7 +115,7 @@ def test_indices_of_unnamed_classes_become_names():
     bools = Examples(["d", "e"], [True, False], source="dev.csv")
     assert with_named_classes(named, bools) == (named, bools)
     assert list(bools.class_numbers(["x", "y"])) == [1, 0]
-    with pytest.raises(InputError, match="label 1 may mean the class '1' or class number 1"):
+    with pytest.raises(InputError, match="label 1 may mean the class '1' or class index 1"):
         dev.class_numbers(["1", "2"])
 
 

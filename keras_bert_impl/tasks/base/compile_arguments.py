@@ -15,7 +15,7 @@ from keras_bert_impl.training.jax_devices import num_hosts
 
 
 def as_loss(loss: Any, is_multi_label: bool) -> keras.losses.Loss:
-    """Converts anything that `compile` accepts as a loss to a `keras.losses.Loss`."""
+    """Converts a loss name, function or object to a `keras.losses.Loss`."""
     if isinstance(loss, (list, tuple)) and len(loss) == 1:
         loss = loss[0]
     if isinstance(loss, (dict, list, tuple)):
@@ -37,7 +37,7 @@ def as_loss(loss: Any, is_multi_label: bool) -> keras.losses.Loss:
 
 
 def as_metric(metric: Any, accuracy: Callable[[], keras.metrics.Metric]) -> keras.metrics.Metric:
-    """Converts anything that `compile` accepts as a metric to a `keras.metrics.Metric`."""
+    """Converts a metric name, function or object to a `keras.metrics.Metric`."""
     name = None
     if isinstance(metric, str):
         name = metric
@@ -61,7 +61,7 @@ def as_metric(metric: Any, accuracy: Callable[[], keras.metrics.Metric]) -> kera
 
 
 class _FunctionLoss(keras.losses.Loss):
-    """Loss that applies a function to the labels and predictions of each example."""
+    """Loss of a function of labels and predictions."""
 
     def __init__(self, function: Callable) -> None:
         super().__init__(name=getattr(parts(function)[0], "__name__", "loss"))
@@ -80,7 +80,6 @@ class _FunctionMetric(keras.metrics.MeanMetricWrapper):
 
 
 def _named(module, name, what):
-    """Looks up a Keras loss or metric by name."""
     classes = {
         snake_case(key): value for key, value in vars(module).items() if inspect.isclass(value)
     }
@@ -93,14 +92,13 @@ def _named(module, name, what):
 
 
 def parts(function: Callable) -> tuple[Callable, dict]:
-    """Splits a `functools.partial` into (function, keyword arguments)."""
     if isinstance(function, functools.partial) and not function.args:
         return function.func, function.keywords
     return function, {}
 
 
 def _class_of(module, function):
-    """Returns the Keras class that corresponds to a Keras function, if any, else None."""
+    """Returns the class of a Keras function such as `keras.losses.huber`, else None."""
     name = getattr(function, "__name__", "")
     if getattr(module, name, None) is not function:
         return None
@@ -110,12 +108,10 @@ def _class_of(module, function):
 
 
 def valid_name(name: str) -> str:
-    """Removes characters that TensorFlow does not accept in names, such as `<` in `<lambda>`."""
     return re.sub(r"[^A-Za-z0-9_.-]", "", name) or "loss"
 
 
 def snake_case(name: str) -> str:
-    """Converts a class name such as `"BinaryIoU"` to snake case."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
@@ -125,7 +121,7 @@ _Int64 = Annotated[int, Range(least=-(2**63), most=2**63 - 1)]
 
 
 def check_backend() -> None:
-    """Raises `InputError` if the Keras backend or its number of hosts is not supported."""
+    """Raises if the Keras backend or its number of hosts is not supported."""
     backend = keras.backend.backend()
     if backend not in ("tensorflow", "jax"):
         raise InputError(
@@ -140,7 +136,7 @@ def check_backend() -> None:
 
 
 def check_arguments(optimizer: Any, learning_rate: Any, seed: Any, others: dict[str, Any]) -> None:
-    """Checks the arguments of `RawTextTrainer.compile`; `others` contains its `**kwargs`."""
+    """Raises if arguments of `compile` are invalid."""
     if optimizer is not None and learning_rate is not None:
         raise InputError("pass either an optimizer or the learning_rate of the default optimizer.")
     if isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule):
@@ -178,7 +174,7 @@ def _check_optimizer(optimizer):
 
 
 def about_keras_2(value: Any) -> str:
-    """Returns advice if `value` is a Keras 2 object, else an empty string."""
+    """Returns advice about a Keras 2 object; an empty string for other objects."""
     kinds = [kind.__module__.partition(".")[0] for kind in type(value).__mro__]
     if "tf_keras" not in kinds:
         return ""

@@ -60,7 +60,7 @@ class Task:
 
     @classmethod
     def declared(cls, name: str) -> tuple[Any, Any]:
-        """Returns the annotation and default of a setting that a model class declares."""
+        """Returns the annotation and default of a setting of a model class."""
         found = (argument_of(model_class, name) for model_class in cls.model_classes)
         return next(one for one in found if one is not None)
 
@@ -80,12 +80,12 @@ class Task:
 
     @staticmethod
     def examples_of(texts: list, labels: list, source: str) -> Any:
-        """Converts texts and labels in memory to examples; None if they are for another task."""
+        """Converts texts and labels in memory to examples; returns None if they do not fit."""
         return None
 
     @staticmethod
     def with_named_classes(*sets: Any) -> tuple:
-        """Uses class numbers as class names if the training set, `sets[0]`, has no names."""
+        """Names the classes by their indices if the first set has no class names."""
         return sets
 
     def inputs(self, examples: Any) -> tuple:
@@ -94,7 +94,7 @@ class Task:
 
     @staticmethod
     def score(model: Any, examples: Any, directory: Path | None = None) -> dict[str, float]:
-        """Scores a model.
+        """Scores a model on labeled examples.
 
         Args:
             model: instance of one of `model_classes`.
@@ -102,11 +102,10 @@ class Task:
             directory: existing folder for the prediction files; None writes no files.
 
         Returns:
-            Scores by name; the first one is used to compare models.
+            Scores by name. The first one is used to compare models.
 
         Raises:
-            InputError: a label is unknown to the model; the message names file and line if
-                possible.
+            InputError: the model does not have a label.
         """
         raise NotImplementedError
 
@@ -126,12 +125,12 @@ class Task:
         return list(self.metrics)
 
     def default_metric(self, train: Any) -> str | None:
-        """Returns the default score for these training examples; None for the first score."""
+        """Returns the default score for these examples; None for the first score."""
         return None
 
     @staticmethod
     def with_metric(examples: Any, metric: str | None) -> LabeledExamples:
-        """Returns a copy of the examples for which `score` also computes `metric`."""
+        """Copies the examples and sets the metric that `score` also computes."""
         return examples
 
     def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:
@@ -186,10 +185,10 @@ class Task:
 
     @staticmethod
     def read_inputs(path: str) -> list | None:
-        """Reads inputs in the file format of the task; None for text files and tables of texts."""
+        """Reads inputs in the task's file format; returns None for texts and tables of texts."""
         return None
 
     @staticmethod
     def predictions(model: Any, texts: list) -> Iterator[tuple[dict, list[str]]]:
-        """Predicts texts; yields a dict for JSON output and a list of table cells for each."""
+        """Yields a dict for JSON output and a list of table cells for each text."""
         raise NotImplementedError

@@ -41,7 +41,6 @@ class Explained:
         return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
 
     def _facts(self):
-        """Returns the model properties to show in notebooks."""
         config, labels = self.config, getattr(self, "labels", None) or []
         facts = {
             "encoder": f"{config.num_layers} layers of {config.hidden_dim}",
@@ -55,17 +54,17 @@ class Explained:
         return facts if config.adapter is None else facts | {"adapter": config.adapter}
 
     def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
-        """Returns the name of an output and the function that computes it.
+        """Returns the name of an output and a function that computes it.
 
         Args:
             row: `attribution.rows.TextRow`.
             outputs: the network's outputs for the row's features.
-            target: see `attribute`; None for the model's prediction.
+            target: see `attribute`. None for the model's prediction.
         """
         raise NotImplementedError
 
     def as_example(self, text: Any) -> Any:
-        """Converts one text or example of a user to an element of the list that `rows` takes."""
+        """Converts a user's text or example to an element for `rows`."""
         return self.as_texts([text])[0]  # type: ignore[attr-defined]
 
     def encoder_call(self, example: Any) -> tuple[Any, Callable[[dict], Any]]:
@@ -74,7 +73,7 @@ class Explained:
 
     @staticmethod
     def rows_of(text: Any) -> list[tuple[str, ...]]:
-        """Returns the segments of each row of a text; for multiple choice, only the longest row."""
+        """Returns the segments of each row of a text."""
         return [segments_of(text)]
 
     def segments_of_rows(self, example: Any) -> list[tuple]:
@@ -84,7 +83,7 @@ class Explained:
 
 
 def label_number(labels: list[str], target: Any) -> int | None:
-    """Converts a label name or number to its index; returns None for None."""
+    """Converts a label name or index to its index; keeps None."""
     if target is None:
         return None
     if target in labels:
@@ -96,6 +95,6 @@ def label_number(labels: list[str], target: Any) -> int | None:
 
 
 def log_odds(logits: Any, number: int) -> Any:
-    """Computes the log-odds of a class, float32 `[batch]`, from logits `[batch, classes]`."""
+    """Computes the log-odds of a class from logits `[batch, classes]`, float32 `[batch]`."""
     others = ops.concatenate([logits[:, :number], logits[:, number + 1 :]], axis=1)
     return logits[:, number] - ops.logsumexp(others, axis=1)

@@ -47,7 +47,7 @@ class FitSizes:
         for name, value in {
             "batch_size": size,
             "validation_batch_size": self.validation_batch_size or size,
-            # Keras takes a list.
+            # Keras requires a list.
             "validation_freq": list(frequency) if isinstance(frequency, tuple) else frequency,
         }.items():
             object.__setattr__(self, name, value)
@@ -64,7 +64,7 @@ def fit_arguments(
     callbacks: Any,
     sizes: FitSizes,
 ) -> dict[str, Any]:
-    """Returns the arguments of `keras.Model.fit`, with the texts as datasets of features."""
+    """Converts arguments of `TaskModel.fit` to arguments of `keras.Model.fit`."""
     callbacks = _checked_callbacks(callbacks, model.optimizer)
     check_frozen_layers(model)
     data_position = _DataPosition(model.batches_done)
@@ -124,7 +124,7 @@ def fit_arguments(
 
 
 def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.Callback]:
-    """Returns the callbacks of `fit` as a list, checked before training starts."""
+    """Returns the callbacks as a list; raises if one cannot be used."""
     if isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = callbacks.callbacks
     rate = learning_rate_of(getattr(optimizer, "inner_optimizer", optimizer))
@@ -146,7 +146,7 @@ def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.C
 
 
 def check_frozen_layers(model: Any) -> None:
-    """Raises if `trainable` changed after compiling; training would ignore the change."""
+    """Raises if layers were frozen or unfrozen after training."""
     if not model.trainable_weights:
         warnings.warn("The model does not have any trainable weights.", stacklevel=4)
     if model.uses_default_optimizer:
@@ -160,7 +160,7 @@ def check_frozen_layers(model: Any) -> None:
 
 
 def _restart_schedule(model, steps, epochs):
-    """Restarts the default optimizer with a learning rate schedule over all steps of `epochs`."""
+    """Restarts the learning rate schedule of the default optimizer."""
     if not model.uses_default_optimizer or epochs < 1:
         return
     if steps < 1:
@@ -174,7 +174,7 @@ def _restart_schedule(model, steps, epochs):
 
 
 class _DataPosition(keras.callbacks.Callback):
-    """Callback that sets the first batch of each epoch."""
+    """Callback that updates the index of the first batch of an epoch."""
 
     steps_per_epoch = 0
 
@@ -185,7 +185,6 @@ class _DataPosition(keras.callbacks.Callback):
         self._has_begun = False
 
     def has_begun(self) -> bool:
-        """Whether the first epoch has begun."""
         return self._has_begun
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -194,7 +193,7 @@ class _DataPosition(keras.callbacks.Callback):
 
 
 def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: Any) -> Any:
-    """Implements `RawTextTrainer.predict`; the arguments must be valid."""
+    """Implements `RawTextTrainer.predict` for valid arguments."""
     if user_data.gives_batches(x):
         batches = user_data.text_batches(x, steps, getattr(model, "labels", ()))
         return joined(predict(model, texts, batch_size, None, **kwargs) for texts in batches)
@@ -214,7 +213,6 @@ def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: An
 
 
 def joined(parts: Iterable) -> Any:
-    """Concatenates the return values of `predict` for all batches."""
     parts = list(parts)
     if not parts:
         raise InputError("there are no batches to predict.")
@@ -230,8 +228,8 @@ def _predict_block(model, batch_size, texts, **kwargs):
 
 
 def _scores_of_nothing(model):
-    """Returns the scores of an empty list of texts: arrays with 0 rows."""
-    # Some layers do not accept a batch of 0 rows.
+    """Returns empty arrays of scores."""
+    # Some layers do not support empty batches.
     one = {
         name: tf.zeros([1, *(size or 2 for size in symbol.shape[1:])], symbol.dtype)
         for name, symbol in model.input.items()
@@ -243,7 +241,7 @@ def _scores_of_nothing(model):
 def predict_sorted(
     model: Any, predict_batches: Callable, rows: Any, batch_size: int, **kwargs: Any
 ) -> Any:
-    """Predicts rows in batches of similar length; returns the outputs in row order."""
+    """Predicts in batches of similar length; returns the outputs in the original order."""
     is_one_device = model.distribute_strategy.num_replicas_in_sync == 1
     is_few = rows.num_texts <= batch_size and is_one_device and not kwargs.get("callbacks")
     batches = list_of_batches if is_few else functools.partial(sorted_batches, targets=())
@@ -259,7 +257,7 @@ def predict_list(
     verbose: int | str = "auto",
     callbacks: None | list = None,
 ) -> Any:
-    """Predicts a few batches; returns the concatenated outputs."""
+    """Predicts a short list of batches; concatenates the outputs."""
     progress = keras.utils.Progbar(len(batches), verbose=1 if verbose == "auto" else verbose)
     outputs = []
     for (features,) in batches:
@@ -278,7 +276,7 @@ def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
 
 
 def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
-    """Computes the network's outputs for one batch; `predict` converts them with `scores`."""
+    """Computes the network's outputs for one batch."""
     if model.outputs_function is None:
         signature = keras.tree.map_structure(any_shape, features)
         model.outputs_function = compiled(
@@ -288,10 +286,11 @@ def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
 
 
 def trace_for_any_shape(model: Any, batch: tuple) -> None:
-    """Traces the prediction function for any shape; Keras would first trace a fixed shape."""
+    """Traces the prediction function for any shape."""
     is_traced = model.predict_function is not None
     several = model.steps_per_execution > 1 or model.distribute_strategy.num_replicas_in_sync > 1
     if is_traced or several or model.run_eagerly or not takes_any_shape(model):
         return
+    # Keras would first trace a fixed shape.
     model.make_predict_function()
     model.predict_function.get_concrete_function([keras.tree.map_structure(any_shape, batch)])

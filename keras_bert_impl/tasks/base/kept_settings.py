@@ -24,7 +24,6 @@ def kept_settings(config: Document, model_class: type, names: Iterable[str]) -> 
 
 
 def _annotations(model_class):
-    """Returns the annotations of all constructor arguments of a class and its base classes."""
     found: dict[str, Any] = {}
     for kind in reversed(model_class.__mro__):
         if "__init__" in vars(kind):
@@ -33,7 +32,7 @@ def _annotations(model_class):
 
 
 def argument_of(model_class: type, name: str) -> tuple[Any, Any] | None:
-    """Returns the annotation and default of a constructor argument; None if it does not exist."""
+    """Returns the annotation and default of a constructor argument, if it exists."""
     for kind in model_class.__mro__:
         if "__init__" in vars(kind):
             argument = inspect.signature(kind.__init__).parameters.get(name)  # type: ignore[misc]
@@ -44,7 +43,7 @@ def argument_of(model_class: type, name: str) -> tuple[Any, Any] | None:
 
 
 def checked_length(length: int, limit: int) -> int:
-    """Returns `max_length`; raises `InputError` if it is below 3 or above `limit`."""
+    """Returns `length`; raises if it is below 3 or above `limit`."""
     if not 3 <= check("max_length", length, int) <= limit:
         raise InputError(
             f"max_length must be from 3 to {limit}, the number of positions of the encoder. "
@@ -56,7 +55,7 @@ def checked_length(length: int, limit: int) -> int:
 def within_positions(
     kept: dict[str, Any], config: EncoderConfig, name: str | Path
 ) -> dict[str, Any]:
-    """Limits `max_length` in `kept` to the encoder's number of positions."""
+    """Limits `max_length` to the encoder's number of positions."""
     length = kept.get("max_length")
     if length is None or length <= config.max_length:
         return kept

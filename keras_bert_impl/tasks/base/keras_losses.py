@@ -39,7 +39,7 @@ _SOFTMAX_LOSSES = {
 }
 _SIGMOID_LOSSES = {"binary_crossentropy", "binary_focal_crossentropy"}
 _MARGINS = {"hinge", "squared_hinge", "categorical_hinge"}  # predictions are logits
-# Elementwise losses and metrics, which have no classes.
+# Elementwise losses and metrics do not use classes.
 _BINARY = _SIGMOID_LOSSES | set(
     "hinge squared_hinge auc binary_accuracy binary_io_u precision precision_at_recall recall "
     "recall_at_precision sensitivity_at_specificity specificity_at_sensitivity "
@@ -149,7 +149,7 @@ class _View:
 
 
 class TaskLoss(keras.losses.Loss):
-    """Wrapper that computes a Keras loss from the logits and labels of a task model."""
+    """Keras loss of the logits and labels of a task model."""
 
     def __init__(self, loss: Any, outputs: Outputs) -> None:
         loss = as_loss(loss, outputs.problem_type == MULTI)
@@ -162,7 +162,7 @@ class TaskLoss(keras.losses.Loss):
         if outputs.is_binary:
             stable = stable | _SIGMOID_LOSSES
         if name in stable and _is_of_keras(type(loss)):
-            # The value is the same, but the gradient does not vanish where a probability rounds to
+            # The value is the same, but the gradient does not vanish if a probability rounds to
             # 0 or 1.
             loss = type(loss).from_config(loss.get_config() | {"from_logits": True})
         super().__init__(name=valid_name(loss.name), reduction=loss.reduction)
@@ -185,7 +185,7 @@ class TaskLoss(keras.losses.Loss):
 
 
 class TaskMetric(keras.metrics.Metric):
-    """Wrapper that computes a Keras metric from the logits and labels of a task model."""
+    """Keras metric of the logits and labels of a task model."""
 
     def __init__(self, metric: Any, outputs: Outputs) -> None:
         metric = as_metric(metric, lambda: _default_accuracy(outputs))
@@ -215,7 +215,7 @@ class TaskMetric(keras.metrics.Metric):
 
 
 def as_list(metrics: Any) -> list:
-    """Converts the metrics passed to `compile` to a list; raises for a dict."""
+    """Converts the metrics of `compile` to a list."""
     if metrics is None:
         return []
     if isinstance(metrics, dict):
@@ -237,7 +237,7 @@ def _default_accuracy(outputs):
 
 
 def _view(given, name, outputs):
-    """Returns the `_View` of a loss or metric object with the Keras name `name`."""
+    """Returns the `_View` of a loss or metric."""
     takes_logits = _takes_logits(given) or name in _MARGINS
     predictions = "logits" if takes_logits else "probabilities"
     if name == "accuracy":
@@ -256,7 +256,6 @@ def _view(given, name, outputs):
 
 
 def _keras_name(given):
-    """Returns the Keras name of a loss or metric, such as `"auc"`; None for a user-defined one."""
     for cls in type(given).__mro__:
         if _is_of_keras(cls):
             name = snake_case(cls.__name__)
@@ -291,7 +290,7 @@ def _check(name, outputs, what):
 
 
 def _check_ignores_padding(given, name, outputs, what):
-    """Raises for a loss or metric over all classes if rows differ in their number of classes."""
+    """Raises if a loss or metric would count padding as classes."""
     if outputs.num_classes is not None or outputs.problem_type != SINGLE:
         return
     smooths = bool(getattr(given, "label_smoothing", 0) or _settings(given).get("label_smoothing"))
@@ -320,7 +319,6 @@ def _refusal(name, outputs, what):
 
 
 def _flat(labels, predictions, weights, logits):
-    """Flattens labels, predictions and weights to one leading dimension, as metrics require."""
     leading = ops.shape(logits)[:-1]
     if weights is not None:
         weights = ops.cast(weights, "float32")
@@ -338,7 +336,7 @@ def _rows(values, logits):
 
 
 def multi_label_metrics() -> dict[str, Callable[[], Any]]:
-    """Returns functions that create the multi-label F1 metrics `"micro_f1"` and `"macro_f1"`."""
+    """Returns {name: function that creates the multi-label F1 metric}."""
 
     def f1(average):
         metric = keras.metrics.F1Score(average, threshold=0.5, name=f"{average}_f1")
@@ -348,7 +346,7 @@ def multi_label_metrics() -> dict[str, Callable[[], Any]]:
 
 
 def task_metrics(metrics: Any, named: dict[str, Callable], outputs_are: Outputs) -> list:
-    """Converts metrics of the user to metrics for the network's outputs."""
+    """Converts metrics of `compile` to task metrics."""
     return [_task_metric(metric, named, outputs_are) for metric in as_list(metrics)]
 
 

@@ -86,11 +86,11 @@ class LongTexts:
         return self.way in OF_WINDOWS
 
     def changed(self, given: "LongTexts | str | dict[str, Any] | None") -> "LongTexts":
-        """Returns the `LongTexts` for a user's argument.
+        """Returns the `LongTexts` for an argument of the user.
 
         Args:
-            given: `LongTexts`, a `way`, or a dict of fields; None returns `self`. Missing fields
-                that the way supports are taken from `self`.
+            given: `LongTexts`, a `way`, or a dict of fields. Fields that are not given keep their
+                value if the `way` supports them. None returns `self`.
         """
         if given is None or isinstance(given, LongTexts):
             return given or self
@@ -150,7 +150,7 @@ class LongTexts:
     # === The network ===
 
     def inputs(self, groups: int = 0) -> dict[str, Any]:
-        """Same as `task_inputs`, with additional dimensions for groups and windows."""
+        """Same as `task_inputs`, with dimensions for groups and windows."""
         return task_inputs(rank=2 + groups + self.has_windows)
 
     def vectors(

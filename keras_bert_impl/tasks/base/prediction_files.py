@@ -45,7 +45,7 @@ def _write_table(path, headings, rows):
 
 
 def join_predictions(path: Path, parts: Iterable[tuple[Path, Sequence[int] | np.ndarray]]) -> None:
-    """Joins files of predictions with the same columns and different examples.
+    """Joins prediction files of different examples.
 
     Args:
         parts: (file, new indices of its examples) tuples.
@@ -58,20 +58,22 @@ def join_predictions(path: Path, parts: Iterable[tuple[Path, Sequence[int] | np.
 
 
 def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Returns (headings, rows) of the predictions in a file that `write_predictions_table` wrote.
+    """Returns (headings, rows) of a file written by `write_predictions_table`.
 
     Raises:
         InputError: the file is missing or damaged.
     """
     headings, *rows = _read_table(path)
     end = len(headings)
-    if TRUE_LABEL in headings:  # The last one is used, because a class may have the same name.
+    if (
+        TRUE_LABEL in headings
+    ):  # A class may also have this name; the last column contains the labels.
         end -= headings[::-1].index(TRUE_LABEL) + 1
     return headings[1:end], [row[1:end] for row in rows]
 
 
 def read_column(path: Path, name: str) -> list[tuple[int, str]]:
-    """Returns (index of the example, cell) of each row; see `read_predictions_table`."""
+    """Returns (index of the example, cell) of each row."""
     headings, *rows = _read_table(path)
     if name not in headings:
         raise InputError(f"{path} has no column {name!r}.")
@@ -80,7 +82,7 @@ def read_column(path: Path, name: str) -> list[tuple[int, str]]:
 
 
 def _read_table(path):
-    """Returns the rows of a file as lists of cells; the first one contains the headings."""
+    """Returns the rows as lists of cells; the first row contains the headings."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             lines = list(csv.reader(file, delimiter="\t"))
@@ -109,5 +111,5 @@ def write_cells(file: TextIO, cells: Sequence[Any], delimiter: str = ",") -> Non
 
 
 def cells(values: Iterable[float]) -> list[str]:
-    """Formats float32 values with nine significant digits, which preserve the exact value."""
+    """Formats float32 values without loss of precision (nine significant digits)."""
     return [f"{value:.9g}" for value in values]

@@ -41,7 +41,7 @@ class Quantized:
 
 
 def quantized_error(what: str) -> InputError:
-    """Returns the error for a quantized model that is to be trained or saved."""
+    """Returns the error for training or saving a quantized model."""
     return InputError(
         f"a quantized model cannot be {what}: call export(directory), or quantize a copy."
     )

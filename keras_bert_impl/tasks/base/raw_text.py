@@ -54,7 +54,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     `named_metrics`, `scores`).
     """
 
-    has_several_rows = False  # whether a text may become several rows
+    has_several_rows = False  # whether a text may have several rows
     needs_labels = True  # whether the loss uses labels
     draws_labels = False  # whether `completed` creates the labels
     has_token_labels = False  # whether each token has a label
@@ -77,10 +77,10 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return LabelCodec()
 
     def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
-        """Raises `InputError` if labels do not match features that are given as a dict."""
+        """Raises `InputError` if labels do not match a dict of features."""
 
     def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
-        """Returns the loss weight of each class; see `LabelCodec.factors`."""
+        """Returns the loss weight of each class."""
         if self.label_codec.has_classes:
             return self.label_codec.factors(class_weight, labels)
         raise InputError(
@@ -98,7 +98,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return [TaskMetric("binary_accuracy" if is_multi else "accuracy", self.outputs_are)]
 
     def named_metrics(self) -> dict[str, Callable[[], Any]]:
-        """Returns {metric name in `compile`: function that creates the metric}."""
+        """Returns {metric name: function that creates the metric}."""
         return {}
 
     # === Tokenization ===
@@ -108,7 +108,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return self.checked_texts(user_input.from_columns(x, self.text_columns, self.most_columns))
 
     def checked_texts(self, x: Any) -> list:
-        """Same as `as_texts`, for the return value of `user_input.from_columns`."""
+        """Same as `as_texts`, for return values of `user_input.from_columns`."""
         return user_input.checked_list(x)
 
     def pack(self, texts: Any) -> dict[str, tf.Tensor]:
@@ -120,7 +120,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return self.long_texts.tokenize(self, texts)
 
     def rows(self, texts: list, labels: Any = None, weights: Any = None) -> tuple[Any, tuple]:
-        """Tokenizes texts to input rows of the network, here one per text.
+        """Tokenizes texts to rows, the sequences that the network receives.
 
         Args:
             texts, labels, weights: return values of `as_texts` and `label_codec`; weights are
@@ -133,17 +133,17 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return self.tokenized(texts), targets
 
     def joined(self, outputs: Any, texts: list, tokenized: Any) -> Any:
-        """Converts the scores of all rows, [rows, ...], to the return value of `predict`.
+        """Converts the scores of rows, [rows, ...], to the return value of `predict`.
 
         Args:
-            texts, tokenized: from `as_texts` and `rows`.
+            texts, tokenized: return values of `as_texts` and `rows`.
         """
         return outputs
 
     def completed(
         self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None
     ) -> tf.data.Dataset:
-        """Adds random features or targets to batches; by default returns the batches unchanged.
+        """Adds random features or targets to batches, if the task has any.
 
         Args:
             batches: batches of `(features, *targets)`.
@@ -152,11 +152,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return batches
 
     def completed_dataset(self, dataset: tf.data.Dataset, is_training: bool) -> tf.data.Dataset:
-        """Same as `completed`, for a user's `tf.data.Dataset`."""
+        """Same as `completed`, for a `tf.data.Dataset` of the user."""
         return dataset
 
     def text_features(self, texts: Any) -> dict[str, tf.Tensor]:
-        """Computes int32 `[batch, length]` features of texts, in any graph; see `LongTexts`.
+        """Computes the features of texts in any graph, int32 `[batch, length]`.
 
         Args:
             texts: string tensor `[batch]`, or a tuple of two for pairs.
@@ -164,11 +164,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return self.long_texts.features(self, texts)
 
     def features_in_graph(self, texts: Any) -> dict[str, tf.Tensor]:
-        """Computes the features of a batch of examples, for datasets and exported models."""
+        """Computes the features of examples in datasets and exported models."""
         return self.text_features(texts)
 
     def widths(self, longest: int | None = None) -> list[int]:
-        """Returns the lengths to which batches are padded, up to `longest` or `max_length`."""
+        """Returns the lengths to which batches are padded."""
         return batching.widths(self, longest or self.max_length)
 
     @property
@@ -177,7 +177,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return tuple(self.input)
 
     def steps_per_epoch(self, x: Any, batch_size: int) -> int:
-        """Returns the number of batches per epoch; a text may have several rows."""
+        """Returns the number of batches per epoch."""
         return batching.num_batches(self.rows(self.as_texts(x))[0], batch_size)
 
     # === Keras ===
@@ -238,7 +238,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         self._compiled.arguments = given
 
     def compile_if_needed(self) -> None:
-        """Compiles the model with the task's defaults if the user has not compiled it."""
+        """Compiles the model with the defaults unless it is compiled."""
         if not self.compiled:
             self.compile()
 
@@ -343,14 +343,14 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
             return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
 
     def predict_features(self, data: tf.data.Dataset | list[tuple], **kwargs: Any) -> Any:
-        """Predicts a `tf.data.Dataset` or list of feature batches; concatenates the scores."""
+        """Predicts batches of features; concatenates the scores."""
         if isinstance(data, list):
             return predict_list(self, data, **kwargs)
         trace_for_any_shape(self, data.element_spec)
         return super().predict(data, **kwargs)
 
     def predict_batches(self, data: tf.data.Dataset | list[tuple], **kwargs: Any) -> Any:
-        """Same as `predict_features`, for the rows of texts."""
+        """Same as `predict_features`, for tokenized texts."""
         return self.predict_features(data, **kwargs)
 
     def train_on_batch(
@@ -361,7 +361,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         class_weight: Any = None,
         return_dict: bool = False,
     ) -> Any:
-        """Runs one training step on one batch, as in Keras; requires an explicit optimizer."""
+        """Runs one training step on one batch; requires an explicit optimizer."""
         if self.uses_default_optimizer:
             raise InputError(
                 "the default learning rate depends on the number of steps, which is unknown: "
@@ -387,7 +387,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return self.predict(x, verbose=0)
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Computes the logits of features or texts; accepts the same texts as `predict`."""
+        """Computes the logits of features or texts."""
         if isinstance(inputs, dict):
             inputs = user_data.completed_features(self, inputs)
         elif are_symbolic_texts(self, inputs):

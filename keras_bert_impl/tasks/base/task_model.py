@@ -163,7 +163,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
         return model
 
     def own_settings(self) -> dict[str, Any]:
-        """Returns the saved arguments as {name: value}."""
+        """Returns the saved arguments by name."""
         own = {name: getattr(self, name) for name in ("max_length", *self.settings)}
         if "long_texts" in own:
             own |= {"long_texts": dataclasses.asdict(self.long_texts)}
@@ -267,17 +267,13 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
         load_weights(model, source, names + (added_names(model) if source.adapter else []))
         model.order_classes(source)
         if adapter is not None and adapter.kind == "prompt":
-            words = common_words(tokenizer)  # words are a better initialization than random values
+            words = common_words(tokenizer)  # better initial values than random ones
             if words:
                 model.encoder.virtual_tokens.begin_as(model.encoder.embeddings, words)
         return model
 
     def order_classes(self, source: ModelSource) -> None:
-        """Reorders the classes of a loaded head to the order of this model's labels.
-
-        Args:
-            source: `ModelSource` of the head.
-        """
+        """Reorders the classes of a loaded head to the order of the model's labels."""
 
     @classmethod
     def encoder_config(cls, config: EncoderConfig, arguments: dict[str, Any]) -> EncoderConfig:
@@ -291,9 +287,11 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
 
     @classmethod
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
-        """Reads the saved constructor arguments from a `ModelSource`.
+        """Reads the saved constructor arguments; ignores settings of other classes.
 
-        Settings saved by other classes are ignored. `given` are the arguments of the user.
+        Args:
+            source: `ModelSource` of the directory.
+            given: arguments of the user.
         """
         saved_by = source.config.mapping(OWN_SETTINGS).get(MODEL_CLASS)
         is_same = saved_by is None or saved_by in [base.__name__ for base in cls.__mro__]
@@ -304,25 +302,25 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
     def pretrained_arguments(
         cls, source: ModelSource, config: EncoderConfig, arguments: dict[str, Any]
     ) -> dict[str, Any]:
-        """Returns the constructor arguments; missing ones are read from a `ModelSource`."""
+        """Returns the constructor arguments; reads missing ones from `source`."""
         return dict(arguments)
 
     def head_names(self) -> list[TensorName]:
-        """List of `TensorName` of the head and of the layers that pool tokens or windows."""
+        """Returns the tensor names of the head and pooling layers."""
         if self.head is None:
             return self.pooling_names()
         return head_tensors(self.config, self.head) + self.pooling_names()
 
     def pooling_names(self) -> list[TensorName]:
-        """List of `TensorName` of the layers that pool tokens or windows."""
+        """Returns the tensor names of the layers that pool tokens or windows."""
         return self.long_texts.tensors()
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
-        """Returns the names of the head tensors to read from a `ModelSource`."""
+        """Returns the names of the head tensors to load from a `ModelSource`."""
         return self.head_names()
 
     def task_config(self) -> dict[str, Any]:
-        """Returns the task's `config.json` entries; by default `sep_token_id` for Longformer."""
+        """Returns the task's entries of `config.json`."""
         return {"sep_token_id": self.tokenizer.sep_id} if self.config.max_global_tokens else {}
 
     def file_config(self) -> dict[str, Any]:
@@ -359,15 +357,15 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
             _log.warning("%s: %s", directory, in_transformers(self.only_here()))
 
     def only_here(self) -> list[str]:
-        """Returns the settings that change scores and that `transformers` does not support."""
+        """Returns the settings that `transformers` ignores although they change scores."""
         windows = self.long_texts.has_windows
         return [f"long_texts={self.long_texts.way!r}"] if windows else []
 
     def save_more(self, directory: Path) -> None:
-        """Writes the files that only this task has into a model directory."""
+        """Writes task-specific files into a model directory."""
 
     def save_settings(self, directory: Path) -> None:
-        """Writes the task's settings into the `config.json` of this model's directory."""
+        """Writes the task's settings into `config.json`."""
         path = directory / "config.json"
         config = read_json(path)
         config[OWN_SETTINGS] |= self.own_settings()

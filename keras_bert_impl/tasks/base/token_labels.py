@@ -10,7 +10,7 @@ from keras_bert_impl.internals import track_loss
 from keras_bert_impl.tasks.base.keras_losses import as_list
 from keras_bert_impl.tasks.scores.counting import TokenAccuracy, token_weights
 
-_Mixin: Any = object  # for mypy: the methods also use attributes of `TaskModel`
+_Mixin: Any = object  # for mypy: the methods use attributes of `TaskModel`
 
 
 class TokenLabels(_Mixin):
@@ -44,7 +44,7 @@ class TokenLabels(_Mixin):
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
-        """Computes the metrics on labeled tokens only; called by Keras."""
+        """Computes the metrics on labeled tokens only."""
         return super().compute_metrics(x, y, y_pred, token_weights(y, sample_weight))
 
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:

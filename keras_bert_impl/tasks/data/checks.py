@@ -18,12 +18,12 @@ _HTML = re.compile(
     re.IGNORECASE,
 )
 _PERCENTILES = (50, 90, 99)
-_SHOWN = 8  # maximum number of labels or reasons in a line
+_SHOWN = 8  # maximum number of labels or reasons per line
 _COUNTED = ("classes", "numbers", "entities", "tags", "questions", "endings")
 
 
 def similar_labels(names: Iterable[str]) -> list[list[str]]:
-    """Returns the groups of names that differ only in case and white space."""
+    """Returns groups of names that differ only in case and white space."""
     groups = collections.defaultdict(list)
     for name in names:
         groups["".join(name.casefold().split())].append(name)
@@ -31,18 +31,17 @@ def similar_labels(names: Iterable[str]) -> list[list[str]]:
 
 
 def count_html(texts: Iterable[Any]) -> int:
-    """Returns the number of texts or pairs with HTML tags or entities such as `&nbsp;`."""
     return sum(any(map(_HTML.search, segments_of(text))) for text in texts)
 
 
 def count_in_both(train: LabeledExamples, dev: LabeledExamples) -> int:
-    """Counts the examples of `dev` whose text or context also occurs in `train`, ignoring case."""
+    """Counts the examples of `dev` whose text or context also occurs in `train`."""
     known = set(map(same_text, train.undivided))
     return sum(same_text(text) in known for text in dev.undivided)
 
 
 def count_repeated(examples: LabeledExamples) -> tuple[int, int]:
-    """Returns (number of duplicate texts, number of duplicates with a different label)."""
+    """Returns the number of duplicate texts, and how many of them have a different label."""
     first: dict[Any, Any] = {}
     repeated = different = 0
     for text, label in zip(examples.texts, examples.labels or [None] * len(examples)):
@@ -55,7 +54,6 @@ def count_repeated(examples: LabeledExamples) -> tuple[int, int]:
 
 
 def percentiles(lengths: Sequence[int]) -> dict[str, int]:
-    """Returns percentiles and the maximum of lengths."""
     found = {str(n): int(np.percentile(lengths, n, method="higher")) for n in _PERCENTILES}
     return found | {"max": int(max(lengths))}
 
@@ -83,16 +81,16 @@ def advice(train: Any) -> list[str]:
 
 
 def token_numbers(lengths: Sequence[int], max_length: int, are_split: bool) -> dict[str, Any]:
-    """Returns percentiles of lengths in tokens, and the fraction of texts that are too long.
+    """Returns percentiles of the lengths in tokens, and the fraction of texts that are too long.
 
     Args:
         lengths: number of tokens of each sequence, including special tokens.
         max_length: maximum length of the model.
         are_split: whether longer texts are split into windows instead of truncated.
     """
-    share = float(np.mean(np.array(lengths) > max_length))
+    fraction = float(np.mean(np.array(lengths) > max_length))
     name = "split" if are_split else "truncated"
-    return {"tokens": percentiles(lengths), "max_length": max_length, name: share}
+    return {"tokens": percentiles(lengths), "max_length": max_length, name: fraction}
 
 
 def check_examples(
@@ -101,12 +99,12 @@ def check_examples(
     form: Mapping[str, Any] | None = None,
     tokens: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Returns statistics of labeled examples, with counts of possible problems.
+    """Counts labels, tokens and possible problems of labeled examples.
 
     Args:
         train: examples, read with `skip_bad_rows`.
         dev: validation set.
-        form: the file's encoding and, for a table, its delimiter and columns.
+        form: encoding, delimiter and columns of the file.
         tokens: return value of `token_numbers`.
     """
     counted, labels = train.label_counts()
@@ -130,7 +128,7 @@ def check_examples(
 
 
 def lines_of(found: Mapping[str, Any]) -> list[str]:
-    """Formats the result of `check_examples` as about ten lines of text."""
+    """Formats the return value of `check_examples` as lines of text."""
     form = [found["encoding"]] if found.get("encoding") else []
     if found.get("delimiter"):
         marks = ("tab" if mark == "\t" else shown(mark) for mark in found["delimiter"])
@@ -180,13 +178,12 @@ def lines_of(found: Mapping[str, Any]) -> list[str]:
 
 
 def lengths_text(lengths: Mapping[str, int]) -> str:
-    """Formats the return value of `percentiles`."""
-    shares = ", ".join(f"{n} % up to {lengths[str(n)]:,}" for n in _PERCENTILES)
-    return f"{shares}, longest {lengths['max']:,}"
+    limits = ", ".join(f"{n} % up to {lengths[str(n)]:,}" for n in _PERCENTILES)
+    return f"{limits}, longest {lengths['max']:,}"
 
 
 def counts_text(counts: Mapping[str, float]) -> str:
-    """Formats counts or other numbers by name, at most eight of them."""
+    """Formats at most eight counts or other numbers by name."""
     shown_counts = [
         f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:g}"
         for name, value in list(counts.items())[:_SHOWN]

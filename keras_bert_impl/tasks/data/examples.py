@@ -19,51 +19,53 @@ _LOG = logging.getLogger(__name__)
 
 TRUE_LABEL = "true_label"  # column of the labels in prediction files
 _MOST_SHOWN = 1000  # maximum characters of a text in prediction files
-OF_ALL = ("label_names", "metrics", "skipped")  # fields that do not have one value per example
+OF_ALL = ("label_names", "metrics", "skipped")  # fields without a value per example
 
 
 def content_hash(*columns: Any) -> str:
-    """Returns the hexadecimal SHA-256 hash of columns such as texts and labels."""
+    """Returns the hexadecimal SHA-256 hash of columns."""
     content = json.dumps(columns, default=str)  # JSON escapes non-ASCII characters
     return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
 def index_of_name(names: Iterable[str]) -> dict[str, int]:
-    """Maps each name to its index."""
     return {name: number for number, name in enumerate(names)}
 
 
 def made_names(num_classes: int) -> list[str]:
-    """Returns the default names of unnamed classes."""
+    """Returns default class names."""
     return [f"LABEL_{number}" for number in range(num_classes)]
 
 
 def most_common(names: Iterable[str]) -> dict[str, float]:
-    """Counts names; the most common name comes first."""
+    """Counts names, most common first."""
     return dict(collections.Counter(names).most_common())
 
 
 def join_names(names: Iterable[str]) -> str:
-    """Joins names with commas; a name that contains a comma or a quote is quoted."""
+    """Joins names with commas; quotes names that contain a comma or a quote."""
     file = io.StringIO()
     csv.writer(file, lineterminator="").writerow(names)
     return file.getvalue()
 
 
 def segments_of(text: Any) -> tuple[str, ...]:
-    """Returns the segments of an example; for multiple choice, the prompt and the longest ending."""
+    """Returns the segments of an example; for multiple choice, with the longest ending."""
     if isinstance(text, tuple):
         return tuple(part if isinstance(part, str) else max(part, key=len) for part in text)
     return (" ".join(text) if isinstance(text, list) else str(text),)
 
 
 class LabeledExamples:
-    """Base class of the labeled examples of all tasks.
+    """Base class of the labeled examples of all tasks, which are frozen dataclasses.
 
-    Subclasses are frozen dataclasses. `labels` is None for unlabeled examples. `source` is the name
-    of the data in messages. `files` contains the file of each example if there are several files.
-    `skipped` lists the skipped rows with the reason. For examples from a file, `read_with` contains
-    the fields of `ExampleSource` that read the file again as `dev`; otherwise it is None.
+    Attributes:
+        labels: None for unlabeled examples.
+        source: name of the data in messages.
+        files: file of each example, if there are several files.
+        skipped: location of each skipped row, with the reason.
+        read_with: fields of `ExampleSource` to read the file again as `dev`; None if the examples
+            are not from a file.
     """
 
     texts: list
@@ -97,11 +99,11 @@ class LabeledExamples:
         )
 
     def of_file(self, number: int) -> Self:
-        """Prepares examples for joining with other files; `number` is the 1-based file index."""
+        """Prepares the examples of a file, with a 1-based index, for `join_examples`."""
         return self
 
     def file_of(self, position: int) -> str:
-        """Returns the file of an example; without files, the name of the data."""
+        """Returns the file of an example, or else the `source`."""
         return self.source if self.files is None else self.files[position]
 
     def where(self, position: int) -> str:
@@ -122,7 +124,7 @@ class LabeledExamples:
 
     @property
     def undivided(self) -> list:
-        """Values per example; examples with equal values must be in the same split."""
+        """Values of the examples; examples with the same value stay in the same split."""
         return self.inputs
 
     @property
@@ -131,19 +133,19 @@ class LabeledExamples:
         return [segments_of(one) for one in self.inputs]
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
-        """Returns (kind of labels, such as `"classes"`; dict of counts), or (None, {})."""
+        """Returns the kind of labels, such as `"classes"`, and the count of each label."""
         return None, {}
 
     def facts(self) -> dict[str, Any]:
-        """Returns a dict of additional statistics for `keras-bert check`."""
+        """Returns additional statistics for `keras-bert check`."""
         return {}
 
     def described(self) -> dict[str, list]:
-        """Returns columns that identify each example in a file of predictions.
+        """Returns the columns that identify each example in a file of predictions.
 
         Returns:
-            `true_label`; `file`, if there are several; `line`, for examples from a file; `id`, if
-            the file was read with an id column; `text` and `pair`, truncated to 1,000 characters.
+            `true_label`; `file` if there are several; `line` for examples from a file; `id` if the
+            file has an id column; `text` and `pair`, truncated to 1,000 characters.
         """
         labels = [""] * len(self) if self.labels is None else map(self.label_text, self.labels)
         columns = {TRUE_LABEL: list(labels)}
@@ -167,7 +169,7 @@ class LabeledExamples:
 
 
 def check_read(examples: Any) -> None:
-    """Raises `InputError` for values other than labeled examples."""
+    """Raises if `examples` are not labeled examples."""
     if not isinstance(examples, LabeledExamples):
         raise InputError(
             "expected examples from a reader such as read_table, or Examples(texts, labels). "
@@ -186,12 +188,12 @@ class Examples(LabeledExamples):
         label_names: names of the classes; None if unknown or if labels are floats.
         metrics: keys of `metrics.METRICS`; None for the metrics of the task.
         source: the file.
-        lines: position of each text in the source: number of its last line, its row or its example.
+        lines: 1-based position of each text in the source; for lines, the last line of the text.
         skipped: location of each skipped row, with the reason.
-        read_with: how a file was read; see `LabeledExamples`.
+        read_with: see `LabeledExamples`.
         unit: unit of `lines`: `"line"`, `"row"` or `"example"`.
-        ids, groups, dates: values of these columns, if the file was read with them; dates in
-            seconds since 1970, or numbers as in the file.
+        ids, groups, dates: values of these columns, if they were read; dates are numbers or
+            seconds since 1970.
         files: file of each text, if there are several.
     """
 
@@ -242,14 +244,14 @@ class Examples(LabeledExamples):
         """Converts the labels to int32 indices into `names`.
 
         Raises:
-            InputError: a label is not in `names`; the message names file and line if possible.
+            InputError: a label is not in `names`.
         """
         places = self._places(names, self.labels)
         labels = [self._index(places, *numbered) for numbered in enumerate(self.labels)]
         return np.array(labels, "int32")
 
     def multi_hot(self, names: list[str]) -> np.ndarray:
-        """Converts labels to float32 [texts, names], 1 for each label; see `class_numbers`."""
+        """Converts labels to a multi-hot float32 array [texts, names]."""
         places = self._places(names, (name for labels in self.labels for name in labels))
         rows = np.zeros((len(self), len(names)), "float32")
         for position, labels in enumerate(self.labels):
@@ -257,7 +259,7 @@ class Examples(LabeledExamples):
         return rows
 
     def _places(self, names, labels):
-        """Maps each label to its index; unnamed classes may be given as numbers."""
+        """Maps each label to its index; classes without names may be given as indices."""
         numbers = index_of_name(map(str, range(len(names))))
         if list(names) != made_names(len(names)) or not all(
             isinstance(label, str) and label in numbers for label in labels
@@ -281,7 +283,7 @@ class Examples(LabeledExamples):
             if not self.label_names and places.get(str(int(label)), label) != label:
                 raise InputError(
                     f"{self.where(position)}: label {label} may mean the class '{label}' or class "
-                    f"number {label}, {names[label]!r}: pass the labels as names."
+                    f"index {label}, {names[label]!r}. Pass the labels as names."
                 )
             label = names[label]
         if label not in places:
@@ -291,5 +293,5 @@ class Examples(LabeledExamples):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of texts, labels and label names."""
+        """Hexadecimal SHA-256 hash of texts, labels and label names."""
         return content_hash(self.texts, self.labels, self.label_names)

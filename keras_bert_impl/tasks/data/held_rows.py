@@ -21,14 +21,14 @@ Copy = Callable[[ExampleSource, list, Path, bool], None]
 
 
 def write_held_out(examples: LabeledExamples, directory: Path, copy: Copy) -> list[Path]:
-    """Writes the rows held out by `hold_out` to a file `dev` with the suffix of the source.
+    """Writes the rows held out by `hold_out` to a file in the format of the source.
 
     Args:
         copy: function that copies rows of a file, such as `copy_rows`.
 
     Returns:
-        The file; for several sources, one file each, such as `dev.1.csv`. Empty if the examples are
-        not from files.
+        A list of one file such as `dev.csv`; for several sources, `dev.1.csv`, `dev.2.csv` and so
+        on. Empty if the examples are not from files.
     """
     how = examples.read_with or {}
     lines = getattr(examples, "lines", None)
@@ -53,9 +53,9 @@ def copy_rows(source: ExampleSource, rows: list[int], path: Path, has_mark: bool
     """Copies rows of a table.
 
     Args:
-        rows: row numbers; in text files, the number of the last line of each row.
-        has_mark: whether to add a byte order mark to text. Rows are copied as UTF-8, and the mark
-            overrides `encoding` when they are read.
+        rows: row numbers; for text files, the number of the last line of each row.
+        has_mark: whether to start text files with a byte order mark. The copy is UTF-8; the mark
+            overrides `encoding` when the copy is read.
     """
     origin = source.file("dev")
     kind = table_format(origin, source.delimiter)
@@ -66,7 +66,7 @@ def copy_rows(source: ExampleSource, rows: list[int], path: Path, has_mark: bool
 
 
 def copy_arrow(source: str | Path, rows: Sequence[int], path: Path) -> None:
-    """Copies rows of an Arrow or Parquet file (1-based numbers) to a file of the same format."""
+    """Copies rows (1-based) of an Arrow or Parquet file."""
     import pyarrow
     import pyarrow.parquet
 
@@ -82,7 +82,7 @@ def copy_arrow(source: str | Path, rows: Sequence[int], path: Path) -> None:
 
 
 def held_out_files(path: str) -> str | list[str]:
-    """Returns the files of held-out rows in a run directory; returns other paths unchanged."""
+    """Returns the held-out files of a run directory; returns other paths unchanged."""
     if not os.path.isdir(path):
         return path
     found = sorted(map(str, Path(path).glob("dev.*")))
@@ -92,7 +92,7 @@ def held_out_files(path: str) -> str | list[str]:
 
 
 def _text_of_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
-    """Yields the bytes of the rows: lines, or one JSON array."""
+    """Yields the lines of the rows, or one JSON array."""
     if kind == "json" and table_rows.is_json_array(source.dev):
         items = list(table_rows.array_items(source.dev))
         yield ("[" + ",\n".join(items[row - 1] for row in rows) + "]\n").encode("utf-8")
@@ -108,10 +108,10 @@ def _text_of_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
 def lines_of_rows(
     source: ExampleSource, is_quoted: bool, may_have_header: bool, rows: set[int]
 ) -> set[int]:
-    """Returns the line numbers of the rows and of the header.
+    """Returns the line numbers of the rows and the header.
 
     Args:
-        is_quoted: whether rows are `csv_records` of one or more lines.
+        is_quoted: whether quoted cells may span several lines.
         may_have_header: whether the first line is a header, unless `source.no_header`.
     """
     has_header, path = may_have_header and not source.no_header, local_path(source.file("dev"))
@@ -125,5 +125,5 @@ def lines_of_rows(
         if record.last in rows:
             lines.update(range(record.first, record.last + 1))
         elif number == 0 and has_header:
-            lines.update(range(1, record.last + 1))  # also copies a first line such as sep=;
+            lines.update(range(1, record.last + 1))  # includes a first line such as sep=;
     return lines

@@ -26,8 +26,8 @@ def join_examples(parts: Iterable[AnyExamples]) -> AnyExamples:
         All examples in order; `files` contains the file of each example.
 
     Raises:
-        InputError: `parts` is not a list of examples, a file is passed twice, the files have different kinds of labels, or an id
-            occurs twice. The message names the file.
+        InputError: `parts` is not a list of examples, a file is passed twice, the files have
+            different kinds of labels, or an id occurs twice.
 
     Example:
         from keras_bert_impl.tasks import join_examples, read_table
@@ -52,7 +52,7 @@ def join_examples(parts: Iterable[AnyExamples]) -> AnyExamples:
     if any(one != names[0] for one in names):
         fields["label_names"] = sorted(set().union(*(one or () for one in names)))
     if any(getattr(part, "is_impossible", None) is not None for part in parts):
-        # Like `read_squad`, for a mix of SQuAD 1.1 and 2.0.
+        # SQuAD 1.1 does not have this column.
         fields["is_impossible"] = [not answers for answers in fields["answers"]]
     if len({getattr(part, "unit", None) for part in parts}) > 1:
         fields["unit"] = "row"
@@ -67,7 +67,7 @@ def join_examples(parts: Iterable[AnyExamples]) -> AnyExamples:
 
 
 def _check_fits(part, before):
-    """Raises `InputError` if a part cannot be joined with the parts before it."""
+    """Raises if `part` cannot be joined with the examples before it."""
     if part.read_with and part.source in [other.source for other in before]:
         raise InputError(f"{part.source} is passed twice.")
     for other in before[:1]:
@@ -89,12 +89,11 @@ def _label_kind(examples):
 
 
 def _column(parts):
-    """Concatenates the values of a field; None if a part does not have it."""
     return None if None in parts else list(itertools.chain.from_iterable(parts))
 
 
 def _read_with(parts):
-    """Returns the options for reading all files, with a list as `dev`; None if options differ."""
+    """Returns the options to read all files; None if the files have different options."""
     options = [part.read_with or {} for part in parts]
     of_all = {
         name: next(filter(None, (one.get(name) for one in options)), None)
@@ -107,7 +106,7 @@ def _read_with(parts):
 
 
 def _with_unique_ids(examples):
-    """Raises `InputError` for ids that occur in several files, or skips these examples."""
+    """Raises if an id occurs in several files; with `skip_bad_rows`, skips the examples."""
     first: dict[str, int] = {}
     repeated = {}
     for number, name in enumerate(getattr(examples, "ids", None) or ()):

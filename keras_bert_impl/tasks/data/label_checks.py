@@ -16,17 +16,17 @@ from keras_bert_impl.tasks.data.user_input import values
 
 
 def check_ids(features: dict[str, tf.Tensor], config: EncoderConfig) -> None:
-    """Raises in `fit`, `evaluate` or `predict` if an id in a batch has no embedding."""
+    """Adds a check to the graph that each id has an embedding."""
     limits = {"token_ids": config.vocabulary_size, "segment_ids": config.num_segments}
     for name, limit in limits.items():
-        if limit and name in features:  # segment ids are ignored without segment embeddings
+        if limit and name in features:  # without segment embeddings, segment ids are ignored
             ids = features[name]
             is_right = (ids >= 0) & (ids < limit)
             check_labels(is_right, ids, f"{name} must be in [0, {limit}).")
 
 
 def check_numbers(labels: tf.Tensor, what: str) -> None:
-    """Raises `InputError` unless labels have a number or bool type."""
+    """Raises if the labels are not numbers or bools."""
     if not isinstance(labels, tf.Tensor):
         raise InputError(f"labels must be {what}. Received: {type(labels).__name__} {labels!r:.80}")
     if not (labels.dtype.is_floating or labels.dtype.is_integer or labels.dtype.is_bool):
@@ -34,7 +34,7 @@ def check_numbers(labels: tf.Tensor, what: str) -> None:
 
 
 def check_width(labels: tf.Tensor, width: int, what: str) -> None:
-    """Raises `InputError` if the last dimension is known and differs from `width`."""
+    """Raises if the last dimension is not `width`."""
     if labels.shape.rank is not None and (
         labels.shape.rank != 2 or labels.shape[1] not in (None, width)
     ):
@@ -42,18 +42,18 @@ def check_width(labels: tf.Tensor, width: int, what: str) -> None:
 
 
 def class_numbers(labels: Any, num_classes: int, least: float = 0) -> tf.Tensor:
-    """Checks labels of any number type and converts them to int32 class indices."""
-    check_numbers(labels, f"class numbers from 0 to {num_classes - 1}")
+    """Checks labels in a graph and converts them to int32 class indices."""
+    check_numbers(labels, f"class indices from 0 to {num_classes - 1}")
     if labels.dtype.is_bool:
         labels = tf.cast(labels, tf.int32)
     values = tf.cast(labels, tf.float64)
     is_right = (values == tf.floor(values)) & (values >= least) & (values < num_classes)
-    check_labels(is_right, labels, f"labels must be class numbers from 0 to {num_classes - 1}.")
+    check_labels(is_right, labels, f"labels must be class indices from 0 to {num_classes - 1}.")
     return tf.cast(labels, tf.int32)
 
 
 def one_hot_tensor(labels: tf.Tensor) -> tf.Tensor:
-    """Checks one-hot rows `[..., classes]` (0 for no label) and returns them as float32."""
+    """Checks one-hot labels `[..., classes]` in a graph; words without a label are all 0."""
     labels = tf.cast(labels, tf.float32)
     is_right = tf.reduce_all((labels == 0) | (labels == 1), axis=-1)
     is_right &= tf.reduce_sum(labels, axis=-1) <= 1
@@ -62,11 +62,7 @@ def one_hot_tensor(labels: tf.Tensor) -> tf.Tensor:
 
 
 def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.ndarray:
-    """Checks one-hot rows and converts them to float32.
-
-    Args:
-        rows: `[..., num_classes]`.
-    """
+    """Checks one-hot labels `[..., classes]` and converts them to float32."""
     count = rows.sum(axis=-1)
     is_one_hot = np.isin(rows, (0, 1)).all(axis=-1) & ((count == 1) | (with_zeros & (count == 0)))
     if not is_one_hot.all():
@@ -82,10 +78,10 @@ def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.n
 
 
 def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[int, float]:
-    """Converts class weights to one factor per class index.
+    """Converts class weights to a dict of class index to weight.
 
     Args:
-        classes: class of each text, int array `[texts]`, or one-hot or soft rows; required for
+        classes: classes of the texts, int `[texts]`, or one-hot or soft labels; required for
             `"balanced"`.
     """
     if isinstance(weights, str) and weights == "balanced":
@@ -134,9 +130,9 @@ def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
     """Multiplies example or word weights by class weights.
 
     Args:
-        y: class indices, int `[batch]` or `[batch, length]` (negative for words without a class);
-            or one-hot or soft rows, float `[..., classes]`, of which the most likely class is used.
-        sample_weight: float `[batch]` or same shape as `y`; None for weights of 1.
+        y: class indices, int `[batch]` or `[batch, length]` (negative for words without a label);
+            or one-hot or soft labels, float `[..., classes]`, whose most likely class is used.
+        sample_weight: float `[batch]` or the shape of `y`; None for weights of 1.
     """
     y = tf.convert_to_tensor(y)
     numbers = tf.argmax(y, axis=-1) if y.dtype.is_floating else y

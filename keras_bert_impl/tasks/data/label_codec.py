@@ -1,5 +1,6 @@
-"""Label codecs: each class checks one kind of labels and converts it for the loss, in NumPy
-(`encode`) and in a dataset's graph (`tensor`).
+"""Label codecs: check the labels of a task and convert them for its loss.
+
+`encode` converts NumPy arrays and lists, and `tensor` converts tensors of a `tf.data.Dataset`.
 """
 
 import itertools
@@ -40,18 +41,19 @@ class LabelCodec:
         """Checks the labels of `count` texts and converts them to an array for the loss.
 
         Raises:
-            InputError: the number of labels differs, or a label is unknown to the model.
+            InputError: the number of labels is wrong, or the model does not have a label.
         """
         raise NotImplementedError
 
     def tensor(self, labels: Any) -> Any:
-        """Like `encode`, for the labels of a `tf.data.Dataset` batch."""
+        """Same as `encode`, for a batch of a `tf.data.Dataset`."""
         raise NotImplementedError
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
-        """Computes the loss weight of each class, in the order of the network's outputs.
+        """Computes the loss weight of each class, in the order of the logits.
 
-        `labels` is the return value of `encode`, or None if labels are read in batches.
+        Args:
+            labels: return value of `encode`; None for a dataset.
         """
         raise NotImplementedError
 
@@ -67,13 +69,13 @@ def text_labels(names: list[str], problem_type: str, takes_soft: bool = False) -
 
 
 class ClassLabels(LabelCodec):
-    """Codec for one class per text: names, class numbers, one-hot rows, or soft rows."""
+    """Codec for one class per text: names, class indices, or one-hot or soft labels."""
 
     has_classes = True
 
     def __init__(self, names: list[str], takes_soft: bool = False) -> None:
         self.names, self.takes_soft = names, takes_soft
-        self.about_numbers = f"labels must be class numbers from 0 to {len(names) - 1}."
+        self.about_numbers = f"labels must be class indices from 0 to {len(names) - 1}."
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
         return list(class_weights(class_weight, self.names, labels).values())
@@ -90,7 +92,7 @@ class ClassLabels(LabelCodec):
             return np.array(
                 [number_of(label, i, places) for i, label in enumerate(labels)], "int32"
             )
-        numbers = _numeric(labels, "a class number or a label name")
+        numbers = _numeric(labels, "a class index or a label name")
         if numbers.ndim == 2 and numbers.shape[1] == 1:
             numbers = numbers[:, 0]
         if numbers.ndim == 2 and numbers.shape[1] == len(self.names):
@@ -106,7 +108,7 @@ class ClassLabels(LabelCodec):
 
     def tensor(self, labels: Any) -> tf.Tensor:
         if not isinstance(labels, tf.Tensor) or labels.dtype != tf.string:
-            check_numbers(labels, "class numbers or label names")
+            check_numbers(labels, "class indices or label names")
         if labels.shape.rank == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         if labels.dtype == tf.string:
@@ -120,16 +122,16 @@ class ClassLabels(LabelCodec):
         return class_numbers(labels, len(self.names))
 
     def _check_are_no_names(self):
-        """Raises if a class number is also the name of a different class."""
+        """Raises if class names are numbers, so that indices would be ambiguous."""
         if all(_as_number(name) in (None, place) for place, name in enumerate(self.names)):
             return
         raise InputError(
             f"the labels of this model are {listed(self.names)}, so numbers may mean names or "
-            "class numbers: pass names, [str(label) for label in labels]."
+            "class indices: pass names, [str(label) for label in labels]."
         )
 
     def _rows(self, rows):
-        """Returns one-hot rows, or soft labels if the loss supports them; raises for other rows."""
+        """Returns one-hot or soft labels; raises for other rows."""
         wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
         wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
         if wrong.any():
@@ -165,7 +167,7 @@ class ClassLabels(LabelCodec):
 
 
 class SeveralLabels(LabelCodec):
-    """Codec for any number of classes per text: lists of names, or rows or tables of 0 and 1."""
+    """Codec for multi-label classification: lists of names, or arrays or tables of 0 and 1."""
 
     has_classes = True
 
@@ -263,7 +265,7 @@ class ScoreLabels(LabelCodec):
 
 
 class ChoiceLabels(LabelCodec):
-    """Codec for correct endings: an index per example, or a one-hot row of endings."""
+    """Codec for multiple choice: index of the correct ending, or one-hot labels."""
 
     what = "the numbers of the correct endings"
 
@@ -292,7 +294,7 @@ class ChoiceLabels(LabelCodec):
 
 
 class WordLabels(LabelCodec):
-    """Codec for one class per word: names, class numbers (negative for none), or one-hot rows."""
+    """Codec for one class per word: names, class indices (negative for none), or one-hot labels."""
 
     has_classes = True
 
@@ -313,13 +315,13 @@ class WordLabels(LabelCodec):
         return [self._numbers(row, f"text {position}") for position, row in enumerate(labels)]
 
     def tensor(self, labels: Any) -> tf.Tensor:
-        check_numbers(labels, "class numbers or one-hot rows")
+        check_numbers(labels, "class indices or one-hot rows")
         if labels.shape.rank == 3:
             return one_hot_tensor(labels)
         return class_numbers(labels, len(self.names), least=-np.inf)
 
     def _numbers(self, labels, where, num_dimensions=1):
-        """Returns int32 class numbers, or float32 one-hot rows if the labels are one-hot."""
+        """Returns int32 class indices, or one-hot labels as float32."""
         if not isinstance(labels, (list, tuple, np.ndarray)):
             raise InputError(f"{where} requires a label for each word. Received: {labels!r:.60}")
         names = self.names
@@ -338,7 +340,7 @@ class WordLabels(LabelCodec):
             raise InputError(f"{where} requires label names or integers. Received: {labels!r:.60}")
         if numbers.size and numbers.max() >= len(names):
             raise InputError(
-                f"{where}: label numbers must be below {len(names)}. Received: {numbers.max()}"
+                f"{where}: class indices must be below {len(names)}. Received: {numbers.max()}"
             )
         return numbers.astype("int32")
 
@@ -347,7 +349,7 @@ class WordLabels(LabelCodec):
 
 
 def _named_columns(labels, count, known):
-    """Stacks the columns of a table of 0 and 1 in the order of the label names."""
+    """Converts a table of 0 and 1 to an array with the columns in the order of the labels."""
     names = column_names(labels)
     if names is None or len(names) < 2:
         return labels
@@ -365,7 +367,7 @@ def _is_list_of_names(row):
 
 
 def _as_number(name):
-    """Converts a label name that is a number or bool to float; None for other names."""
+    """Converts a name that is a number or bool to float; returns None for other names."""
     if name.lower() in ("true", "false"):
         return float(name.lower() == "true")
     try:

@@ -1,4 +1,4 @@
-"""Class names in arguments, `config.json` and messages."""
+"""Class names: arguments, checks and entries of `config.json`."""
 
 import logging
 import re
@@ -24,12 +24,12 @@ ABOUT_SEVERAL = f" If a text may have several labels, create the model with prob
 
 _LOG = logging.getLogger(__name__)
 _MOST_CLASSES = 1 << 20  # maximum number of classes in a file
-# Larger weights could overflow float32 in the loss or in the squared gradients.
+# Larger weights could overflow float32 in the loss or the squared gradients.
 MOST_WEIGHT = 1e9
 
 
 def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
-    """Checks class names, or creates names for a number of classes."""
+    """Checks class names, or creates names for `num_classes`."""
     if labels is None:
         if num_classes is None:
             raise InputError("pass num_classes or labels (the class names).")
@@ -78,7 +78,7 @@ def label_values(labels: Any, count: int) -> list | np.ndarray:
 
 
 def number_of(name: Any, position: int, places: dict[str, int]) -> int:
-    """Returns the index of a label."""
+    """Returns the index of a label; raises if the label is unknown."""
     name = name.decode() if isinstance(name, bytes) else name
     if not isinstance(name, str) or name not in places:
         wrong = f"text {position}: label {name!r} is not one of {listed(places)}."
@@ -89,7 +89,7 @@ def number_of(name: Any, position: int, places: dict[str, int]) -> int:
 
 
 def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarray:
-    """Checks weights of texts and converts them to a float32 array."""
+    """Checks sample weights and converts them to a float32 array."""
     try:
         array = np.asarray(values(weights), "float32")
     except (OverflowError, TypeError, ValueError) as error:
@@ -135,7 +135,7 @@ def with_labels(
 
 
 def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
-    """Returns the index of each label in the saved head if only the order differs; else None."""
+    """Returns the index of each label in the saved head if the head has the same labels."""
     stated = _stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or sorted(stated) != sorted(labels):
         return None
@@ -143,7 +143,7 @@ def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
 
 
 def _stated_labels(source, warn=_LOG.warning):
-    """Reads the class names in `config.json` as a list of unique str; None if there are none."""
+    """Reads the class names in `config.json`; returns None without unique names."""
     names = source.config.mapping("id2label", None)
     if not names:
         return None
@@ -161,7 +161,7 @@ def _stated_labels(source, warn=_LOG.warning):
             label = f"{label}_{number}"
         labels.append(label)
         seen.add(label)
-    # Users who rename labels often change one dict only; `transformers` does not check this.
+    # Users who rename labels often change only one dict; `transformers` does not check this.
     other = source.config.mapping("label2id")
     if any(other.get(label, i) not in (i, str(i)) for i, label in enumerate(labels)):
         warn("%s: label2id contradicts id2label; id2label is used", source.config.source)
@@ -169,12 +169,11 @@ def _stated_labels(source, warn=_LOG.warning):
 
 
 def _label(names, key):
-    """Converts a name of any type to str."""
     return str(names.setting(key, str | int | float))
 
 
 def label_config(labels: list[str]) -> dict[str, dict]:
-    """Returns the entries of `config.json` for label names."""
+    """Returns the label entries of `config.json`."""
     return {
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": index_of_name(labels),
@@ -184,7 +183,7 @@ def label_config(labels: list[str]) -> dict[str, dict]:
 def tensors_to_read(
     source: "ModelSource", names: list["TensorName"], num_classes: int
 ) -> list["TensorName"]:
-    """Returns the head tensors to read; warns and returns [] if the number of classes differs."""
+    """Returns the head tensors to read; none if the number of classes differs."""
     shape = source.shape(names[-1].tensor)
     if shape is None or shape[0] == num_classes:
         return names
@@ -198,10 +197,10 @@ def tensors_to_read(
 
 
 def class_indices(labels: Any) -> np.ndarray:
-    """Converts labels to an array of class indices, negative for no label.
+    """Converts labels to class indices, negative for no label.
 
     Args:
-        labels: class indices, int `[...]`; or one-hot or soft rows, float `[..., classes]`.
+        labels: class indices, int `[...]`; or one-hot or soft labels, float `[..., classes]`.
     """
     labels = np.asarray(labels)
     if labels.dtype.kind != "f":
@@ -210,10 +209,11 @@ def class_indices(labels: Any) -> np.ndarray:
 
 
 def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names: list[str]) -> None:
-    """Raises if token labels do not have the shape of the features, or if padding has labels.
+    """Raises if token labels do not fit the features, or if padding has labels.
 
     Args:
-        labels: numbers [batch, length], negative for tokens without a label; or one-hot rows.
+        labels: class indices [batch, length], negative for tokens without a label; or one-hot
+            labels [batch, length, classes].
         mask: [batch, length], 0 for padding.
         sample_weight: [batch], [batch, length] or None. Padding may have labels of weight 0.
     """

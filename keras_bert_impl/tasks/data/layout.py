@@ -1,4 +1,4 @@
-"""Converts rows of tables to labeled texts, with one or several labels in a cell."""
+"""Converts table rows to labeled texts, with one or several labels per cell."""
 
 import ast
 import contextlib
@@ -22,10 +22,10 @@ from keras_bert_impl.tasks.data.examples import Examples
 
 _LOG = logging.getLogger(__name__)
 _MOST_SKIPPED, _SHOWN_SKIPPED, _SHOWN_REASONS = 100_000, 3, 10
-_PLACE = re.compile(r"^.*?, (?:line|row|example|question) [^:]*: ")  # start of a message
+_PLACE = re.compile(r"^.*?, (?:line|row|example|question) [^:]*: ")  # location in a message
 _BYTE = re.compile(r" \(byte \d+\)")
 _VALUES = re.compile(r"""'[^']*'|"[^"]*"|\d+""")
-SKIP_HINT = " To skip such rows, pass --skip-bad-rows."  # suffix of a message about a row
+SKIP_HINT = " To skip such rows, pass --skip-bad-rows."  # end of a message about a row
 _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _PYTHON_LIST = re.compile(rf"[\[(]\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?[\])]", re.DOTALL)
 # Matches lists and dicts, but not label names such as `[other]`.
@@ -38,7 +38,7 @@ _SET = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false":
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Columns to read from a table, with their allowed values; see `read_table`."""
+    """Columns of a table and their allowed values; see `read_table`."""
 
     text: str
     pair: str | None = None
@@ -56,30 +56,28 @@ class Layout:
 
     @property
     def texts(self) -> list[str]:
-        """Columns of texts."""
         names = (self.text, self.pair, self.negative)
         return [name for name in names if name is not None]
 
     @property
     def columns(self) -> list[str]:
-        """All columns to read."""
         return self.texts + self.label_columns + list(self.described.values())
 
     @property
     def described(self) -> dict[str, str]:
-        """Dict from fields of `Examples` to the columns with their values."""
+        """Dict from fields of `Examples` to columns."""
         columns = {"ids": self.id, "groups": self.groups, "dates": self.dates}
         return {name: column for name, column in columns.items() if column is not None}
 
     @property
     def label_columns(self) -> list[str]:
-        """Label columns: none, one, or a column of 0 and 1 for each label."""
+        """Columns of labels; for multi-label data, possibly one for each label."""
         if self.label is None:
             return []
         return [self.label] if isinstance(self.label, str) else self.label
 
     def check_labels(self) -> None:
-        """Raises `InputError` for contradictory label settings."""
+        """Raises if label settings contradict each other."""
         if isinstance(self.label, list):
             if not self.label or len(set(self.label)) < len(self.label):
                 raise InputError(f"label columns must be unique names. Received: {self.label}")
@@ -90,7 +88,7 @@ class Layout:
                 )
 
     def text_of(self, row: dict[str, Any]) -> str | tuple[str, ...]:
-        """Returns the text of a row, or its (first, second, ...) segments."""
+        """Returns the text of a row, or its segments."""
         segments = tuple(row[name] for name in self.texts)
         for name, segment in zip(self.texts, segments):
             if not self.allow_empty and not segment.strip():
@@ -119,7 +117,7 @@ class Layout:
         return names[0]
 
     def _names(self, value):
-        """Returns the label name in a cell, or the list of names."""
+        """Returns the label name or list of names in a cell."""
         if isinstance(value, str) and value.strip() not in self._known:
             value = parsed(value)
         if isinstance(value, dict):
@@ -215,7 +213,7 @@ def examples_of(
 
 
 def date_number(cell: str) -> float:
-    """Converts an ISO date, with or without a time, to seconds since 1970; returns a number as it is."""
+    """Converts an ISO date to seconds since 1970; numbers stay unchanged."""
     with contextlib.suppress(ValueError):
         if np.isfinite(number := float(cell)):
             return number
@@ -228,7 +226,7 @@ def date_number(cell: str) -> float:
 
 
 def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> list:
-    """Applies a function to each row, with a progress bar; returns the valid results."""
+    """Applies a function to each row; returns the valid results."""
     results = []
     with Progress("reading", unit="rows", at_once=False) as progress:
         for count, item in enumerate(items, start=1):
@@ -248,7 +246,7 @@ def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> li
 
 
 def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "rows") -> None:
-    """Logs a warning with the number of skipped rows, by reason if there are many."""
+    """Logs a warning with the number of skipped rows and the reasons."""
     if skipped:
         shown = " ".join(skipped)
         if len(skipped) > _SHOWN_SKIPPED:
@@ -260,8 +258,9 @@ def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "
 
 
 def count_reasons(skipped: Iterable[str]) -> dict[str, int]:
-    """Counts the reasons of skipped rows, most common first. If there are more than ten different
-    reasons, quoted values and numbers are replaced by `...`.
+    """Counts the reasons of skipped rows, most common first.
+
+    Quoted values and numbers are replaced by `...` if there are more than ten different reasons.
     """
     reasons = [_BYTE.sub("", _PLACE.sub("", one, count=1)) for one in skipped]
     if len(set(reasons)) > _SHOWN_REASONS:
@@ -270,7 +269,7 @@ def count_reasons(skipped: Iterable[str]) -> dict[str, int]:
 
 
 def _check_id(value, number, seen, unit):
-    """Adds an id to the dict `seen`, with its row number; raises if it is empty or duplicate."""
+    """Raises if an id is empty or duplicate; adds it to `seen`."""
     if not value:
         raise InputError("the id is empty.")
     if value in seen:
@@ -282,7 +281,7 @@ def _check_id(value, number, seen, unit):
 
 
 def parsed(cell: str) -> str | list | dict:
-    """Parses a list or dict in a cell, in JSON or pandas format; returns other cells unchanged."""
+    """Parses a list or dict in a cell (JSON or pandas format); other cells stay unchanged."""
     text = cell.strip()
     if not _STRUCTURE.fullmatch(text) and text not in ("[]", "{}"):
         return cell

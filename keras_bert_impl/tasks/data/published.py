@@ -109,8 +109,8 @@ def read_glue(
         task: `"cola"`, `"sst2"`, `"mrpc"`, ..., `"diagnostic"`.
         directory: the folder that contains `CoLA`, `SST-2`, ..., or one of these folders.
         split: `"train"`, `"dev"` or `"test"`, which has no labels. For MNLI, `"dev"` is
-            `"dev_matched"`, and there is also `"dev_mismatched"`. The diagnostic set is for MNLI
-            models; its `"dev"` is `diagnostic-full.tsv`, and its `"test"` is `diagnostic.tsv`.
+            `"dev_matched"`; `"dev_mismatched"` is another split. The diagnostic set is for MNLI
+            models. Its `"dev"` is `diagnostic-full.tsv`, and its `"test"` is `diagnostic.tsv`.
         skip_bad_rows: whether to skip invalid rows. A warning reports their number, and `skipped`
             lists them.
 
@@ -118,8 +118,7 @@ def read_glue(
         `Examples` with class indices as labels, or floats from 0 to 5 for STS-B.
 
     Raises:
-        InputError: the task is unknown, a file is missing, or a row is invalid; the message names
-            file and line.
+        InputError: the task is unknown, a file is missing, or a row is invalid.
 
     Example:
         from keras_bert_impl.tasks import read_glue
@@ -150,13 +149,13 @@ def read_glue(
 
 
 def has_glue(task: str, directory: str | Path, split: str) -> bool:
-    """Whether a GLUE folder contains the file of a split; see `read_glue` for the arguments."""
+    """Whether a GLUE folder contains the file of a split."""
     places = _places(directory, TASKS[task].folder, _name_of(task, split))
     return any(path.is_file() for path in places)
 
 
 def read_more_mnli(directory: str | Path, skip_bad_rows: bool = False) -> dict[str, Examples]:
-    """Reads the additional sets for scoring MNLI models, if present: a dict by name."""
+    """Reads the additional evaluation sets of MNLI that exist, by name."""
     more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
     return {
         name: read_glue(task, directory, split, skip_bad_rows)
@@ -170,7 +169,7 @@ def _name_of(task, split):
 
 
 def find_file(directory: str | Path, folder: str, name: str) -> Path:
-    """Finds a file in a subfolder of a directory, or in the directory itself."""
+    """Finds a file in a subfolder of a directory or in the directory."""
     for path in _places(directory, folder, name):
         if path.is_file():
             return path
@@ -182,7 +181,7 @@ def _places(directory, folder, name):
 
 
 def _with_names(examples, names, metrics, read_with):
-    """Replaces label values, the keys of `names`, with class indices."""
+    """Replaces label values (keys of `names`) by class indices."""
     labels, label_names = examples.labels, None
     if names is not None:
         label_names = list(dict.fromkeys(names.values()))
@@ -213,8 +212,7 @@ def read_xnli(
         `Examples` with class indices.
 
     Raises:
-        InputError: a file or language is missing, or a row is invalid; the message names file and
-            line.
+        InputError: a file or language is missing, or a row is invalid.
 
     Source: Conneau et al. 2018, "XNLI", and the published files.
 
@@ -245,9 +243,9 @@ def read_paws_x(
         split: `"train"` (machine translations, except for English), `"dev"` or `"test"`.
         language, skip_bad_rows: see `read_xnli`.
 
-    Returns and raises: see `read_xnli`. The published files have invalid rows: some texts of the
-    training sets are empty, and some texts of the other sets are `NS`, which marks a missing
-    translation (https://github.com/google-research-datasets/paws/blob/master/pawsx/README.md).
+    Returns and raises: see `read_xnli`. The published files have invalid rows. Some texts of the
+    training sets are empty. Some texts of the other sets are `NS`, for a missing translation
+    (https://github.com/google-research-datasets/paws/blob/master/pawsx/README.md).
 
     Source: Yang et al. 2019, "PAWS-X", and the published files.
     """
@@ -267,7 +265,7 @@ def _options(task, directory, language, skip_bad_rows):
 
 
 def _translated(rows):
-    """Yields the rows; reading an untranslated row raises `InputError`."""
+    """Yields the rows; untranslated rows raise `InputError`."""
 
     def checked(read):
         row = read()
@@ -280,7 +278,7 @@ def _translated(rows):
 
 
 def _of_language(path, rows, language):
-    """Yields the rows of one language, and all invalid rows."""
+    """Yields the rows of one language and all invalid rows."""
     languages = set()
     for line, read in rows:
         try:
@@ -321,15 +319,14 @@ def read_tfds(
         label: feature of the label: a `ClassLabel`, or a number for regression. None for unlabeled
             texts.
         data_dir: location of prepared datasets. Default: the library's location.
-        skip_bad_rows: whether to skip invalid examples; they are counted in a warning and listed
-            in `skipped`.
+        skip_bad_rows: see `read_glue`.
 
     Returns:
         `Examples` with class indices, or floats for regression.
 
     Raises:
-        InputError: the dataset, split or feature does not exist, or an example is invalid: its text
-            is empty or not UTF-8, or its label is missing. The message names the example.
+        InputError: the dataset, split or feature does not exist; a text is empty or not UTF-8; or
+            a label is missing.
 
     Example:
         from keras_bert_impl.tasks import read_tfds
@@ -373,7 +370,7 @@ def _text(example, column):
 
 
 def _label(value, names):
-    """Converts the label to a str: the name of a class, or a number."""
+    """Converts a label to str: the name of its class, or its number."""
     if names is None:
         if getattr(value, "ndim", 1) or value.dtype.kind not in "fiu":
             raise InputError("the label must be a class or a number.")

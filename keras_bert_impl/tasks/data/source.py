@@ -1,4 +1,4 @@
-"""`ExampleSource`: the files and columns of labeled examples, from command-line options."""
+"""`ExampleSource`: command-line options for files of labeled examples."""
 
 import csv
 import dataclasses
@@ -9,7 +9,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import encoded_as, is_utf8, suffix_of
 
 MULTILINGUAL = ("xnli", "paws_x")
-# Columns of files that another task reads.
+# Columns that indicate a file for another task.
 _TASKS = {"tokens": "tagging", "entities": "tagging", "data": "squad", "answers": "squad"}
 _TASKS |= {"endings": "choice"}
 
@@ -66,7 +66,7 @@ class ExampleSource:
     splits: tuple[str, ...] = ("train", "dev")
 
     def file(self, split: str, *columns: str) -> str:
-        """Returns the file of a split; raises if a file or column is not given."""
+        """Returns the file of a split; raises if a required option is missing."""
         names = [*self.splits, *columns]
         for name in names:
             if not getattr(self, name):
@@ -85,7 +85,7 @@ class ExampleSource:
         return getattr(self, split)
 
     def each(self, split: str) -> "list[ExampleSource]":
-        """Returns one `ExampleSource` for each file of a split."""
+        """Returns an `ExampleSource` for each file of a split."""
         files = getattr(self, split, None)
         if not isinstance(files, list):
             return [self]
@@ -100,7 +100,7 @@ class ExampleSource:
         ]
 
     def _columns(self):
-        """Lists the columns of the first file, with the task that reads such columns."""
+        """Describes the columns of the first file for a message."""
         from keras_bert_impl.tasks.data.tables import table_columns
 
         if self.tfds:
@@ -113,7 +113,6 @@ class ExampleSource:
         return f" The columns of {path} are {listed(columns)}.{hint}"
 
     def _label(self, path):
-        """Returns the label column, or a list of label columns."""
         from keras_bert_impl.tasks.data.tables import table_columns
 
         if "," not in (self.label or ""):
@@ -123,7 +122,7 @@ class ExampleSource:
         return [name.strip() for name in next(csv.reader([self.label], skipinitialspace=True))]
 
     def check_table(self, *needed: str) -> None:
-        """Raises `InputError` if a file or column does not exist; does not read rows."""
+        """Raises if a file or column does not exist."""
         for split in self.splits:
             for one in self.each(split):
                 one._check_columns(one.file(split, *needed))
@@ -193,7 +192,7 @@ class ExampleSource:
         return read_glue(name, self.data, split, skip)
 
     def _augmented(self, like):
-        """Reads texts written by `keras-bert augment`, with the labels of the examples `like`."""
+        """Reads texts written by `keras-bert augment` with the labels of `like`."""
         from keras_bert_impl.tasks.data.tables import read_table
 
         examples = read_table(
@@ -209,7 +208,7 @@ class ExampleSource:
 
 
 def applicable(form: dict[str, Any], file: str | Path) -> dict[str, Any]:
-    """Removes the encoding and delimiter from options if they do not apply to `file`."""
+    """Removes the encoding and delimiter if they do not apply to `file`."""
     from keras_bert_impl.tasks.data.tables import WITHOUT_DELIMITER
 
     found = dict(form)
@@ -221,7 +220,7 @@ def applicable(form: dict[str, Any], file: str | Path) -> dict[str, Any]:
 
 
 def given_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns the command-line options that differ from the defaults of `ExampleSource`."""
+    """Returns the options that differ from the defaults of `ExampleSource`."""
     return {
         name: value
         for name, value in options.items()

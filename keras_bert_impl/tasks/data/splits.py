@@ -14,7 +14,9 @@ AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
 _PARTS = 10  # number of label bins for regression
 
 
-def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExamples, AnyExamples]:
+def hold_out(
+    examples: AnyExamples, fraction: float, seed: int = 1
+) -> tuple[AnyExamples, AnyExamples]:
     """Splits labeled examples into a training and a validation set.
 
     The split is stratified by label; for regression, by bins of labels. Equal texts (ignoring case
@@ -23,29 +25,29 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
 
     Args:
         examples: return value of a reader such as `read_table`.
-        share: fraction of the examples in the validation set.
+        fraction: fraction of the examples in the validation set.
         seed: determines the split.
 
     Returns:
         (train, dev), each in the order of the file.
     """
     check_read(examples)
-    share = check("share", share, Fraction)
+    fraction = check("fraction", fraction, Fraction)
     is_held = np.zeros(len(examples), bool)
     dates = getattr(examples, "dates", None)
     if dates is not None:
-        is_held = np.array(dates) > _last_of_training(dates, share)
+        is_held = np.array(dates) > _last_of_training(dates, fraction)
     else:
-        is_held[_held(_strata(examples), share, np.random.default_rng(seed))] = True
+        is_held[_held(_strata(examples), fraction, np.random.default_rng(seed))] = True
     if is_held.all() or not is_held.any():
         raise InputError(
-            f"{examples.source}: a share of {share:g} of {len(examples)} examples leaves one set "
+            f"{examples.source}: fraction={fraction:g} of {len(examples)} examples leaves one set "
             "empty. Equal texts, groups and dates are kept in one set."
         )
     train, dev = (examples.select(np.flatnonzero(chosen)) for chosen in (~is_held, is_held))
     read_with = examples.read_with
-    if read_with is not None:  # --dev-split supports files, not folders of data sets
-        of_split = {"dev_split": share, "seed": seed}
+    if read_with is not None:  # --dev-split supports only files
+        of_split = {"dev_split": fraction, "seed": seed}
         read_with = read_with | of_split if "dev" in read_with else None
     source = f"{examples.source} (held out)"
     return train, dev.replace(source=source, read_with=read_with)
@@ -75,7 +77,9 @@ def folds(
     for units in _strata(examples):
         of_stratum = np.zeros(count, int)
         for place in sorted(draw.permutation(len(units)), key=lambda place: -len(units[place])):
-            fold = np.lexsort((sizes, of_stratum))[0]  # smallest fold of the stratum, then overall
+            fold = np.lexsort((sizes, of_stratum))[
+                0
+            ]  # fewest examples of the stratum, then of all strata
             numbers[units[place]] = fold
             of_stratum[fold] += len(units[place])
             sizes[fold] += len(units[place])
@@ -95,7 +99,7 @@ def folds(
 
 
 def leave_out(examples: AnyExamples, held: LabeledExamples) -> AnyExamples:
-    """Returns the examples whose text, or context of a question, is not among `held`."""
+    """Removes the examples whose text or context occurs in `held`."""
     known = set(map(same_text, held.undivided))
     kept = [n for n, text in enumerate(examples.undivided) if same_text(text) not in known]
     if not kept:
@@ -103,20 +107,20 @@ def leave_out(examples: AnyExamples, held: LabeledExamples) -> AnyExamples:
     return examples.select(kept)
 
 
-def _last_of_training(dates, share):
-    """Returns the last training date; the fraction of later examples is closest to `share`."""
+def _last_of_training(dates, fraction):
+    """Returns the last training date, so that about `fraction` of the examples are later."""
     ordered = np.sort(dates)
     later = len(ordered) - np.searchsorted(ordered, ordered, "right")  # number of later examples
-    return ordered[np.abs(later - share * len(ordered)).argmin()]
+    return ordered[np.abs(later - fraction * len(ordered)).argmin()]
 
 
 def same_text(text: Any) -> Hashable:
-    """Returns a key for comparing texts, words, pairs or choices, ignoring case."""
+    """Returns a key to compare texts, pairs or choices without regard to case."""
     return text.strip().casefold() if isinstance(text, str) else tuple(map(same_text, text))
 
 
 def _units(examples):
-    """Groups examples that must stay in the same set; returns a list of lists of indices."""
+    """Groups the indices of examples that must stay in the same set."""
     parents = list(range(len(examples)))
 
     def root(number):
@@ -138,7 +142,7 @@ def _units(examples):
 
 
 def _strata(examples):
-    """Groups units by their most common label; returns a list of lists of units."""
+    """Groups units by their most common label."""
     labels = getattr(examples, "labels", None)
     if labels is None or hasattr(examples, "contexts") or isinstance(examples.texts[0], list):
         keys = [0] * len(examples)  # unlabeled, or not one label per text
@@ -154,15 +158,15 @@ def _strata(examples):
     return [strata[key] for key in sorted(strata, key=str)]
 
 
-def _held(strata, share, draw):
-    """Draws the units to hold out; returns the list of their example indices."""
+def _held(strata, fraction, draw):
+    """Draws units to hold out; returns the indices of their examples."""
     held, seen = [], 0
     for units in strata:
         seen += sum(map(len, units))
         kept = len(units)
         for number in draw.permutation(len(units)):
-            # Hold out a unit if this brings the total closer to its target after these strata.
-            missing = round(share * seen) - len(held)
+            # Hold out a unit if the total is then closer to its target.
+            missing = round(fraction * seen) - len(held)
             if missing <= 0 or kept == 1:
                 break
             if len(units[number]) < 2 * missing:

@@ -25,8 +25,8 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.data.layout import Layout
 
-LONGEST_ROW = LONGEST_LINE  # longer rows usually lack a closing quote
-SURROGATE = re.compile("[\ud800-\udfff]")  # surrogates; allowed in JSON escapes, but not in UTF-8
+LONGEST_ROW = LONGEST_LINE  # in longer rows, a closing quote is usually missing
+SURROGATE = re.compile("[\ud800-\udfff]")  # allowed in JSON escapes, but not in UTF-8
 _CHUNK = 1 << 16  # bytes read at once
 _ROWS = 1024  # Arrow rows read at once
 _BATCH_BYTES = 64 << 20  # bytes of rows converted to Python at once
@@ -34,18 +34,17 @@ PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 _ITEM = re.compile(r"\s*([\[,\]]?)\s*")
 _DELIMITERS = (",", ";", "\t", "|")  # in order of preference
 _SEPARATOR = re.compile(rb'"?sep=([^\r\n"])"?[\r\n]*', re.IGNORECASE)
-# Pairs of a 1-based line or row number and a function that returns the row or raises `InputError`.
+# Number of a line or row, from 1; and a function that returns the row or raises `InputError`.
 Rows = Iterator[tuple[int, Callable[[], dict[str, Any]]]]
 
 
 def check_size(row: bytes) -> None:
-    """Raises `InputError` if a row is too long."""
     if len(row) > LONGEST_ROW:
         raise InputError(f"the row has more than {LONGEST_ROW:,} bytes.")
 
 
 def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
-    """Selects the columns of a `Layout` from a row; values are str, or a list or dict of labels."""
+    """Selects the columns of a `Layout`; values are str, or lists or dicts of labels."""
     found: dict[str, Any] = {}
     for name in layout.columns:
         value, is_label = value_of(row, name), name in layout.label_columns
@@ -53,7 +52,7 @@ def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
             found[name] = value
             continue
         if is_label and isinstance(value, bool):
-            value = str(value).lower()  # true and false, as in JSON and CSV
+            value = str(value).lower()  # true and false, as in JSON
         if is_label and isinstance(value, float) and value.is_integer():
             value = int(value)  # 1 and 1.0 are the same number
         if value is None or value != value:  # missing values in Arrow and pandas
@@ -74,7 +73,7 @@ def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
 
 
 def value_of(row: dict[str, Any], column: str) -> Any:
-    """Returns a value of a row; `a.b` is the value `b` in the dict `a`."""
+    """Returns a value of a row; the column `a.b` is the value `b` in the dict `a`."""
     if column in row:
         return row[column]
     outer, _, inner = column.partition(".")
@@ -94,14 +93,14 @@ def is_json_array(path: str | Path) -> bool:
 
 
 def json_lines(path: str | Path, layout: Layout | None = None) -> Rows:
-    """Yields the rows of a file with one object per line."""
+    """Yields the rows of a file with a JSON object on each line."""
     for line, raw in raw_lines(path):
         if raw.strip():
             yield line, functools.partial(_json_row, raw, layout)
 
 
 def json_array(path: str | Path, layout: Layout | None = None) -> Rows:
-    """Yields the rows of a file with one array of objects."""
+    """Yields the rows of a file with an array of JSON objects."""
     for number, text in enumerate(array_items(path), 1):
         yield number, functools.partial(_json_row, text.encode("utf-8"), layout)
 
@@ -118,9 +117,9 @@ def _object(row, layout):
 
 
 def array_items(path: str | Path) -> Iterator[str]:
-    """Yields the JSON text of each object or list in an array; the file is read in chunks."""
+    """Yields the JSON text of each item of an array; reads the file in chunks."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
-    # `float` only finds the end of a number; the caller parses numbers and reports errors.
+    # The caller parses numbers and reports errors.
     decoder = json.JSONDecoder(parse_int=float)
     with open_bytes(path) as file:
         parts = iter(functools.partial(file.read, _CHUNK), b"")
@@ -150,7 +149,7 @@ def array_items(path: str | Path) -> Iterator[str]:
 
 
 def _next_item(text, place, number):
-    """Returns (start of the next value of an array, kind: "item", "end" or "other")."""
+    """Returns the start of the next item and its kind: "item", "end" or "other"."""
     found = _ITEM.match(text, place)  # bracket or comma before the next value
     before, start = found[1], found.end()
     if before == "[" and not number and text[start : start + 1] == "]":
@@ -169,7 +168,7 @@ def _decoded(decode, part, path, number):
 
 
 def _reason(error):
-    """Describes an error in a row; omits the line number within the JSON text."""
+    """Describes an error without the line number inside the JSON text."""
     if isinstance(error, InputError):
         return str(error)
     is_json = isinstance(error, json.JSONDecodeError)
@@ -196,14 +195,14 @@ def arrow_rows(path: str | Path, layout: Layout | None = None) -> Rows:
             names = (n if n in columns else n.partition(".")[0] for n in layout.columns)
             columns = list(dict.fromkeys(names))
         for batch in batches(columns):
-            batch.validate(full=True)  # offsets in a damaged file may be out of range
+            batch.validate(full=True)  # a damaged file may have offsets out of range
             for row in _python_rows(batch):
                 number += 1
                 yield number, functools.partial(_object, row, layout)
 
 
 def _python_rows(batch):
-    """Yields the rows of a record batch as dicts; converts few long rows at a time."""
+    """Yields the rows of a record batch as dicts."""
     import pyarrow
 
     longest = 1
@@ -219,7 +218,7 @@ def _python_rows(batch):
 
 @contextlib.contextmanager
 def readable_errors(path: str | Path) -> Iterator[None]:
-    """Converts errors of pyarrow for a file to `InputError`."""
+    """Converts errors of pyarrow to `InputError`."""
     import pyarrow
 
     try:
@@ -236,7 +235,7 @@ def readable_errors(path: str | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_arrow(path: str | Path) -> Iterator[tuple[Any, Callable[[list[str]], Iterator]]]:
-    """Opens a file; returns (schema, function from column names to record batches)."""
+    """Yields the schema and a function from column names to record batches."""
     import pyarrow
     import pyarrow.parquet
 
@@ -260,7 +259,7 @@ def open_arrow(path: str | Path) -> Iterator[tuple[Any, Callable[[list[str]], It
 
 
 def _check_is_no_other(path):
-    """Raises `InputError` if the file has a different format, such as HTML."""
+    """Raises if the file has a different format, such as HTML."""
     with open(path, "rb") as file:
         beginning = file.read(4)
     if beginning not in (b"PAR1", b"ARRO"):
@@ -269,7 +268,7 @@ def _check_is_no_other(path):
 
 
 def _columns_of_bytes(metadata):
-    """Returns the names of string columns outside of lists and structs."""
+    """Returns the names of string columns; nested columns are not included."""
     columns = map(metadata.schema.column, range(metadata.num_columns))
     return [
         one.path for one in columns if one.physical_type == "BYTE_ARRAY" and "." not in one.path
@@ -277,7 +276,7 @@ def _columns_of_bytes(metadata):
 
 
 def _check_parquet(path, metadata):
-    """Raises `InputError` if the file declares implausibly large rows."""
+    """Raises if the rows are implausibly large compared with the file."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         size = max(group.total_byte_size, 8 * group.num_rows)
         if size > max(FREE_BYTES, MOST_RATIO * os.path.getsize(path)):
@@ -288,7 +287,7 @@ def _check_parquet(path, metadata):
 
 
 def _slices(batches, columns):
-    """Yields slices of record batches; a batch may contain all rows of a file."""
+    """Splits record batches into slices."""
     for batch in batches:
         batch = batch.select(columns)
         for start in range(0, batch.num_rows, _ROWS):
@@ -306,7 +305,7 @@ def column_names(cells, header):
 def csv_header(
     path: Path, delimiter: str | None = None, needed: Sequence[str] = (), header: bool = True
 ) -> tuple[list[str], str]:
-    """Returns (column names, delimiter) of a CSV file."""
+    """Returns the column names and the delimiter of a CSV file."""
     headers, errors = [], []
     for each in delimiter or _stated_delimiter(path) or _DELIMITERS:
         record = next(csv_records(path, each), None)
@@ -324,7 +323,7 @@ def csv_header(
 
 
 def _stated_delimiter(path):
-    """Returns the delimiter in a first line such as `sep=;` (as in Excel); None for other lines."""
+    """Returns the delimiter in a first line such as `sep=;` (Excel)."""
     stated = _SEPARATOR.fullmatch(next(raw_lines(path), (1, b""))[1])
     return stated and stated[1].decode("ascii", "replace")
 
@@ -333,8 +332,8 @@ class Record(NamedTuple):
     """A row of a CSV file.
 
     Attributes:
-        first, last: 1-based numbers of its first and last line.
-        raw: its bytes, including line ends; longer than `LONGEST_ROW` if truncated.
+        first, last: 1-based line numbers.
+        raw: the bytes of the row with line ends; truncated if longer than `LONGEST_ROW`.
     """
 
     first: int
@@ -343,7 +342,7 @@ class Record(NamedTuple):
 
 
 def csv_records(path: str | Path, delimiter: str = ",") -> Iterator[Record]:
-    """Yields the nonblank records; quoted cells may span several lines."""
+    """Yields the rows that are not blank; quoted cells may span several lines."""
     raw, first, number = bytearray(), 1, 0
     is_open, before = False, delimiter.encode("utf-8")[-1:]
     for number, line in raw_lines(path):
@@ -369,14 +368,14 @@ def _ends_in_quotes(line, is_open, before):
         if is_open:
             is_open, closed_at = False, place
         else:
-            # The quote starts a cell, or is the second one of an escaped quote.
+            # The quote starts a cell or completes an escaped quote.
             is_open = place == 0 or line[place - 1 : place] == before or closed_at == place - 1
         place = line.find(b'"', place + 1)
     return is_open
 
 
 def csv_cells(raw: bytes, delimiter: str = ",") -> list[str]:
-    """Splits a record of `csv_records` into cells."""
+    """Splits a row into cells."""
     check_size(raw)
     before = csv.field_size_limit(LONGEST_ROW)
     try:

@@ -36,7 +36,7 @@ WITHOUT_DELIMITER = (*JSON, *table_rows.PARQUET, *table_rows.ARROW)
 FORMATS = (".csv", ".tsv", *WITHOUT_DELIMITER)
 WORD_FILES = (".conll", ".conllu", ".iob", ".iob2", ".bio")  # suffixes of files for `read_tags`
 _COLUMNS = ("text", "pair", "negative", "id", "groups", "dates", "label_separator", "single_label")
-# A first line with one of these column names is probably the header of a table.
+# Column names that indicate a header.
 _USUAL_COLUMNS = {"text", "label", "sentence"}
 
 
@@ -106,7 +106,7 @@ def read_table(
     Raises:
         InputError: a column is missing or occurs twice; a row has the wrong number of cells or more
             than 4 MiB; a label is not allowed; a text is empty; an id occurs twice; the encoding is
-            wrong; or the file contains a NUL byte. The message contains file and line.
+            wrong; or the file contains a NUL byte.
 
     Example:
         from keras_bert_impl.tasks import read_table
@@ -152,8 +152,8 @@ class Table(NamedTuple):
     """A table that is read row by row.
 
     Attributes:
-        rows: (number, function) pairs. The function returns the row or raises `InputError`.
-        unit: unit of the numbers, which start at 1: `"line"` or `"row"`.
+        rows: pairs of a number, from 1, and a function that returns the row or raises `InputError`.
+        unit: what the numbers count, `"line"` or `"row"`.
     """
 
     rows: Rows
@@ -163,10 +163,10 @@ class Table(NamedTuple):
 def open_table(
     path: str | Path, layout: Layout, delimiter: str | None = None, whole: bool = False
 ) -> Table:
-    """Opens a table to read the columns of a layout; see `read_table` for the arguments.
+    """Opens a table to read the columns of a layout.
 
     Args:
-        whole: whether to return all columns, with unchanged values.
+        whole: whether to return all columns with their original values.
     """
     path, kind = local_path(path), table_format(path, delimiter)
     if kind == "csv":
@@ -214,7 +214,7 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
 def table_form(
     path: str | Path, delimiter: str | None = None, header: bool = True
 ) -> tuple[list[str], str | None]:
-    """Returns (column names of a table, delimiter of a CSV or TSV file)."""
+    """Returns the column names and the delimiter (CSV or TSV) of a table."""
     kind = table_format(path, delimiter)
     if kind == "csv":
         return csv_header(local_path(path), delimiter, header=header)
@@ -222,7 +222,7 @@ def table_form(
 
 
 def table_columns(path: str | Path, delimiter: str | None = None, header: bool = True) -> list[str]:
-    """Returns the column names of a table; for JSON, the keys of the first row."""
+    """Returns the column names; for JSON, the keys of the first row."""
     path, kind = local_path(path), table_format(path, delimiter)
     if kind == "csv":
         return csv_header(path, delimiter, header=header)[0]
@@ -235,7 +235,7 @@ def table_columns(path: str | Path, delimiter: str | None = None, header: bool =
 
 
 def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None) -> None:
-    """Raises `InputError` if the header of a table does not have the columns of a layout."""
+    """Raises if a table does not have the columns of a layout."""
     kind = table_format(path, delimiter)
     if kind == "csv":
         columns = csv_header(local_path(path), delimiter, layout.columns, layout.header)[0]
@@ -246,7 +246,7 @@ def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None
 
 
 def text_lines(path: str | Path, columns: Iterable[str | None] = ()) -> Iterator[tuple[int, str]]:
-    """Yields (line number, text) from a file with one text per line; see `lines.raw_lines`."""
+    """Yields the number and text of each line of a text file."""
     lines = read_lines(path)
     first = list(itertools.islice(lines, 2))
     suffix = _table_suffix([text for _, text in first], {*_USUAL_COLUMNS, *columns})
@@ -260,7 +260,7 @@ def text_lines(path: str | Path, columns: Iterable[str | None] = ()) -> Iterator
 
 
 def _table_suffix(lines, names):
-    """Returns a file suffix if the first two lines look like a table, else None."""
+    """Returns a suffix if the first two lines look like a table."""
     if lines and re.match(r'\s*(\{\s*"|\[\s*\{\s*")', lines[0]):
         return ".json" if lines[0].lstrip().startswith("[") else ".jsonl"
     if len(lines) < 2:
@@ -274,7 +274,7 @@ def _table_suffix(lines, names):
     return None
 
 
-# === Rows: (line number, function that returns {column: str}) ===
+# === Rows ===
 
 
 def tsv_rows(path: str | Path, layout: Layout, columns: list[str] | None = None) -> Rows:

@@ -1,4 +1,4 @@
-"""Lengths of texts in tokens, with the `tokenizers` library instead of TensorFlow."""
+"""Lengths of texts in tokens; uses the `tokenizers` library instead of TensorFlow."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,5 +35,5 @@ def token_lengths(directory: Path, sequences: Sequence[tuple[str, ...]]) -> list
 
 
 def sample_of(count: int) -> np.ndarray:
-    """Returns at most 10,000 evenly spaced indices below `count`, at least 1."""
+    """Returns at most 10,000 evenly spaced indices."""
     return np.unique(np.linspace(0, count - 1, min(count, _SAMPLE)).astype(int))

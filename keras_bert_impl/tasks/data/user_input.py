@@ -1,4 +1,4 @@
-"""Converts user input (an array, table, column or single text) to a list of texts."""
+"""Converts user input to a list of texts."""
 
 import inspect
 import re
@@ -9,12 +9,11 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 
-# Columns with these names are used as texts only if requested.
+# Columns with these names are not used as texts by default.
 NO_TEXTS = frozenset(
     "label labels target targets class category sentiment rating score y id idx index".split()
 )
-# In a table with several columns, columns with these names are used as texts, in table order. The
-# name may have a suffix, as in sentence1 or text_b.
+# Columns with these names are used as texts. A name may have a suffix, such as sentence1 or text_b.
 _TEXTS = frozenset(
     "a b anchor positive negative first second left right text pair sentence question answer "
     "context passage paragraph query document doc title body abstract premise hypothesis "
@@ -31,7 +30,6 @@ def is_one_text(x: Any) -> bool:
 
 
 def is_stream(x: Any) -> bool:
-    """Whether `x` is an iterator without a length, such as a generator."""
     return hasattr(x, "__next__")
 
 
@@ -47,7 +45,7 @@ def as_list(x: Any, names: Sequence[str] = (), most: int = 2) -> list:
 
 
 def checked_list(x: Any) -> list:
-    """Same as `as_list`, for the return value of `from_columns`."""
+    """Same as `as_list`, for return values of `from_columns`."""
     if is_one_text(x):
         x = [x]
     if isinstance(x, tuple):
@@ -76,7 +74,7 @@ def checked(texts: list) -> list:
 
 
 def not_a_text(value: Any) -> str:
-    """Returns the end of an error message for a value that is not a text."""
+    """Describes a value that is not a text, for an error message."""
     if is_missing(value):
         return f"is missing ({value}). Remove such rows, or use '' for an empty text."
     if isinstance(value, dict):
@@ -93,7 +91,7 @@ def not_a_text(value: Any) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None or NaN, as in empty table cells."""
+    """Whether a value is None or NaN."""
     is_nan = isinstance(value, (float, np.floating)) and value != value
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
@@ -102,7 +100,7 @@ def is_missing(value: Any) -> bool:
 
 
 def values(x: Any, pairs: bool = False) -> list:
-    """Converts the values of a list, array, column or string tensor to a list.
+    """Converts a list, array, column or string tensor to a list.
 
     Args:
         pairs: whether to convert rows of an array `[n, 2]` to tuples instead of lists.
@@ -131,7 +129,7 @@ def values(x: Any, pairs: bool = False) -> list:
 
 
 def _rows(rows, shape, pairs):
-    """Converts the `tolist()` of an array with this shape to a list of values."""
+    """Converts the `tolist()` of an array to a list of texts, tuples or lists."""
     if not isinstance(rows, list):  # an array without dimensions
         return [rows]
     if not pairs or len(shape) < 2 or not rows:
@@ -147,8 +145,10 @@ def _rows(rows, shape, pairs):
 
 
 def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
-    """Extracts the texts of a table: one column as a list, two columns as a tuple of lists. Returns
-    features as a dict, and anything else unchanged.
+    """Extracts the texts of a table.
+
+    Returns one column as a list, and two as a tuple of lists. Features stay a dict; other values
+    stay unchanged.
     """
     are_rows = isinstance(x, list) and bool(x) and all(isinstance(row, dict) for row in x)
     if are_rows:
@@ -165,7 +165,7 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
 
 
 def _text_columns(x, columns, names, most, are_rows):
-    """Returns `names`, or all columns; raises if it is not clear that they contain texts."""
+    """Returns `names` or all columns; raises if they may not contain texts."""
     if names and set(names) <= set(columns):
         return list(names)
     others = [
@@ -181,7 +181,7 @@ def _text_columns(x, columns, names, most, are_rows):
 
 
 def _check_is_no_row(x):
-    """Raises `InputError` for a row of a pandas table; it would be read as several texts."""
+    """Raises for a row of a pandas table, which is a `Series`."""
     index, name = getattr(x, "index", None), getattr(x, "name", None)
     if isinstance(name, (int, np.integer)) and getattr(index, "dtype", None) in ("object", "str"):
         raise InputError(
@@ -191,7 +191,7 @@ def _check_is_no_row(x):
 
 
 def column_names(x: Any) -> list | None:
-    """Returns the column names of a table; None if `x` is not a table."""
+    """Returns the column names of a table, else None."""
     if isinstance(x, dict):
         return list(x)
     for holder, name in ((x, "column_names"), (x, "columns"), (getattr(x, "dtype", None), "names")):
@@ -202,7 +202,7 @@ def column_names(x: Any) -> list | None:
 
 
 def _columns_of(rows):
-    """Converts a list of dicts to a dict of columns."""
+    """Converts a list of dicts to a dict of lists."""
     names = list(rows[0])
     for number, row in enumerate(rows):
         if row.keys() != rows[0].keys():
@@ -214,7 +214,7 @@ def _columns_of(rows):
 
 
 def _names_texts(name):
-    """Whether this is a common name for a column of texts."""
+    """Whether this is a usual name for a column of texts."""
     name = str(name).lower()
     return name in _TEXTS or _SUFFIX.sub("", name) in _TEXTS
 
@@ -236,7 +236,7 @@ def _check_is_table(x, columns):
 
 
 def _holds_texts(column):
-    """Whether the first non-missing value of a column is a text."""
+    """Whether the first value that is not missing is a text."""
     if isinstance(column, (str, bytes)):
         return True
     dtype = getattr(column, "dtype", None)
@@ -253,7 +253,7 @@ def _holds_texts(column):
 
 
 def _which(x, columns, others, most, are_rows):
-    """Returns the error message for a table with ambiguous text columns."""
+    """Returns the message for a table with ambiguous text columns."""
     able = [name for name in columns if str(name).lower() not in NO_TEXTS]
     able = [name for name in able if _holds_texts(x[name])] or columns
     texts = [name for name in able if name not in others]

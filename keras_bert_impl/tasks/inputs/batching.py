@@ -1,6 +1,6 @@
 """Batches of features from raw texts; the texts of a batch have similar lengths.
 
-Shape legend: texts = examples of the whole set; rows = examples of one batch; length = sequence length,
+Shape legend: texts = texts of the whole set; rows = texts of one batch; length = sequence length,
 including padding.
 """
 
@@ -18,8 +18,8 @@ from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.inputs import beginning
 
-# Batches are sorted by length within windows. Maximum number of batches in a window, and minimum
-# number of windows in an epoch, so that batches differ between epochs; see
+# Texts are sorted by length within windows: maximum number of batches per window, and minimum
+# number of windows per epoch. Therefore batches differ between epochs; see
 # docs/decisions/batches.md.
 _MOST_IN_WINDOW, _LEAST_WINDOWS = 16, 4
 # Overhead of a batch on a CPU, in tokens; see docs/decisions/mixed-lengths.md.
@@ -28,10 +28,10 @@ _TOKENS_OF_A_BATCH = 128
 
 @dataclasses.dataclass(frozen=True)
 class FlatRows:
-    """Concatenated rows of different lengths, stored without padding.
+    """Concatenated sequences of different lengths, without padding.
 
     Attributes:
-        row_splits: int64 [texts + 1]. Row i is `row_splits[i]` to `row_splits[i + 1]`.
+        row_splits: int64 [texts + 1]. Text i is `row_splits[i]` to `row_splits[i + 1]`.
         widths: sequence lengths to which batches are padded, ascending.
     """
 
@@ -40,29 +40,29 @@ class FlatRows:
 
     @property
     def num_texts(self) -> int:
-        """Number of rows."""
+        """Number of texts."""
         return self.row_splits.shape[0] - 1
 
     @property
     def longest(self) -> int:
-        """Upper limit of the row lengths."""
+        """Upper limit of the lengths."""
         return self.widths[-1]
 
     @property
     def lengths(self) -> tf.Tensor:
-        """int32 [texts]. Length of each row."""
+        """Length of each text, int32 [texts]."""
         return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)
 
     def places(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the positions of a batch's rows, in eager mode or in a graph.
+        """Returns the positions of the tokens of a batch.
 
         Args:
             rows: int64 [rows]. Indices of texts.
 
         Returns:
-            `flat`, int64 [rows, length]: positions in the concatenated rows, 0 for padding;
-            `place`, int32 [1, length]: positions within a row; `lengths`, int32 [rows, 1]. The
-            length is the smallest of `widths` that fits the longest row.
+            `flat`, int64 [rows, length]: positions in the concatenated texts, 0 for padding;
+            `place`, int32 [1, length]: positions in the sequence; `lengths`, int32 [rows, 1]. The
+            length is the smallest of `widths` that fits the longest text.
         """
         starts = tf.gather(self.row_splits, rows)[:, tf.newaxis]  # [rows, 1]
         lengths = tf.cast(tf.gather(self.row_splits, rows + 1)[:, tf.newaxis] - starts, tf.int32)
@@ -77,7 +77,7 @@ class TokenizedTexts(FlatRows):
 
     Attributes:
         token_ids: int32 [tokens], including the special tokens.
-        second_starts: int32 [texts]. Position in the row where the second segment starts.
+        second_starts: int32 [texts]. Position of the second segment in the sequence.
     """
 
     token_ids: tf.Tensor
@@ -85,14 +85,13 @@ class TokenizedTexts(FlatRows):
     pad_id: int
 
     def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Computes the features of a batch, in eager mode or in any graph.
+        """Computes the features of a batch.
 
         Args:
             rows: int64 [rows]. Indices of texts.
 
         Returns:
-            dict of int32 [rows, length]: `token_ids`, `segment_ids`, `padding_mask`. The length is
-            the smallest of `widths` that fits the longest text.
+            dict of int32 [rows, length]: `token_ids`, `segment_ids`, `padding_mask`.
         """
         tensors = self.row_splits, self.token_ids, self.second_starts, rows
         return _padded_rows(*tensors, widths=self.widths, pad_id=self.pad_id)
@@ -100,7 +99,7 @@ class TokenizedTexts(FlatRows):
 
 @in_one_graph
 def _padded_rows(row_splits, token_ids, second_starts, rows, *, widths, pad_id):
-    """Returns the features of rows; see `TokenizedTexts.features`."""
+    """Implements `TokenizedTexts.features`."""
     flat, place, lengths = FlatRows(row_splits, widths).places(rows)
     is_real = place < lengths  # [rows, length]
     is_second = is_real & (place >= tf.gather(second_starts, rows)[:, tf.newaxis])
@@ -120,14 +119,14 @@ def tokenize_texts(
     widths: list[int] | None = None,
     pack: Callable[[list], dict[str, tf.Tensor]] | None = None,
 ) -> TokenizedTexts:
-    """Tokenizes texts in a graph, block by block."""
+    """Tokenizes texts in blocks."""
     pack = pack or functools.partial(_beginnings, tokenizer, max_length)
     chunks = [flat_rows(pack(block)) for block in blocks(texts)]
     return TokenizedTexts(**in_one(chunks), **padding(tokenizer, max_length, widths))
 
 
 def _beginnings(tokenizer, max_length, texts):
-    """Computes features; tokenizes only the start of a long text if that fills the row."""
+    """Tokenizes texts; for long texts, only the start."""
     if not tokenizer.can_be_cut:
         return tokenizer(texts, length=max_length)
     cut = [beginning(text, max_length) if isinstance(text, str) else text for text in texts]
@@ -140,8 +139,11 @@ def _beginnings(tokenizer, max_length, texts):
 
 
 def flat_rows(features: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
-    """Removes the padding of features. Returns a dict of NumPy arrays: `token_ids`, int32 [tokens];
-    `lengths` and `second_starts`, int32 [rows].
+    """Removes the padding of features.
+
+    Returns:
+        dict of NumPy arrays: `token_ids`, int32 [tokens]; `lengths` and `second_starts`, int32
+        [rows].
     """
     ids, segments, mask = (
         features[name].numpy() for name in ("token_ids", "segment_ids", "padding_mask")
@@ -152,7 +154,7 @@ def flat_rows(features: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
 
 
 def in_one(chunks: list[dict[str, np.ndarray]]) -> dict[str, tf.Tensor]:
-    """Concatenates the return values of `flat_rows` to the row fields of `TokenizedTexts`."""
+    """Concatenates return values of `flat_rows` to fields of `TokenizedTexts`."""
     parts = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     parts["row_splits"] = splits_of(parts.pop("lengths"))
     # The input pipeline runs on the CPU.
@@ -161,41 +163,40 @@ def in_one(chunks: list[dict[str, np.ndarray]]) -> dict[str, tf.Tensor]:
 
 
 def splits_of(lengths: Any) -> np.ndarray:
-    """Converts row lengths to row splits, int64 array [rows + 1]."""
     return np.cumsum(np.concatenate([[0], lengths]), dtype=np.int64)
 
 
 def padding(
     tokenizer: Tokenizer, max_length: int, widths: list[int] | None = None
 ) -> dict[str, Any]:
-    """Returns the `TokenizedTexts` fields that determine the padding."""
+    """Returns the fields of `TokenizedTexts` for padding."""
     return {"pad_id": tokenizer.pad_id, "widths": tuple(widths or multiples(max_length, 1))}
 
 
 def least_of(sizes: Sequence[int], needed: tf.Tensor) -> tf.Tensor:
-    """Returns the smallest of `sizes` that is at least `needed`."""
+    """Returns the smallest size that is at least `needed`."""
     sizes = tf.constant(sizes, tf.int32)
     return tf.gather(sizes, tf.math.count_nonzero(sizes < tf.cast(needed, tf.int32)))
 
 
 def static_size(sizes: Sequence[int]) -> int | None:
-    """Returns the size if there is only one, else None; TPUs require static shapes."""
+    """Returns the size if there is only one."""
     return sizes[0] if len(sizes) == 1 else None
 
 
 def multiples(max_length: int, of: int) -> list[int]:
-    """Returns `[of, 2 * of, ..., max_length]`, for little padding."""
+    """Returns `[of, 2 * of, ..., max_length]`."""
     return [*range(of, max_length, of), max_length]
 
 
 def doublings(max_length: int, first: int = 32) -> list[int]:
-    """Returns `[32, 64, 128, ..., max_length]`, for few shapes to compile."""
+    """Returns `[32, 64, 128, ..., max_length]`."""
     widths = [first << power for power in range(max_length) if first << power < max_length]
     return [*widths, max_length]
 
 
 def widths(model: Any, longest: int) -> list[int]:
-    """Returns the sequence lengths to which batches are padded, up to `longest`."""
+    """Returns the sequence lengths to which batches are padded."""
     if isinstance(model.distribute_strategy, tf.distribute.TPUStrategy):
         return [longest]
     if _is_compiled(model):
@@ -205,7 +206,7 @@ def widths(model: Any, longest: int) -> list[int]:
 
 
 def takes_any_shape(model: Any) -> bool:
-    """Whether batches may have any shape: on a CPU, without XLA."""
+    """Whether batches may have any shape, without recompiling."""
     on_tpu = isinstance(model.distribute_strategy, tf.distribute.TPUStrategy)
     return not (_is_compiled(model) or on_tpu or tf.config.list_logical_devices("GPU"))
 
@@ -226,8 +227,7 @@ def training_batches(
     """Creates a dataset of batches that depend only on (seed, epoch).
 
     Args:
-        targets: tuple of arrays [texts, ...]: labels, and weights if there are any; or
-            `tf.RaggedTensor`s [texts, (tokens)].
+        targets: arrays or `tf.RaggedTensor`s [texts, ...]: labels and, if given, weights.
     """
     per_epoch = num_batches(tokenized, batch_size)
     steps = steps or per_epoch
@@ -257,7 +257,7 @@ def training_batches(
 
 
 def window_batches(per_epoch: int) -> int:
-    """Returns the number of batches that are sorted by length together."""
+    """Returns the number of batches that are sorted together by length."""
     return max(1, min(_MOST_IN_WINDOW, per_epoch // _LEAST_WINDOWS))
 
 
@@ -280,7 +280,7 @@ def _sorted_in_windows(order, lengths, window):
 
 
 def with_features(rows: tf.data.Dataset, tokenized: Any, targets: tuple) -> tf.data.Dataset:
-    """Converts batches of row numbers, int64 [rows], to batches of features and targets."""
+    """Converts batches of text indices, int64 [rows], to batches of features and targets."""
     with tf.device("CPU:0"):
         targets = tuple(tf.identity(target) for target in targets)
 
@@ -288,13 +288,13 @@ def with_features(rows: tf.data.Dataset, tokenized: Any, targets: tuple) -> tf.d
     def batch(numbers):
         return batch_of(tokenized, targets, numbers)
 
-    # The seed determines the order of batches.
+    # Keeps the order that the seed determines.
     batches = rows.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))
 
 
 def batch_of(tokenized: Any, targets: tuple, numbers: tf.Tensor | None = None) -> tuple:
-    """Returns (features, *targets) of a batch, in eager mode or in any graph.
+    """Returns the features and targets of a batch.
 
     Args:
         numbers: int64 [rows]. Indices of texts; None for all.
@@ -307,7 +307,7 @@ def batch_of(tokenized: Any, targets: tuple, numbers: tf.Tensor | None = None) -
 
 
 def _rows_of(target, numbers, width):
-    """Gathers the target of each row; token targets are padded with 0 to the sequence length."""
+    """Gathers targets; pads targets of tokens with 0."""
     rows = tf.gather(target, numbers)
     if isinstance(rows, tf.RaggedTensor):
         rows = rows.to_tensor(shape=tf.stack([-1, tf.cast(width, tf.int64), *rows.shape[2:]]))
@@ -326,8 +326,8 @@ def sorted_batches(
         targets: tuple of arrays [texts, ...], may be empty.
 
     Returns:
-        `dataset`, batches of `(features, *targets)`; and `order`, int64 array [texts]: the original
-        index of each row.
+        `dataset`, batches of `(features, *targets)`; and `order`, int64 array [texts]: the index of
+        each text before sorting.
     """
     batches, order = _row_numbers(tokenized, batch_size, any_shape)
     sizes = np.array([len(batch) for batch in batches], "int64")
@@ -339,13 +339,13 @@ def sorted_batches(
 def list_of_batches(
     tokenized: Any, batch_size: int, any_shape: bool = False
 ) -> tuple[list[tuple], np.ndarray]:
-    """Same as `sorted_batches` without targets, as a list."""
+    """Same as `sorted_batches`, as a list of features."""
     batches, order = _row_numbers(tokenized, batch_size, any_shape)
     return [batch_of(tokenized, (), tf.constant(batch)) for batch in batches], order
 
 
 def _row_numbers(tokenized, batch_size, any_shape):
-    """Returns the text indices of each batch, a list of int64 arrays, and their concatenation."""
+    """Returns the text indices of each batch and their concatenation."""
     lengths = tokenized.lengths.numpy()
     order = np.argsort(lengths, kind="stable")
     ends = np.arange(batch_size, len(order), batch_size)
@@ -355,8 +355,9 @@ def _row_numbers(tokenized, batch_size, any_shape):
 
 
 def _ends_by_padding(lengths, batch_size):
-    """Returns the ends of all batches but the last, for ascending lengths. A batch ends if it is
-    full, or if padding it to the next length takes longer than a new batch.
+    """Returns the ends of all batches except the last, for ascending lengths.
+
+    A batch ends if it is full, or if padding it to the next length takes longer than a new batch.
     """
     ends, start, total = [], 0, 0
     for end, length in enumerate(lengths.tolist()):

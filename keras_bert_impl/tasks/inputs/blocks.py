@@ -11,7 +11,7 @@ MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # limits of a block
 
 
 class UndefinedScoresError(InputError):
-    """Raised if scores of a model are NaN."""
+    """Raised if scores are NaN."""
 
     def __init__(self, what: str, number: int):
         super().__init__(
@@ -25,7 +25,7 @@ class UndefinedScoresError(InputError):
 def blocks(
     texts: Iterable, most_texts: int | None = None, most_characters: int | None = None
 ) -> Iterator[list]:
-    """Yields blocks of texts, in order; only one block is in memory."""
+    """Yields blocks of texts; only one block is in memory."""
     most_texts = most_texts or MOST_TEXTS
     most_characters = most_characters or MOST_CHARACTERS
     block: list = []

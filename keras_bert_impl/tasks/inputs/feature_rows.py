@@ -1,4 +1,4 @@
-"""Examples in memory: texts, or features passed by the user."""
+"""Examples in memory: texts, or features of the user."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ def task_inputs(rank: int = 2) -> dict[str, keras.KerasTensor]:
 
 
 class FeatureRows:
-    """Rows of features in memory; `batching` accepts them instead of tokenized texts.
+    """Features in memory, for `batching` instead of tokenized texts.
 
     Args:
         features: dict of int arrays `[rows, ...]`.
@@ -52,20 +52,20 @@ class FeatureRows:
 
     @property
     def lengths(self) -> tf.Tensor:
-        """int32 `[rows]`, all 0: rows of equal width are not sorted."""
+        """int32 `[rows]`, all 0, because rows of equal width need no sorting."""
         return tf.zeros(len(self), tf.int32)
 
     def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
         """Gathers the features of a batch.
 
         Args:
-            rows: int64 `[batch]`. Indices of rows.
+            rows: int64 `[batch]`.
         """
         return {name: tf.gather(value, rows) for name, value in self.arrays.items()}
 
 
 class CheckedExamples(NamedTuple):
-    """Checked examples in memory; arguments of `model.rows`.
+    """Checked examples in memory: the arguments of `model.rows`.
 
     Attributes:
         texts: return value of `model.as_texts`, or `FeatureRows`.
@@ -78,16 +78,16 @@ class CheckedExamples(NamedTuple):
     weights: np.ndarray | None = None
 
     def part(self, begin: int | None, end: int | None) -> "CheckedExamples":
-        """Returns the examples from `begin` to `end`."""
+        """Returns a slice of the examples."""
         parts: Any = (None if part is None else part[begin:end] for part in self)
         return CheckedExamples(*parts)
 
-    def split(self, share: float) -> tuple["CheckedExamples", "CheckedExamples"]:
-        """Splits off the last `share` of the examples, like Keras's `validation_split`."""
+    def split(self, fraction: float) -> tuple["CheckedExamples", "CheckedExamples"]:
+        """Splits off the last examples, like `validation_split` of Keras."""
         count = len(self.texts)
-        kept = int(count * (1 - share))
+        kept = int(count * (1 - fraction))
         if not 0 < kept < count:
-            raise InputError(f"validation_split={share} of {count} texts leaves one set empty.")
+            raise InputError(f"validation_split={fraction} of {count} texts leaves one set empty.")
         return self.part(None, kept), self.part(kept, None)
 
     def rows(self, model: Any) -> tuple[Any, tuple]:
@@ -101,7 +101,7 @@ class CheckedExamples(NamedTuple):
     ) -> tf.data.Dataset:
         """Returns a dataset for evaluation, sorted by length."""
         examples = self.part(None, None if steps is None else steps * batch_size)
-        # A loss that compares the examples of a batch depends on the batch size.
+        # Losses that compare the examples of a batch depend on the batch size.
         any_shape = takes_any_shape(model) and not getattr(model, "compares_examples", False)
         rows, targets = examples.rows(model)
         return model.completed(sorted_batches(rows, targets, batch_size, any_shape)[0])
@@ -113,7 +113,7 @@ def complete(
     names: tuple = FEATURES,
     config: EncoderConfig | None = None,
 ) -> dict[str, Any]:
-    """Adds defaults for missing features; accepts arrays and tensors, also in a graph."""
+    """Checks features and adds defaults for missing ones."""
     unknown = [name for name in features if name not in names]
     if unknown:
         raise InputError(
@@ -143,7 +143,7 @@ def complete(
 
 
 def is_symbolic(features: dict[str, Any]) -> bool:
-    """Returns whether features are `keras.Input`s or computed from `keras.Input`s."""
+    """Whether features are Keras inputs or computed from them."""
     return any(isinstance(feature, keras.KerasTensor) for feature in features.values())
 
 
@@ -163,7 +163,7 @@ def are_symbolic_texts(model: Any, inputs: Any) -> bool:
 
 
 def _as_array(name, feature):
-    """Converts lists to arrays and checks integer features; returns tensors unchanged."""
+    """Converts lists to arrays and checks them; tensors stay unchanged."""
     check_not_ragged(name, feature)
     if isinstance(feature, keras.KerasTensor) or _is_tensor(feature):
         return feature
@@ -190,7 +190,7 @@ def _as_array(name, feature):
 
 
 def _is_tensor(feature):
-    """Whether a feature is a tensor of TensorFlow or of the Keras backend."""
+    """Whether a feature is a tensor."""
     return tf.is_tensor(feature) or keras.ops.is_tensor(feature)
 
 
@@ -201,7 +201,7 @@ def _check_length(token_ids, limit):
 
 
 def _as_int32(feature):
-    # A cast alone would keep the lower 32 bits: 2 ** 33 + 5 would become token 5.
+    # A cast alone would drop the upper bits: 2 ** 33 + 5 would become token 5.
     if isinstance(feature, np.ndarray) and feature.dtype.kind in "iu":
         return np.clip(feature, -1, np.iinfo("int32").max).astype("int32")
     if not tf.is_tensor(feature) or feature.dtype != tf.int64:

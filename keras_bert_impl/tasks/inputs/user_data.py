@@ -1,6 +1,4 @@
-"""Converts the arguments of `fit`, `evaluate` and `predict` to `CheckedExamples` in memory or to a
-dataset of features.
-"""
+"""Converts arguments of `fit`, `evaluate` and `predict` to examples or datasets of features."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -23,13 +21,13 @@ DEFAULT_BATCH_SIZE = 32
 
 
 def checked_sizes(batch_size: int | None, steps: int | None = None) -> tuple[int, int | None]:
-    """Checks `batch_size` and `steps`; returns them with the default batch size."""
+    """Checks the sizes and adds the default batch size."""
     batch_size = check("batch_size", batch_size, PositiveInt | None)
     return batch_size or DEFAULT_BATCH_SIZE, check("steps", steps, PositiveInt | None)
 
 
 def first_batches(x: Any, batch_size: int, steps: int | None) -> Any:
-    """Returns the items of the first `steps` batches; all if `steps` is None."""
+    """Returns the texts of the first `steps` batches."""
     return x if x is None or steps is None else x[: steps * batch_size]
 
 
@@ -45,7 +43,7 @@ def read(
     shuffle: bool = False,
     has_begun: Callable[[], bool] = lambda: True,
 ) -> CheckedExamples | tf.data.Dataset:
-    """Reads data with labels. Returns `CheckedExamples`; for batches, a dataset of features.
+    """Reads data with labels: batches as a dataset of features, other data as examples.
 
     Args:
         shuffle, has_begun: see `_features_of_batches`.
@@ -59,7 +57,7 @@ def read(
 
 
 def read_texts(model: Any, x: Any) -> list | FeatureRows | tf.data.Dataset:
-    """Reads data without labels; returns texts, features, or a dataset of features."""
+    """Reads data without labels."""
     if isinstance(x, tf.data.Dataset):
         return encode_dataset(model, x, with_labels=False)
     return _in_memory(model, x)
@@ -88,7 +86,7 @@ def read_validation(
 
 
 def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
-    """Returns (features, labels, weights) of a user's batch."""
+    """Returns the features, labels and weights of a batch of the user."""
     batch = batch_of(*_examples_of(model, x, y, sample_weight).rows(model))
     data = model.completed(tf.data.Dataset.from_tensors(batch))
     batch = keras.tree.map_structure(np.asarray, next(iter(data)))
@@ -96,7 +94,7 @@ def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
 
 
 def completed_features(model: Any, features: dict[str, Any]) -> dict[str, Any]:
-    """Returns a user's features with defaults for missing features."""
+    """Adds default values for missing features."""
     return complete(features, model.tokenizer.pad_id, model.feature_names, model.config)
 
 
@@ -113,7 +111,7 @@ def _examples_of(model, x, y, sample_weight):
         labels = np.asarray(labels)
     if sample_weight is None:
         return CheckedExamples(texts, labels)
-    if labels is None and not model.draws_labels:  # else `fit` would use the weights as labels
+    if labels is None and not model.draws_labels:  # `fit` would use the weights as labels
         labels = np.zeros(len(texts), "float32")
     per_token = model.has_token_labels and are_features
     return CheckedExamples(texts, labels, check_weights(sample_weight, len(texts), per_token))
@@ -139,7 +137,7 @@ def _validation_parts(model, data):
 def encode_dataset(
     model: Any, dataset: tf.data.Dataset, with_labels: bool = True
 ) -> tf.data.Dataset:
-    """Encodes the batches of a dataset for the model's network.
+    """Converts a dataset of the user to features and targets.
 
     Args:
         dataset: dataset of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
@@ -231,7 +229,7 @@ def _is_string(spec):
 
 
 def is_batched(x: Any) -> bool:
-    """Whether the items of `x` are batches: a dataset, a generator or a `PyDataset`."""
+    """Whether `x` yields batches: a dataset, a generator or a `PyDataset`."""
     return isinstance(x, tf.data.Dataset) or gives_batches(x)
 
 
@@ -244,9 +242,9 @@ def _is_loader(x):
     return any(base.__module__.startswith("torch.utils.data.") for base in type(x).__mro__)
 
 
-def check_batches_alone(x: Any, **beside: Any) -> None:
-    """Raises if labels or weights are passed as arguments; batches contain them."""
-    given = [name for name, value in beside.items() if value is not None]
+def check_batches_alone(x: Any, **arguments: Any) -> None:
+    """Raises if labels or weights are passed next to batches."""
+    given = [name for name, value in arguments.items() if value is not None]
     if given:
         raise InputError(
             f"x is a {type(x).__name__}, whose batches contain labels and weights: leave out "
@@ -256,7 +254,7 @@ def check_batches_alone(x: Any, **beside: Any) -> None:
 
 
 def check_ends(x: Any, steps: int | None, name: str) -> None:
-    """Raises `InputError` if `x` may yield infinitely many batches without a limit of `steps`."""
+    """Raises if `x` may yield infinitely many batches and `steps` is None."""
     is_endless = name == "validation_steps" and user_input.is_stream(x)
     if isinstance(x, tf.data.Dataset):
         is_endless = int(x.cardinality()) == tf.data.INFINITE_CARDINALITY
@@ -269,7 +267,7 @@ def check_ends(x: Any, steps: int | None, name: str) -> None:
 
 
 def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -> Iterator:
-    """Yields the texts of each batch of `x`; labels are ignored."""
+    """Yields the texts of each batch; ignores labels."""
     labels = set(labels)
     for batch in itertools.islice(_epoch(x), steps):
         texts, second, _ = _parts(batch)
@@ -283,10 +281,9 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
 
 
 def _features_of_batches(model, x, shuffle, has_begun):
-    """Creates a `tf.data.Dataset` of features, labels and weights from batches of texts.
+    """Creates a dataset of features, labels and weights from batches of texts.
 
-    `has_begun` returns whether the first epoch has started. The first batch is also read before the
-    first epoch.
+    The first batch is read before the first epoch. `has_begun` returns whether that epoch has begun.
     """
     epochs, seed = itertools.count(), model.compile_arguments().get("seed", 0)
     is_stream = user_input.is_stream(x)
@@ -328,7 +325,7 @@ def _features_of_batches(model, x, shuffle, has_begun):
 
 
 def _epoch(x, draw=None):
-    """Iterates over the batches of `x`; `draw` is the NumPy random generator for shuffling."""
+    """Yields the batches of an epoch, shuffled by the NumPy generator `draw`."""
     if user_input.is_stream(x):
         yield from x
         return
@@ -378,7 +375,7 @@ def _are_texts(x):
 
 
 def _encoded(model, batch, number):
-    """Encodes a batch as (dict of features, *targets), NumPy arrays."""
+    """Encodes a batch as (dict of features, *targets)."""
     try:
         made = batch_of(*_examples_of(model, *_parts(batch)).rows(model))
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Examples with several rows: multiple choices, texts to compare, or windows of a long text.
+"""Examples of several rows: multiple choices, texts to compare, or windows of a long text.
 
 Shape legend: group = rows of an example, including padding rows; windows = rows of one text;
 length = sequence length.
@@ -32,7 +32,7 @@ from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack
 
 @dataclasses.dataclass(frozen=True)
 class GroupedTexts:
-    """Examples of one or more rows; the rows of an example are in the same batch.
+    """Examples of one or more rows.
 
     Attributes:
         rows: `TokenizedTexts` with the rows of all examples; or `GroupedTexts` if rows have
@@ -68,11 +68,11 @@ class GroupedTexts:
 
     @property
     def lengths(self) -> tf.Tensor:
-        """Sort key of examples, int32 [examples]: number of rows, then length of the longest."""
+        """Sort key, int32 [examples]: number of rows, then length of the longest row."""
         return _lengths_of_groups(self.rows.lengths, self.splits, longest=self.rows.longest)
 
     def features(self, numbers: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Computes the features of a batch, in eager mode or in any graph.
+        """Computes the features of a batch.
 
         Args:
             numbers: int64 [batch]. Indices of examples.
@@ -87,7 +87,7 @@ class GroupedTexts:
 
 @in_one_graph
 def _lengths_of_groups(lengths, splits, *, longest):
-    """Returns the sort key of groups; see `GroupedTexts.lengths`."""
+    """Implements `GroupedTexts.lengths`."""
     of_rows = tf.RaggedTensor.from_row_splits(lengths, splits, validate=False)
     counts = tf.cast(of_rows.row_lengths(), tf.int32)
     return counts * longest + tf.reduce_max(of_rows, axis=1)
@@ -95,7 +95,7 @@ def _lengths_of_groups(lengths, splits, *, longest):
 
 @in_one_graph
 def _rows_of_groups(splits, numbers):
-    """Returns (row indices of the groups `numbers`, number of rows of each group)."""
+    """Returns the rows of the groups `numbers` and the number of rows of each group."""
     begins, ends = tf.gather(splits, numbers), tf.gather(splits, numbers + 1)
     rows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
     return rows, ends - begins
@@ -104,7 +104,7 @@ def _rows_of_groups(splits, numbers):
 def grouped(
     rows: TokenizedTexts | GroupedTexts, counts: Any, sizes: Sequence[int] | None = None
 ) -> GroupedTexts:
-    """Groups rows into `GroupedTexts`.
+    """Groups rows into examples.
 
     Args:
         counts: list or array of int [examples]. Number of rows of each example, at least one.
@@ -120,7 +120,7 @@ def grouped(
 def tokenize_groups(
     examples: Sequence[Sequence], tokenize: Callable[[list], TokenizedTexts | GroupedTexts]
 ) -> GroupedTexts:
-    """Tokenizes examples that consist of several texts."""
+    """Tokenizes examples of several texts."""
     texts = [text for example in examples for text in example]
     return grouped(tokenize(texts), [len(example) for example in examples])
 
@@ -129,14 +129,14 @@ def tokenize_groups(
 def stack_groups(
     features: dict[str, tf.Tensor], counts: tf.Tensor, *, sizes: Sequence[int], pad_id: int
 ) -> dict[str, tf.Tensor]:
-    """Groups rows by example and stacks their features, in eager mode or in a graph.
+    """Stacks the features of the rows of each example.
 
     Args:
         features: dict of int32 [rows of all examples, ..., length].
         counts: int64 [batch]. Number of rows of each example.
 
     Returns:
-        dict of int32 [batch, group, ..., length]. Missing rows of an example are padding:
+        dict of int32 [batch, group, ..., length]. Examples with fewer rows get padding rows:
         `padding_mask` is 0, and ids are `pad_id`.
     """
     size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # there may be 0 examples
@@ -154,7 +154,7 @@ def stack_groups(
 
 
 def padding_of(name: str, pad_id: int) -> int:
-    """Padding value of the feature `name`."""
+    """Returns the padding value of a feature."""
     return pad_id if name == "token_ids" else 0
 
 
@@ -168,7 +168,7 @@ def merged(groups: dict[str, Any]) -> dict[str, Any]:
 
 
 def one_kind(texts: list | tuple | tf.Tensor) -> Any:
-    """Converts single texts to a string tensor [texts], and pairs to a tuple of two tensors."""
+    """Converts single texts to a string tensor, and pairs to a tuple of two."""
     if isinstance(texts, tuple) or tf.is_tensor(texts):
         return texts
     is_pair = {isinstance(text, tuple) for text in texts}
@@ -187,10 +187,10 @@ def pack_head_and_tail(
     head_tokens: int | None = None,
     long_part: str = "second",
 ) -> dict[str, tf.Tensor]:
-    """Packs texts into rows; keeps the start and end of texts that are too long.
+    """Packs texts; keeps the start and end of texts that are too long.
 
     Returns:
-        dict of int32 [texts, length], like a `Tokenizer`; in eager mode or in any graph.
+        dict of int32 [texts, length], as from a `Tokenizer`.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
     """
@@ -213,7 +213,7 @@ def pack_head_and_tail(
 
 
 def other_length(tokenizer: Tokenizer, length: int) -> int:
-    """Returns the token limit of the shorter text of a pair: half of the sequence length."""
+    """Returns the maximum tokens of the other text of a pair."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 
@@ -238,7 +238,7 @@ class DocumentWindows:
     counts: list[int]
 
     def tokenize(self, texts: list) -> GroupedTexts:
-        """Tokenizes texts in a graph, block by block."""
+        """Tokenizes texts in blocks."""
         counts = []
 
         def windows(block):
@@ -250,7 +250,7 @@ class DocumentWindows:
         return grouped(rows, np.concatenate(counts), self.counts)
 
     def features(self, texts: Any) -> dict[str, tf.Tensor]:
-        """Computes features int32 [texts, windows, length], in eager mode or in any graph.
+        """Computes features int32 [texts, windows, length].
 
         Args:
             texts: string tensor [texts], or a tuple of two for pairs.
@@ -268,7 +268,7 @@ class DocumentWindows:
         return stack_groups(features, counts, sizes=tuple(self.counts), pad_id=pad_id)
 
     def _windows(self, texts):
-        """Returns (dict of int32 [windows, length], windows per text int64 [texts])."""
+        """Returns features, int32 [windows, length], and windows per text, int64 [texts]."""
         short = other_length(self.tokenizer, self.max_length)
         made = pack_windows(
             self.tokenizer, one_kind(texts), self.max_length, self.stride, short, self.long_part
@@ -292,8 +292,8 @@ class TokenizedWindows(TokenizedTexts):
         texts: int64 [rows]. Index of each window's text.
         tokens: int32 [positions]. Index of the token in its text; -1 for special tokens and for the
             first text of a pair.
-        has_most_context: bool [positions]. Whether no other window has more context for the token.
-            Only this position is used for predictions.
+        has_most_context: bool [positions]. Whether this window has the most context of the token;
+            other windows are not used to predict the token.
         text_splits: int64 [texts + 1]. The tokens of text i are at `text_splits[i]` to
             `text_splits[i + 1]` of `token_starts`.
         token_starts, token_ends: int32 [tokens of all texts]. Character offsets in the text.
@@ -307,13 +307,13 @@ class TokenizedWindows(TokenizedTexts):
     token_ends: np.ndarray
 
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (rows, columns) of each position in the padded features, int64 [positions]."""
+        """Returns the row and column of each position in padded features, int64 [positions]."""
         splits = self.row_splits.numpy()
         rows = np.repeat(np.arange(self.num_texts), np.diff(splits))
         return rows, np.arange(splits[-1]) - splits[rows]
 
     def token_numbers(self) -> np.ndarray:
-        """int64 [positions]. Index of the token at each position over all texts; -1 for none."""
+        """Index of each token over all texts, int64 [positions]; -1 for none."""
         rows, _ = self.columns()
         numbers = self.text_splits[self.texts[rows]] + self.tokens
         return np.where(self.tokens >= 0, numbers, -1)
@@ -327,7 +327,7 @@ def tokenize_windows(
     first_length: int = 64,
     widths: list[int] | None = None,
 ) -> TokenizedWindows:
-    """Tokenizes texts in a graph, block by block."""
+    """Tokenizes texts in blocks."""
     rows, windows, start = [], [], 0
     for block in blocks(texts):
         made = pack_windows(tokenizer, one_kind(block), max_length, stride, first_length)
@@ -342,7 +342,7 @@ def tokenize_windows(
 
 
 def _flat_windows(windows, first_text):
-    """Returns the fields of `TokenizedWindows` for a block of texts from index `first_text`."""
+    """Returns the fields of `TokenizedWindows`; `first_text` is the index of the first text."""
     tokens, has_most_context = _positions(windows)
     return {
         "texts": windows.texts.numpy() + first_text,
@@ -356,7 +356,7 @@ def _flat_windows(windows, first_text):
 
 @in_one_graph
 def _positions(windows):
-    """Returns (tokens, has_most_context) of `Windows`, [positions], without padding."""
+    """Returns (tokens, has_most_context) without padding, [positions]."""
     is_real = windows.features["padding_mask"] == 1
     of_rows = windows.tokens(), windows.has_most_context()
     return tuple(tf.boolean_mask(values, is_real) for values in of_rows)

@@ -31,7 +31,7 @@ class Words(NamedTuple):
 
 
 def find_words(text: str) -> Words:
-    """Splits a text at white space; each punctuation character and ideograph is a word.
+    """Splits a text at white space; punctuation characters and ideographs are words.
 
     Source: the basic tokenizer in BERT's published code.
     """
@@ -40,21 +40,21 @@ def find_words(text: str) -> Words:
 
 
 def single_token_words(tokenizer: Tokenizer) -> dict[int, str]:
-    """Finds the words that contain a letter and are a single token of a vocabulary."""
+    """Returns {token id: word} for words that are one token and contain a letter."""
     written = {}
     for number, token in enumerate(tokenizer.vocabulary):
-        word = token.lstrip("Ġ▁").removesuffix("</w>")  # markers of the start or end of a word
+        word = token.lstrip("Ġ▁").removesuffix("</w>")  # markers of word starts and ends
         if any(map(str.isalpha, word)) and find_words(word).ends[0] == len(word):
             written[number] = word
-    # Keep a token only if tokenizing its text returns this one token.
+    # Tokens are left out if the tokenizer splits their text.
     rows = tokenizer.tokenize([f" {word}" for word in written.values()]).to_list()
     return {n: word for (n, word), row in zip(written.items(), rows) if row == [n]}
 
 
 def common_words(tokenizer: Tokenizer) -> list[int]:
-    """Returns the ids of common words, which are the first words of a vocabulary."""
+    """Returns the ids of common words."""
     words = [n for n, word in single_token_words(tokenizer).items() if len(word) > 1]
-    return words[:_COMMON_WORDS]
+    return words[:_COMMON_WORDS]  # vocabularies list common words first
 
 
 def join_words(words: list[str]) -> Words:
@@ -65,7 +65,7 @@ def join_words(words: list[str]) -> Words:
 
 
 def as_words(texts: Any) -> list[Words]:
-    """Converts texts from `user_input.from_columns` to `Words`."""
+    """Converts return values of `user_input.from_columns` to `Words`."""
     if isinstance(texts, (str, bytes)):
         texts = [texts]
     if isinstance(texts, Words):
@@ -100,8 +100,8 @@ class TokenAlignment:
 
     Attributes:
         words: int64 [tokens]. Index of the token's word among all words; -1 if there is none.
-        firsts: int64 [words]. First token of the word, or a token that several words share; -1 for
-            none.
+        firsts: int64 [words]. First token of the word; -1 for none. Several words may have the
+            same token.
         owns: bool [words]. Whether any token belongs to the word.
         word_splits: int64 [texts + 1]. The words of text i start at `word_splits[i]`.
     """
@@ -119,7 +119,7 @@ class TokenAlignment:
 
 def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
     """Aligns the tokens of texts with their words."""
-    # One search covers all texts after concatenation.
+    # Texts are concatenated, so that one search covers all of them.
     bases = _splits([len(sentence.text) + 1 for sentence in sentences])
     word_splits = _splits([len(sentence.starts) for sentence in sentences])
     shifts = np.repeat(bases[:-1], np.diff(word_splits))
@@ -138,7 +138,7 @@ def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
 
     firsts = np.full(len(starts), -1, "int64")
     tokens = np.flatnonzero(within)[::-1]
-    firsts[words[tokens]] = tokens  # in reverse order, so that the first token of a word is kept
+    firsts[words[tokens]] = tokens  # tokens are in reverse order: the first one is kept
     owns = firsts >= 0
     # Words without a separate token use the token that contains their last character.
     holders = np.searchsorted(token_ends, ends - 1, side="right")

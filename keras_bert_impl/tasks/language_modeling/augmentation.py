@@ -100,7 +100,7 @@ def write_examples(
     pair: str | None = None,
     label: str | None = None,
 ) -> None:
-    """Writes labeled texts as JSON lines for `read_table`; class numbers are written as names.
+    """Writes labeled texts as JSON lines for `read_table`; class indices are written as names.
 
     Args:
         path: the `.jsonl` file.

@@ -57,14 +57,14 @@ class Sampling:
         if self.top_k is not None and self.top_k < highest.shape[1]:
             # Tokens with the same logit as the last one are included.
             highest[highest < highest[:, self.top_k - 1, None]] = -np.inf
-        shares = _softmax(highest)
+        sorted_probabilities = _softmax(highest)
         if self.top_p is not None:
-            before = np.cumsum(shares, axis=1) - shares
+            before = np.cumsum(sorted_probabilities, axis=1) - sorted_probabilities
             before[:, 0] = 0.0
             highest[before >= self.top_p] = -np.inf
-            shares = _softmax(highest)
-        probabilities = np.empty_like(shares)
-        np.put_along_axis(probabilities, order, shares, axis=1)
+            sorted_probabilities = _softmax(highest)
+        probabilities = np.empty_like(sorted_probabilities)
+        np.put_along_axis(probabilities, order, sorted_probabilities, axis=1)
         return probabilities
 
     def choose(self, logits: np.ndarray, texts: list[int], step: int) -> np.ndarray:
@@ -90,5 +90,5 @@ class Sampling:
 
 
 def _softmax(logits):
-    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)
+    exps = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return exps / exps.sum(axis=1, keepdims=True)

@@ -80,7 +80,7 @@ def calibration_of(
 
     Args:
         scores: float32 `[texts, classes]`, from `predict`.
-        targets: class numbers `[texts]`, one-hot rows, or 0 and 1 `[texts, classes]`.
+        targets: class indices `[texts]`, one-hot rows, or 0 and 1 `[texts, classes]`.
 
     Raises:
         InputError: see `TextClassifier.calibrate`.
@@ -139,7 +139,7 @@ def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
 
     Args:
         logits: float `[examples, classes]`.
-        targets: class numbers `[examples]`.
+        targets: class indices `[examples]`.
 
     Raises:
         InputError: the loss has no minimum, because every example is classified correctly or the

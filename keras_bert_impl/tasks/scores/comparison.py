@@ -23,7 +23,7 @@ class Outcome(NamedTuple):
     """True and predicted labels of examples, with the task's metrics.
 
     Attributes:
-        labels, predictions: arguments of the metrics, `[examples, ...]`, such as class numbers,
+        labels, predictions: arguments of the metrics, `[examples, ...]`, such as class indices,
             numbers, or bool `[examples, labels]`.
         metrics: dict of name -> function of labels and predictions (or scores, see `is_of_scores`).
             Models are compared by the first metric.
@@ -158,7 +158,7 @@ def never_predicted(
     """Returns a sentence about classes that are never predicted; () if there are none.
 
     Args:
-        labels, predictions: class numbers `[examples]`; NaN for no prediction.
+        labels, predictions: class indices `[examples]`; NaN for no prediction.
     """
     missing = [n for n in np.unique(labels) if n not in predictions]
     if not missing or np.isnan(predictions).any():

@@ -111,8 +111,8 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     The precision at each threshold is weighted by the increase in recall, without interpolation.
 
     Args:
-        labels: class numbers `[examples]`, or 0 and 1 `[examples, classes]`.
-        scores: `[examples, classes]`. If `labels` are class numbers of two classes, the result is
+        labels: class indices `[examples]`, or 0 and 1 `[examples, classes]`.
+        scores: `[examples, classes]`. If `labels` are class indices of two classes, the result is
             the value of class 1. Classes that never occur are ignored.
     """
     is_class, ranking = np.asarray(labels), np.asarray(scores)

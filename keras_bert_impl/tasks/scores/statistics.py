@@ -39,11 +39,11 @@ def wilson(is_right: Any) -> Interval:
 
     Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference".
     """
-    share, count = float(np.mean(is_right)), len(is_right)
+    fraction, count = float(np.mean(is_right)), len(is_right)
     weight = 1 + _Z**2 / count
-    middle = (share + _Z**2 / (2 * count)) / weight
-    half = _Z * np.sqrt(share * (1 - share) / count + (_Z / (2 * count)) ** 2) / weight
-    return Interval(share, max(0.0, float(middle - half)), min(1.0, float(middle + half)))
+    middle = (fraction + _Z**2 / (2 * count)) / weight
+    half = _Z * np.sqrt(fraction * (1 - fraction) / count + (_Z / (2 * count)) ** 2) / weight
+    return Interval(fraction, max(0.0, float(middle - half)), min(1.0, float(middle + half)))
 
 
 def bootstrap(
@@ -112,7 +112,7 @@ class ClassScores(NamedTuple):
 
 
 def confusion(labels: np.ndarray, predictions: np.ndarray, count: int) -> np.ndarray:
-    """Counts pairs of true and predicted class numbers, int64 `[count, count]`."""
+    """Counts pairs of true and predicted class indices, int64 `[count, count]`."""
     pairs = np.asarray(labels, int) * count + np.asarray(predictions, int)
     return np.bincount(pairs, minlength=count * count).reshape(count, count)
 

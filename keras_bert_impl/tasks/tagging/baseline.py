@@ -29,15 +29,15 @@ def word_tags(
 
 
 def compared(
-    gold: list[list[str]], predicted: list[list[str]], simple: list[list[str]]
+    true_labels: list[list[str]], predicted: list[list[str]], simple: list[list[str]]
 ) -> Comparison:
     """Compares a tagger with `word_tags` by entity F1; without entities, by word accuracy."""
-    names = {label for rows in (gold, predicted, simple) for row in rows for label in row}
+    names = {label for rows in (true_labels, predicted, simple) for row in rows for label in row}
     has_entities = read_labels(names) is not None
     count = _entities if has_entities else _words
-    metric = {"f1" if has_entities else "accuracy": _f1 if has_entities else _share}
-    of_model, of_simple = (count(gold, rows) for rows in (predicted, simple))
-    outcome = Outcome(np.zeros(len(gold)), of_model, metric)
+    metric = {"f1" if has_entities else "accuracy": _f1 if has_entities else _accuracy}
+    of_model, of_simple = (count(true_labels, rows) for rows in (predicted, simple))
+    outcome = Outcome(np.zeros(len(true_labels)), of_model, metric)
     remarks = _no_entity(of_model) if has_entities else ()
     simple_outcome = outcome._replace(predictions=of_simple)
     return Comparison(outcome, {"most_frequent_tag": simple_outcome}, remarks)
@@ -50,21 +50,21 @@ def _no_entity(counts):
     return (f"No entity is predicted, but the examples contain {wanted:,}. Train longer.",)
 
 
-def _entities(gold, predicted):
+def _entities(true_labels, predicted):
     """Counts the correct, true and predicted entities of each sentence, int [sentences, 3]."""
-    pairs = ((set(spans_of(a)), set(spans_of(b))) for a, b in zip(gold, predicted))
+    pairs = ((set(spans_of(a)), set(spans_of(b))) for a, b in zip(true_labels, predicted))
     return np.array([[len(a & b), len(a), len(b)] for a, b in pairs])
 
 
-def _words(gold, predicted):
+def _words(true_labels, predicted):
     """Counts the correct labels and the words of each sentence, int [sentences, 2]."""
-    return np.array([[sum(map(str.__eq__, a, b)), len(a)] for a, b in zip(gold, predicted)])
+    return np.array([[sum(map(str.__eq__, a, b)), len(a)] for a, b in zip(true_labels, predicted)])
 
 
 def _f1(_, counts):
     return ratios(*counts.sum(axis=0))[2]
 
 
-def _share(_, counts):
+def _accuracy(_, counts):
     right, words = counts.sum(axis=0)
     return right / max(words, 1)

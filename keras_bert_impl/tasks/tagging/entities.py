@@ -39,7 +39,7 @@ def find_entities(
     """Returns the entities of each text, in order; see `decode.LabelParts`.
 
     Args:
-        numbers: one int array of shape [words] per text: the label numbers.
+        numbers: one int array of shape [words] per text: the class indices.
         probabilities: one float32 array of shape [words, num_labels] per text.
     """
     if not sentences:

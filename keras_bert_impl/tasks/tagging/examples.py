@@ -133,13 +133,13 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
     if examples.labels is None:
         raise InputError(f"{examples.source} has no labels, which are required for scores.")
     _check_lengths(examples, predictions)
-    gold, predicted = (
+    true_labels, predicted = (
         np.array([label for sentence in labels for label in sentence], object)
         for labels in (examples.labels, predictions)
     )
-    if not len(gold):
+    if not len(true_labels):
         raise InputError(f"{examples.source} has no words.")
-    names = {*gold, *predicted, *(examples.label_names or [])}
+    names = {*true_labels, *predicted, *(examples.label_names or [])}
     if read_labels(names) is None:
         if others := misfits(names) or outside_candidates(names):
             _LOG.warning(
@@ -148,11 +148,14 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
                 examples.source,
                 listed(others),
             )
-        return {"accuracy": accuracy(gold, predicted), "macro_f1": macro_f1(gold, predicted)}
+        return {
+            "accuracy": accuracy(true_labels, predicted),
+            "macro_f1": macro_f1(true_labels, predicted),
+        }
     scores = entity_scores(examples.labels, predictions, labels=names)
     return {
         **{name: scores[name] for name in ("f1", "precision", "recall", "macro_f1")},
-        "accuracy": accuracy(gold, predicted),
+        "accuracy": accuracy(true_labels, predicted),
         **{f"f1/{name}": of_type["f1"] for name, of_type in scores["types"].items()},
     }
 

@@ -191,7 +191,7 @@ class TaggerSignatures(Signatures):
     def of_labels(
         self, scores: tf.Tensor, label_ids: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """Returns the outputs for label numbers of tokens `[rows, length]`."""
+        """Returns the outputs for class indices of tokens `[rows, length]`."""
         if label_ids is None:
             label_ids = tf.argmax(scores, axis=-1, output_type=tf.int32)
         names = tf.gather(self.model.labels, label_ids)

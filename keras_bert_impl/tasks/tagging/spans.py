@@ -241,7 +241,7 @@ def convert_labels(labels: list[str], scheme: str) -> list[str]:
 
 
 def entity_scores(
-    gold: list[list[str]],
+    true_labels: list[list[str]],
     predicted: list[list[str]],
     scheme: str | None = None,
     labels: Iterable[str] = (),
@@ -252,12 +252,12 @@ def entity_scores(
         Counter(),
         Counter(),
     ]  # counts by type: correct, predicted and true entities
-    every = {*labels, *(x for rows in (gold, predicted) for row in rows for x in row)}
+    every = {*labels, *(x for rows in (true_labels, predicted) for row in rows for x in row)}
     found = read_labels(every, scheme)
     parts = None if found is None else found.parts
-    if len(gold) != len(predicted):
-        raise InputError(f"{len(gold)} sentences, but predictions for {len(predicted)}.")
-    for number, (true, guess) in enumerate(zip(gold, predicted)):
+    if len(true_labels) != len(predicted):
+        raise InputError(f"{len(true_labels)} sentences, but predictions for {len(predicted)}.")
+    for number, (true, guess) in enumerate(zip(true_labels, predicted)):
         if len(true) != len(guess):
             raise InputError(f"sentence {number}: {len(true)} labels, but {len(guess)} predicted.")
         wanted, given = (set(spans_of(labels, scheme, parts)) for labels in (true, guess))
@@ -275,11 +275,11 @@ def entity_scores(
     return {**scores, "types": types}
 
 
-def _scores(found, predicted, gold):
+def _scores(found, predicted, support):
     precision = found / predicted if predicted else 0.0
-    recall = found / gold if gold else 0.0
+    recall = found / support if support else 0.0
     f1 = 2 * precision * recall / (precision + recall) if found else 0.0
-    return {"precision": precision, "recall": recall, "f1": f1, "support": gold}
+    return {"precision": precision, "recall": recall, "f1": f1, "support": support}
 
 
 def _parts_of(labels, scheme, parts):

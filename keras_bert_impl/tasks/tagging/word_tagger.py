@@ -236,7 +236,7 @@ class WordTagger(TokenLabels, TaskModel):
         return [[self.labels[label] for label in row] for row in numbers]
 
     def _label_numbers(self, answers):
-        """Returns one int array [words] per text: the label numbers."""
+        """Returns one int array [words] per text: the class indices."""
         check_scores([answer.scores for answer in answers])
         if not self.crf:
             return [answer.scores.argmax(axis=-1) for answer in answers]
@@ -251,7 +251,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @property
     def unknown_label(self) -> int:
-        """The label number of words without subwords."""
+        """The class index of words without subwords."""
         return outside_number(self.labels)
 
     @functools.cached_property

@@ -27,7 +27,7 @@ def baselines(
 
     Args:
         texts: training texts, or tuples of texts.
-        targets: class numbers `[texts]`, floats `[texts]` or multi-hot `[texts, labels]`.
+        targets: class indices `[texts]`, floats `[texts]` or multi-hot `[texts, labels]`.
         of_dev: texts to predict.
         problem_type: `SINGLE`, `MULTI` or `REGRESSION`.
 

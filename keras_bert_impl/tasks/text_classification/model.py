@@ -70,7 +70,7 @@ class TextClassifier(TaskModel):
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Labels depend on
     `problem_type`:
 
-    - `"single_label_classification"`: a class number or a label name for each text;
+    - `"single_label_classification"`: a class index or a label name for each text;
     - `"multi_label_classification"`: a row of 0 and 1 `[num_classes]`, or a list of label names,
       for each text;
     - `"regression"`: a number, or a row of `num_classes` numbers, for each text.
@@ -215,7 +215,7 @@ class TextClassifier(TaskModel):
         """Converts scores `[texts, num_classes]` to predictions; NaN for NaN.
 
         Returns:
-            Class numbers `[texts]`; for multi-label classification, 0 and 1 `[texts, num_classes]`.
+            Class indices `[texts]`; for multi-label classification, 0 and 1 `[texts, num_classes]`.
         """
         if self.problem_type == SINGLE:
             return likeliest(scores, self.bounds)

@@ -113,7 +113,7 @@ class TextClassification(Task):
         return tuple(_named(one) if _has_numbers(one) else one for one in sets)
 
     def class_weight(self, train: Examples, weights: Any) -> dict[int, float]:
-        """Returns {class number: loss weight}; see `class_weights`."""
+        """Returns {class index: loss weight}; see `class_weights`."""
         if self._problem_type != SINGLE:
             raise InputError("class_weight requires one label per text.")
         return class_weights(weights, self._names, train.class_numbers(self._names))
@@ -229,7 +229,7 @@ def _targets_for(model: TextClassifier, examples: Examples) -> np.ndarray:
 
 
 def _has_numbers(examples):
-    """Whether the labels are class numbers without names."""
+    """Whether the labels are class indices without names."""
     if examples.label_names or not examples.labels:
         return False
     return all(isinstance(label, (int, np.integer)) for label in examples.labels)

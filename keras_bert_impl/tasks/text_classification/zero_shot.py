@@ -81,7 +81,7 @@ def zero_shot(
 
 
 def _classes(classifier):
-    """Returns the class numbers (entailment, contradiction); contradiction may be None."""
+    """Returns the class indices (entailment, contradiction); contradiction may be None."""
     if classifier.problem_type != SINGLE:
         raise InputError(f"the classifier must be for {SINGLE}, not {classifier.problem_type}.")
     names = [name.lower() for name in classifier.labels]

@@ -110,10 +110,10 @@ def test_sample_weights_apply_to_questions():
 @pytest.mark.parametrize(
     "make, labels, message",
     [
-        (classifier, [5] * 64, "labels must be class numbers from 0 to 1. Received: 5"),
-        (classifier, [-1] * 64, "class numbers from 0 to 1. Received: -1"),
-        (classifier, [0.7] * 64, "class numbers from 0 to 1. Received: 0.7"),
-        (classifier, [np.nan] * 64, "class numbers from 0 to 1. Received: nan"),
+        (classifier, [5] * 64, "labels must be class indices from 0 to 1. Received: 5"),
+        (classifier, [-1] * 64, "class indices from 0 to 1. Received: -1"),
+        (classifier, [0.7] * 64, "class indices from 0 to 1. Received: 0.7"),
+        (classifier, [np.nan] * 64, "class indices from 0 to 1. Received: nan"),
         (classifier, np.eye(3)[NUMBERS], r"one-hot rows, \[batch, 2\]"),
         (lambda: classifier(labels=["größe", "a"]), ["x"] * 64, "among 'größe', 'a'. Received: x"),
         (classifier, {"label": NUMBERS}, "Received: dict"),
@@ -149,7 +149,7 @@ def test_rejects_invalid_labels_in_data_sets_of_other_tasks():
     features = {name: np.asarray(value) for name, value in model.tokenizer(TEXTS[:8]).items()}
     labels = np.full(features["token_ids"].shape, 7)
     data = tf.data.Dataset.from_tensor_slices((features, labels)).batch(8)
-    with pytest.raises(InputError, match="class numbers from 0 to 1. Received: 7"):
+    with pytest.raises(InputError, match="class indices from 0 to 1. Received: 7"):
         model.evaluate(data, verbose=0)
     embedder = TextEmbedder(encoder(), tokenizer())
     pairs = list(zip(TEXTS, TEXTS))
@@ -158,7 +158,7 @@ def test_rejects_invalid_labels_in_data_sets_of_other_tasks():
         embedder.evaluate(data, verbose=0)
     predictor = NextSentencePredictor(encoder(), tokenizer())
     data = tf.data.Dataset.from_tensor_slices(((TEXTS, TEXTS), [2] * 64)).batch(8)
-    with pytest.raises(InputError, match="class numbers from 0 to 1. Received: 2"):
+    with pytest.raises(InputError, match="class indices from 0 to 1. Received: 2"):
         predictor.evaluate(data, verbose=0)
     with pytest.raises(InputError, match="must yield pairs"):
         predictor.evaluate(tf.data.Dataset.from_tensor_slices((TEXTS, NUMBERS)).batch(8))

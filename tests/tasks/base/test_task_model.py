@@ -36,7 +36,7 @@ def test_learns_from_raw_strings():
     model = classifier(dropout=0.0)
     model.compile(optimizer=keras.optimizers.Adam(1e-2))
     history = model.fit(TEXTS, LABELS, epochs=15, batch_size=8, verbose=0).history
-    # One word decides the label; chance is the share of the majority class.
+    # One word decides the label; chance is the fraction of the majority class.
     assert history["accuracy"][-1] > 0.95
 
 

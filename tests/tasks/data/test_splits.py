@@ -21,14 +21,14 @@ def examples(labels):
     return Examples(texts, labels, source="all.csv", lines=list(range(2, len(labels) + 2)))
 
 
-@pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
-def test_holds_out_the_same_share_of_each_class(share):
+@pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5])
+def test_holds_out_the_same_fraction_of_each_class(fraction):
     draw = np.random.default_rng(0)
     labels = draw.choice(["a", "b", "c"], 500, p=[0.7, 0.25, 0.05]).tolist()
-    train, dev = hold_out(examples(labels), share)
-    assert len(dev) == round(500 * share) and len(train) + len(dev) == 500
+    train, dev = hold_out(examples(labels), fraction)
+    assert len(dev) == round(500 * fraction) and len(train) + len(dev) == 500
     for name, count in collections.Counter(labels).items():
-        assert abs(dev.labels.count(name) - share * count) <= 1
+        assert abs(dev.labels.count(name) - fraction * count) <= 1
     assert sorted(train.lines + dev.lines) == list(range(2, 502))
     assert all(text == f"text {line - 2}" for text, line in zip(dev.texts, dev.lines))
     assert dev.where(0).endswith(f"line {dev.lines[0]}")
@@ -85,14 +85,14 @@ def test_splits_every_kind_of_examples(data):
 
 
 def test_rejects_a_split_with_an_empty_part():
-    with pytest.raises(InputError, match="all.csv: a share of 0.1 of 3 examples leaves one set"):
+    with pytest.raises(InputError, match="all.csv: fraction=0.1 of 3 examples leaves one set"):
         hold_out(examples(["a", "b", "c"]), 0.1)
 
 
-@pytest.mark.parametrize("share", [-0.1, 0, 1, 1.5, float("nan")])
-def test_rejects_a_share_that_is_none(share):
-    with pytest.raises(InputError, match="share must be"):
-        hold_out(examples(["a", "b"] * 12), share)
+@pytest.mark.parametrize("fraction", [-0.1, 0, 1, 1.5, float("nan")])
+def test_rejects_an_invalid_fraction(fraction):
+    with pytest.raises(InputError, match="fraction must be"):
+        hold_out(examples(["a", "b"] * 12), fraction)
 
 
 def test_a_command_cannot_split_a_data_set_again(tmp_path):
@@ -149,7 +149,7 @@ def test_one_group_for_everything_cannot_be_split():
 
 
 @pytest.mark.parametrize(
-    ("dates", "share", "held"),
+    ("dates", "fraction", "held"),
     [
         (range(10), 0.3, [7, 8, 9]),
         (range(9, -1, -1), 0.3, [0, 1, 2]),
@@ -157,10 +157,10 @@ def test_one_group_for_everything_cannot_be_split():
         ([0, 0, 0, 0, 0, 0, 1, 1, 2, 2], 0.35, [6, 7, 8, 9]),  # 4 is nearer to 3.5 than 2 is
     ],
 )
-def test_the_latest_examples_are_held_out(dates, share, held):
+def test_the_latest_examples_are_held_out(dates, fraction, held):
     data = dataclasses.replace(examples(["a", "b"] * 5), dates=list(map(float, dates)))
     for seed in (1, 2):
-        train, dev = hold_out(data, share, seed)
+        train, dev = hold_out(data, fraction, seed)
         assert [line - 2 for line in dev.lines] == held
         assert max(train.dates) < min(dev.dates)
 

@@ -66,7 +66,7 @@ def test_the_best_baseline_is_compared_and_all_are_scored():
 
 
 def test_metrics_of_scores_rank_models_that_never_predict_the_rare_class():
-    """Average precision of constant scores is the share of the class."""
+    """Average precision of constant scores is the fraction of the class."""
     scores = np.stack([1 - LABELS, LABELS], axis=1) * 0.1
     metrics = {"average_precision": average_precision, "accuracy": accuracy}
     outcome = Outcome(LABELS, np.zeros(200), metrics, scores)

@@ -99,7 +99,7 @@ def test_trains_and_evaluates_consistently():
     assert result["accuracy"] == pytest.approx(np.mean(scores.argmax(axis=1) == gold), abs=1e-6)
     likelihood = np.log(scores[np.arange(len(gold)), gold])
     assert result["loss"] == pytest.approx(-likelihood.mean(), abs=1e-5)
-    # Chance is the share of O.
+    # Chance is the fraction of O.
     assert result["accuracy"] > np.mean(gold == 0)
     tags = model.tag(TEXTS)
     assert [len(row) for row in tags] == [len(row) for row in TEXTS]
@@ -411,7 +411,7 @@ def test_settings_are_saved(tmp_path):
         (["a film."], [["O", "O"]], "text 0 has 3 words, but 2 labels"),
         ([["a"], ["film"]], [["O"]], "2 texts, but 1 labels"),
         ([["a"]], [["B-Y"]], "text 0, word 0: label 'B-Y' is not one of 'O', 'B-X'"),
-        ([["a"]], [[3]], "text 0: label numbers must be below 3. Received: 3"),
+        ([["a"]], [[3]], "text 0: class indices must be below 3. Received: 3"),
         ([["a"]], [[0.5]], "text 0 requires label names or integers"),
         ([["a"]], ["O"], "text 0 requires a label for each word"),
         ("a film", [["O"]], "text 0 has 2 words, but 1 labels"),

@@ -25,7 +25,7 @@ class Rows(NamedTuple):
         rows: (number, function) pairs. The function returns {column: value}, a list, or None for a
             blank line, or raises `InputError`.
         unit: unit of the numbers, which start at 1: `"line"` or `"row"`.
-        classes: {column: class names} for columns of class numbers.
+        classes: {column: class names} for columns of class indices.
     """
 
     rows: Iterator[tuple[int, Callable[[], Any]]]

@@ -164,6 +164,6 @@ def _read_rows(reader, labels, outside, skip_bad_rows, read_with):
         read_with,
     )
     reader.alignment.report()
-    if reader.class_names and labels is None:  # The order of the class numbers is kept.
+    if reader.class_names and labels is None:  # The order of the class indices is kept.
         return dataclasses.replace(examples, label_names=list(reader.class_names))
     return examples

@@ -43,7 +43,7 @@ class RowReader:
         table: rows to read.
         source: file name for messages.
         text, label, sentence: names of columns; None to recognize them.
-        labels: names for label numbers, if the table does not contain them.
+        labels: names for class indices, if the table does not contain them.
         has_labels: whether to read labels.
         word_prefix: see `read_tags`.
     """
@@ -202,13 +202,13 @@ class RowReader:
         for tag in tags:
             if not isinstance(tag, _NUMBERS) or tag != int(tag) or not 0 <= tag < len(names):
                 raise InputError(
-                    f"label {tag!r:.40} is not a class number from 0 to {len(names) - 1}."
+                    f"label {tag!r:.40} is not a class index from 0 to {len(names) - 1}."
                 )
         return [names[int(tag)] for tag in tags]
 
 
 def _number_of(tag):
-    """Converts a class number in a str, as in CSV files, to int; returns other labels unchanged."""
+    """Converts a class index in a str, as in CSV files, to int; returns other labels unchanged."""
     return int(tag) if isinstance(tag, str) and re.fullmatch("[0-9]{1,9}", tag.strip()) else tag
 
 

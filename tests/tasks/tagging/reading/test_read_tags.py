@@ -105,7 +105,7 @@ def test_reads_tables_in_memory():
         InputError, match="row 1: the labels in 'ner_tags' are numbers. Pass the class names"
     ):
         read_tags(rows)
-    with pytest.raises(InputError, match=r"row 1: label 3 is not a class number from 0 to 2"):
+    with pytest.raises(InputError, match=r"row 1: label 3 is not a class index from 0 to 2"):
         read_tags(rows, labels=["O", "B-PER", "I-PER"])
     assert read_tags({"tokens": TOKENS, "ner_tags": TAGS}).labels == TAGS
     assert read_tags(pyarrow.table({"tokens": TOKENS, "ner_tags": TAGS})).labels == TAGS
