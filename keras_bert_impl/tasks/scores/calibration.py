@@ -19,13 +19,13 @@ _RULES = (
     "f1 (or another beta, such as f2), recall=0.9, precision=0.9, or cost=FP,FN such as cost=1,10"
 )
 _TEMPERATURES = 1e-2, 1e2
-# Function of three counts at each threshold: true positives, positives, predicted positives.
-# Returns the values to maximize, -inf for thresholds that are not allowed.
+# Function of the true positives, positives and predicted positives at each threshold. Returns the
+# values to maximize, -inf for thresholds that are not allowed.
 _Rule = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
 
 
 class Goal(NamedTuple):
-    """A threshold rule and its label; see `TextClassifier.calibrate`."""
+    """A threshold rule, with the label to apply it to."""
 
     threshold: str | None = None
     label: str | None = None
@@ -35,7 +35,7 @@ class Calibration(NamedTuple):
     """Results of `TextClassifier.calibrate` on held-out texts.
 
     Attributes:
-        temperature: divisor of the logits; above 1 if the model was overconfident.
+        temperature: divisor of the logits; above 1 for overconfident models.
         error_before, error: expected calibration error with a 95% interval.
         chosen: dict of label -> threshold with its scores. The scores are optimistic, because the
             threshold was selected on the same texts.
@@ -76,11 +76,11 @@ class Calibration(NamedTuple):
 def calibration_of(
     scores: np.ndarray, targets: np.ndarray, labels: list[str], problem_type: str, goal: Goal
 ) -> Calibration:
-    """Fits a temperature, then thresholds for the calibrated scores.
+    """Fits a temperature, and selects thresholds for the calibrated scores.
 
     Args:
         scores: float32 `[texts, classes]`, from `predict`.
-        targets: class indices `[texts]`, one-hot rows, or 0 and 1 `[texts, classes]`.
+        targets: class indices `[texts]`, one-hot labels, or 0 and 1 `[texts, classes]`.
 
     Raises:
         InputError: see `TextClassifier.calibrate`.
@@ -91,7 +91,7 @@ def calibration_of(
         raise InputError("calibration requires texts with scores.")
     names = _labels_of(goal, labels, problem_type)
     rule = None if goal.threshold is None else rule_of(goal.threshold)
-    if problem_type == MULTI:  # two logits for each label: no and yes
+    if problem_type == MULTI:  # each label has two logits: no and yes
         logits = np.stack([_log(1 - scores), _log(scores)], axis=-1)
         temperature = fit_temperature(logits.reshape(-1, 2), np.reshape(targets, -1).astype(int))
         hot, calibrated = np.asarray(targets), _softmax(logits / temperature)[..., 1]
@@ -113,7 +113,7 @@ def calibration_of(
 
 
 def _labels_of(goal, labels, problem_type):
-    """Returns the labels to select a threshold for."""
+    """Returns the labels that need a threshold."""
     if goal.label is not None:
         if goal.label not in labels:
             raise InputError(f"label {goal.label!r} is not one of {listed(labels)}.")
@@ -135,14 +135,14 @@ def _softmax(logits):
 
 
 def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
-    """Returns the temperature that minimizes the negative log-likelihood of the targets.
+    """Returns the temperature that minimizes the negative log-likelihood of the labels.
 
     Args:
         logits: float `[examples, classes]`.
         targets: class indices `[examples]`.
 
     Raises:
-        InputError: the loss has no minimum, because every example is classified correctly or the
+        InputError: the loss has no minimum. Either every example is classified correctly, or the
             scores are worse than chance.
 
     Source: Guo et al. 2017 (arXiv:1706.04599), section 4.2.
@@ -205,8 +205,8 @@ def choose_threshold(
 ) -> ThresholdScores:
     """Returns the best threshold by a rule, with its scores.
 
-    The threshold is halfway between two scores, so rounding in another runtime does not change
-    decisions. If several thresholds are best, the highest is returned.
+    The threshold is halfway between two scores; therefore, rounding in other runtimes does not
+    change decisions. If several thresholds are equally good, the highest one is returned.
 
     Args:
         is_positive: bool `[examples]`.
@@ -231,7 +231,7 @@ def choose_threshold(
 def bounds_of(
     thresholds: dict[str, float] | None, labels: list[str], problem_type: str
 ) -> np.ndarray:
-    """Converts thresholds to float32 `[classes]`; NaN for a label without a threshold."""
+    """Converts thresholds to float32 `[classes]`; NaN for labels without a threshold."""
     bounds = np.full(len(labels), np.nan, "float32")
     if not thresholds:
         return bounds
@@ -253,6 +253,6 @@ def bounds_of(
 
 
 def thresholds_of(bounds: np.ndarray, labels: list[str]) -> dict[str, float] | None:
-    """Converts the return value of `bounds_of` to a dict; None without thresholds."""
+    """Converts an array of thresholds to a dict; returns None if all are NaN."""
     given = {n: float(str(b)) for n, b in zip(labels, bounds, strict=True) if not np.isnan(b)}
     return given or None

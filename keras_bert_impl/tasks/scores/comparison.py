@@ -20,11 +20,11 @@ _DRAWN = 10_000_000  # total number of examples in all resamples
 
 
 class Outcome(NamedTuple):
-    """True and predicted labels of examples, with the task's metrics.
+    """Labels and predictions of examples, with the metrics of the task.
 
     Attributes:
-        labels, predictions: arguments of the metrics, `[examples, ...]`, such as class indices,
-            numbers, or bool `[examples, labels]`.
+        labels, predictions: arguments of the metrics, `[examples, ...]`: class indices, numbers, or
+            bool `[examples, labels]`.
         metrics: dict of name -> function of labels and predictions (or scores, see `is_of_scores`).
             Models are compared by the first metric.
         scores: float `[examples, classes]`, for metrics of scores.
@@ -36,16 +36,16 @@ class Outcome(NamedTuple):
     scores: np.ndarray | None = None
 
     def column(self, metric: str) -> Any:
-        """Returns what a metric compares with the labels: predictions or scores."""
+        """Returns the argument of a metric: predictions or scores."""
         return self.scores if is_of_scores(metric) else self.predictions
 
     def score(self, metric: str) -> float:
-        """Returns the value of a metric."""
+        """Computes a metric."""
         return float(self.metrics[metric](self.labels, self.column(metric)))
 
 
 class Comparison(NamedTuple):
-    """Predictions of a model and of baselines that were trained on the same training set.
+    """Predictions of a model and of baselines with the same training set.
 
     Attributes:
         outcome: predictions of the model.
@@ -58,7 +58,7 @@ class Comparison(NamedTuple):
     remarks: tuple[str, ...] = ()
 
     def scores(self) -> dict[str, float]:
-        """Returns the scores of the baselines, named `BASELINE/METRIC`."""
+        """Returns the scores of the baselines as {`BASELINE/METRIC`: score}."""
         return {
             f"{name}/{metric}": baseline.score(metric)
             for name, baseline in self.baselines.items()
@@ -66,7 +66,7 @@ class Comparison(NamedTuple):
         }
 
     def verdict(self) -> list[str]:
-        """Returns `remarks` and a sentence that compares the model with the best baseline."""
+        """Returns `remarks` and a sentence about the best baseline."""
         labels = self.outcome.labels
         metric, function = next(iter(self.outcome.metrics.items()))
         lines = list(self.remarks)
@@ -82,7 +82,7 @@ class Comparison(NamedTuple):
 
 
 def _compared(metric, value, name, of_baseline, difference: Difference, count):
-    """Returns the sentence that compares a model with its best baseline."""
+    """Returns a sentence that compares the model with the best baseline."""
     gain, low, high = (comparable(metric, bound) for bound in difference.interval)
     low, high = min(low, high), max(low, high)
     both = f"{metric} {value:.3f}, baseline {name} {of_baseline:.3f}"
@@ -126,7 +126,7 @@ class Change(NamedTuple):
 
 
 def change(new: Outcome, old: Outcome) -> Change:
-    """Compares two models on the same examples by the first metric of `new`."""
+    """Compares two models on the same examples by the first metric."""
     metric, function = next(iter(new.metrics.items()))
     labels = new.labels
     columns = old.column(metric), new.column(metric)
@@ -138,12 +138,11 @@ def change(new: Outcome, old: Outcome) -> Change:
 
 
 def _samples(count):
-    """Returns the number of resamples for `count` examples."""
     return min(SAMPLES, max(100, _DRAWN // count))
 
 
 def is_uneven(counts: np.ndarray) -> bool:
-    """Whether the largest class has at least `UNEVEN` times as many examples as the smallest.
+    """Whether the largest class has at least `UNEVEN` times the examples of the smallest class.
 
     Args:
         counts: number of examples of each class; empty classes are ignored.
@@ -155,7 +154,7 @@ def is_uneven(counts: np.ndarray) -> bool:
 def never_predicted(
     names: list[str], labels: np.ndarray, predictions: np.ndarray
 ) -> tuple[str, ...]:
-    """Returns a sentence about classes that are never predicted; () if there are none.
+    """Returns a sentence about classes that are never predicted, if any.
 
     Args:
         labels, predictions: class indices `[examples]`; NaN for no prediction.

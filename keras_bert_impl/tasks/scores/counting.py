@@ -1,4 +1,4 @@
-"""Metrics with exact counts, also beyond 2^24; NaN if a prediction is NaN."""
+"""Metrics with exact counts above 2^24; a NaN prediction makes the metric NaN."""
 
 import functools
 from collections.abc import Callable
@@ -12,21 +12,21 @@ class CountingMetric(keras.metrics.Metric):
     """Base class of metrics that accumulate counts."""
 
     def count_variable(self, name: str, shape: tuple[int, ...] = ()) -> tuple[Any, Any]:
-        """Creates a count; see `add_count` and `count`."""
+        """Creates the two variables of a count."""
         return tuple(
             self.add_variable(shape, initializer="zeros", name=part)
             for part in (name, f"{name}_rest")
         )
 
     def add_count(self, variables: tuple[Any, Any], values: Any) -> None:
-        """Adds values to a count.
+        """Adds values to a count without loss of precision.
 
         Source: Dekker 1971, "A floating-point technique for extending the available precision".
         """
         total, rest = variables
         values = ops.cast(values, total.dtype) + rest
         after = total + values
-        left = values - (after - total)  # compute this before `total` is assigned
+        left = values - (after - total)  # before `total` changes
         total.assign(after)
         rest.assign(left)
 
@@ -38,11 +38,11 @@ def count(variables: tuple[Any, Any]) -> Any:
 
 
 def defined_weights(outputs: Any, weights: Any = None) -> Any:
-    """Returns the weights `[...]` of rows of outputs; NaN for rows that contain NaN.
+    """Returns the weights of the outputs; NaN if a row contains NaN.
 
     Args:
         outputs: float `[..., classes]`.
-        weights: float `[...]`; None means 1. Rows of weight 0 may contain NaN.
+        weights: float `[...]`; None for weights of 1. Rows of weight 0 may contain NaN.
     """
     is_undefined = ops.any(ops.isnan(outputs), axis=-1)
     weights = ops.ones_like(outputs[..., 0]) if weights is None else weights
@@ -52,7 +52,7 @@ def defined_weights(outputs: Any, weights: Any = None) -> Any:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Accuracy(CountingMetric):
-    """Fraction of rows whose label has the highest output; NaN if an output is NaN."""
+    """Fraction of examples whose label has the highest output."""
 
     def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
@@ -72,11 +72,11 @@ class Accuracy(CountingMetric):
 
 
 def token_weights(y: Any, sample_weight: Any) -> Any:
-    """Computes the weight of each token, float32 `[batch, length]`; 0 for tokens without a label.
+    """Computes token weights, float32 `[batch, length]`; 0 for tokens without a label.
 
     Args:
-        y: int `[batch, length]`, negative for tokens without a label; or one-hot rows
-            `[batch, length, classes]`, zeros for such tokens.
+        y: int `[batch, length]`, negative for tokens without a label; or one-hot labels
+            `[batch, length, classes]`, all 0 for tokens without a label.
         sample_weight: `[batch]`, `[batch, length]` or None.
     """
     weights = ops.cast(y >= 0 if len(y.shape) == 2 else ops.any(y > 0, axis=-1), "float32")
@@ -100,11 +100,11 @@ SCORES = ("f1", "micro_f1", "macro_f1", "matthews", "entity_f1", "exact_match")
 
 
 class ScoreMetric(CountingMetric):
-    """Base class of metrics that take labels and the network's logits."""
+    """Base class of metrics of labels and logits."""
 
 
 class ConfusionScore(ScoreMetric):
-    """A classification score computed from the confusion matrix."""
+    """Classification score of a confusion matrix."""
 
     def __init__(self, name: str, num_classes: int, positive_class: int = 1) -> None:
         super().__init__(name=name)
@@ -124,7 +124,7 @@ class ConfusionScore(ScoreMetric):
         weights = None if weights is None else ops.reshape(weights, (-1,))
         cells = ops.cast(y_true, "int32") * self._num_classes
         cells += ops.cast(ops.argmax(y_pred, axis=-1), "int32")
-        # A matrix product would round the weights on an accelerator.
+        # On accelerators, a matrix product would round the weights.
         found = ops.segment_sum(defined_weights(y_pred, weights), cells, self._num_classes**2)
         self.add_count(self._matrix, ops.reshape(found, (self._num_classes, -1)))
 
@@ -150,7 +150,7 @@ def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callab
 
 
 def _matthews(matrix):
-    """Returns the Matthews correlation of a confusion matrix, computed from positive terms."""
+    """Computes the Matthews correlation of a confusion matrix from positive terms."""
     hits, missed = ops.diagonal(matrix), ops.diagonal(_sum_of_others(ops.transpose(matrix)))
     wrong = ops.diagonal(_sum_of_others(matrix))  # false positives of each class
     of_others = ops.transpose(_sum_of_others(ops.transpose(matrix)))  # [label, not predicted]
@@ -164,7 +164,7 @@ def _matthews(matrix):
 
 
 def _sum_of_others(values):
-    """Returns the total along axis 0 minus each entry, computed without subtraction."""
+    """Returns the total along axis 0 minus each entry, without subtraction."""
     none = ops.zeros_like(values[:1])
     before = ops.concatenate([none, ops.cumsum(values, axis=0)[:-1]])
     after = ops.concatenate([none, ops.cumsum(ops.flip(values, axis=0), axis=0)[:-1]])

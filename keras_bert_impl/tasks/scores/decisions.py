@@ -1,4 +1,4 @@
-"""Decisions based on scores; ties and NaN do not count in favor of a model."""
+"""Decisions based on scores."""
 
 import logging
 import math
@@ -11,15 +11,15 @@ import numpy as np
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 
 _LOG = logging.getLogger(__name__)
-# Tolerance for equal cosines of float32 vectors: about ten units in the last place.
+# Tolerance for equal cosines, about ten units in the last place of float32.
 EQUAL_COSINES = 1e-6
 
 
 def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> None:
-    """Raises if any score is NaN.
+    """Raises if a score is NaN.
 
     Args:
-        scores: float `[examples, ...]`, or a list of arrays `[...]`, one per example.
+        scores: float `[examples, ...]`, or a list of arrays, one per example.
     """
     if isinstance(scores, np.ndarray) and not np.isnan(scores).any():
         return
@@ -29,11 +29,11 @@ def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> N
 
 
 def ranked(scores: Any, bounds: np.ndarray, where: Callable[..., Any] = np.where) -> Any:
-    """Returns scores `[examples, classes]` in which the predicted class has the highest score.
+    """Returns scores `[examples, classes]` whose highest value belongs to the predicted class.
 
     Args:
-        bounds: float32 `[classes]`, thresholds: a class is predicted if its score is at least its
-            threshold. NaN for a class without a threshold.
+        bounds: float32 `[classes]`, thresholds; NaN for a class without a threshold. A class is
+            predicted if its score is at least its threshold.
         where: `tf.where` if scores are a tensor.
     """
     return where(np.isnan(bounds), scores, where(scores >= bounds, 2.0, -1.0))
@@ -42,14 +42,14 @@ def ranked(scores: Any, bounds: np.ndarray, where: Callable[..., Any] = np.where
 def likeliest(
     scores: np.ndarray | Sequence[np.ndarray], bounds: np.ndarray | None = None
 ) -> np.ndarray:
-    """Returns the index of the highest score of each example; the first one if scores are equal.
+    """Returns the index of the highest score of each example; of equal scores, the first.
 
     Args:
         scores: float `[examples, classes]`, or a list of arrays `[classes]`.
         bounds: see `ranked`; None for no thresholds.
 
     Returns:
-        int64 `[examples]`; if any score is NaN, float64 with NaN for these examples.
+        int64 `[examples]`. If a score is NaN, float64 with NaN for its example.
     """
     ranks = scores if bounds is None else ranked(np.asarray(scores), bounds)
     best = np.array([row.argmax() for row in ranks], "int64")
@@ -65,12 +65,12 @@ def at_least(scores: np.ndarray, bounds: np.ndarray | float = 0.5) -> np.ndarray
 
 
 def undefined(scores: Iterable[str]) -> dict[str, float]:
-    """Returns a dict with the same names and NaN as values."""
+    """Returns NaN for each name."""
     return dict.fromkeys(scores, math.nan)
 
 
 def warn_of_nan(scores: dict[str, float], where: str | Path) -> None:
-    """Logs a warning that lists the scores that are NaN; `where` names the examples."""
+    """Logs a warning if scores are NaN."""
     names = [name for name, value in scores.items() if math.isnan(value)]
     if names:
         _LOG.warning(

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 
 def _nan_if_any_is(metric):
-    """Wraps a metric to return NaN if a label or a prediction is NaN."""
+    """Returns NaN if a label or a prediction is NaN."""
 
     @functools.wraps(metric)
     def checked(labels, predictions):
@@ -29,7 +29,7 @@ def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 @_nan_if_any_is
 def f1(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """F1 of class 1, the harmonic mean of precision and recall; 0 if both are undefined."""
+    """F1 of class 1: the harmonic mean of precision and recall; 0 if both are undefined."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     hits = np.sum((labels == 1) & (predictions == 1))
     either = np.sum(labels == 1) + np.sum(predictions == 1)
@@ -38,7 +38,7 @@ def f1(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 @_nan_if_any_is
 def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Mean of the F1 scores of the classes; classes that never occur are ignored."""
+    """Mean F1 of the classes that occur."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     classes = np.union1d(labels, predictions)
     return float(np.mean([f1(labels == c, predictions == c) for c in classes]))
@@ -64,7 +64,7 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
     deviations = []
     for values in (labels, predictions):
         values = np.asarray(values, "float64").ravel()
-        if not np.ptp(values):  # because of rounding, the deviations may not be exactly 0
+        if not np.ptp(values):  # with rounding, deviations may not be exactly 0
             return float("nan")
         from_mean = values - values.mean()
         deviations.append(from_mean / np.linalg.norm(from_mean))
@@ -73,12 +73,12 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 @_nan_if_any_is
 def spearman(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Spearman correlation: Pearson correlation of the ranks; ties share their mean rank."""
+    """Spearman correlation: the Pearson correlation of the ranks."""
     return pearson(ranks(labels), ranks(predictions))
 
 
 def ranks(values: ArrayLike) -> np.ndarray:
-    """Returns the 1-based rank of each value; ties share their mean rank."""
+    """Returns 1-based ranks; equal values get their mean rank."""
     _, inverse, counts = np.unique(np.ravel(values), return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (last - (counts - 1) / 2)[inverse]
@@ -106,14 +106,14 @@ def macro_f1_of_labels(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 @_nan_if_any_is
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
-    """Mean over classes of the average precision of each class against the rest.
+    """Mean of the average precision of each class against the rest.
 
     The precision at each threshold is weighted by the increase in recall, without interpolation.
 
     Args:
         labels: class indices `[examples]`, or 0 and 1 `[examples, classes]`.
-        scores: `[examples, classes]`. If `labels` are class indices of two classes, the result is
-            the value of class 1. Classes that never occur are ignored.
+        scores: `[examples, classes]`. For class indices of two classes, only class 1 counts. Classes
+            that never occur are ignored.
     """
     is_class, ranking = np.asarray(labels), np.asarray(scores)
     classes = range(ranking.shape[1])
@@ -125,7 +125,7 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def _of_ranking(is_positive, scores):
-    """Returns the average precision of one class; equal scores share a threshold."""
+    """Computes the average precision of one class."""
     order = np.argsort(-scores, kind="stable")
     hits, ranked = np.cumsum(is_positive[order]), scores[order]
     last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # last of equal scores
@@ -145,19 +145,19 @@ MULTI_LABEL_METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
 }
 
 
-OF_CLASS = "f1/"  # prefix that is followed by a class name
-RANKING = average_precision.__name__  # metric that takes scores; may be followed by `/CLASS`
+OF_CLASS = "f1/"  # prefix of a class name
+RANKING = average_precision.__name__  # metric of scores; `/CLASS` may follow
 
 
 def is_of_scores(name: str) -> bool:
-    """Whether a metric takes class scores instead of predictions."""
+    """Whether a metric compares labels with class scores instead of predictions."""
     return name == RANKING or name.startswith(f"{RANKING}/")
 
 
 def metric_named(
     name: str, classes: Sequence[str] = (), is_multi_label: bool = False
 ) -> Callable[..., float]:
-    """Returns the function of a metric in `METRICS`, `MULTI_LABEL_METRICS` or `class_metrics`."""
+    """Returns the function of a metric."""
     if name == RANKING:
         return average_precision
     kind, _, class_name = name.partition("/")
@@ -172,14 +172,14 @@ def metric_named(
 
 
 def _is_class(labels, number):
-    """Returns 1 for labels of a class, 0 for others and NaN for NaN: `[examples]`."""
+    """Returns 1 for labels of a class, 0 for others and NaN for NaN."""
     if labels.ndim > 1:
         return labels[:, number]
     return np.where(np.isnan(labels), np.nan, labels == number)
 
 
 def class_metrics(classes: Sequence[str]) -> list[str]:
-    """Returns the names of the metrics of classes: `average_precision`, and two for each class."""
+    """Returns `average_precision` and the metric names of each class."""
     return [RANKING, *(f"{of}{name}" for name in classes for of in (OF_CLASS, f"{RANKING}/"))]
 
 

@@ -12,7 +12,7 @@ _Z = 1.959964  # standard normal quantile of 0.975
 
 
 class Interval(NamedTuple):
-    """A score with the bounds of its 95% confidence interval."""
+    """A score with its 95% confidence interval."""
 
     value: float
     low: float
@@ -23,7 +23,7 @@ class Difference(NamedTuple):
     """The difference of two scores on the same examples.
 
     Attributes:
-        interval: interval of the second score minus the first.
+        interval: the second score minus the first.
         p: two-sided bootstrap p-value for no difference; at least 2 / (samples + 1).
     """
 
@@ -118,7 +118,7 @@ def confusion(labels: np.ndarray, predictions: np.ndarray, count: int) -> np.nda
 
 
 def class_scores(names: list[str], counts: np.ndarray) -> list[ClassScores]:
-    """Computes precision, recall and F1 of each class from its confusion matrix."""
+    """Computes precision, recall and F1 of each class from a confusion matrix."""
     hits, wanted, found = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
     return [
         ClassScores(name, *ratios(int(h), int(w), int(f)), int(w))
@@ -127,7 +127,7 @@ def class_scores(names: list[str], counts: np.ndarray) -> list[ClassScores]:
 
 
 def ratios(hits: int, wanted: int, found: int) -> tuple[float, float, float]:
-    """Returns (precision, recall, F1) of counts; 0 where a ratio is undefined."""
+    """Returns precision, recall and F1; 0 where a ratio is undefined."""
     precision, recall = hits / found if found else 0.0, hits / wanted if wanted else 0.0
     return precision, recall, 2 * hits / (wanted + found) if wanted + found else 0.0
 
@@ -148,7 +148,7 @@ class Bin(NamedTuple):
 def calibration(
     confidences: np.ndarray, is_right: np.ndarray, count: int = 10
 ) -> tuple[list[Bin], float]:
-    """Returns (nonempty bins of equal width, expected calibration error).
+    """Returns nonempty bins of equal width, and the expected calibration error.
 
     Args:
         confidences: float `[examples]`, in [0, 1].
@@ -167,10 +167,10 @@ def calibration(
 
 
 def calibration_error(confidences: np.ndarray, is_right: np.ndarray) -> Interval:
-    """Computes the expected calibration error with its interval; see `calibration`.
+    """Computes the expected calibration error with its interval.
 
-    The error is biased upward on finite data, and resampling adds this bias again. The "basic"
-    bootstrap corrects the bias: it mirrors the interval at the value.
+    The error is biased upward on finite data, and resampling adds the same bias. The "basic"
+    bootstrap interval corrects the bias: percentiles are mirrored at the value.
     """
 
     def error(confidences, is_right):
@@ -190,7 +190,7 @@ class ThresholdScores(NamedTuple):
 
 
 def by_threshold(is_positive: np.ndarray, scores: np.ndarray) -> list[ThresholdScores]:
-    """Computes precision, recall and F1 of the positive class at 0.00, 0.01, ..., 1.00."""
+    """Computes the scores of the positive class for thresholds 0.00, 0.01, ..., 1.00."""
     is_positive, found = np.asarray(is_positive, bool), []
     for threshold in np.arange(101) / 100:
         chosen = scores >= threshold

@@ -58,7 +58,7 @@ SETTINGS = TaggingSettings
 
 
 def read(source: Any, split: str) -> Any:
-    """Reads `TaggedExamples` of a split from an `ExampleSource`."""
+    """Reads the labeled sentences of a split."""
     from keras_bert_impl.tasks.tagging.reading.read_tags import read_tags
 
     return read_tags(

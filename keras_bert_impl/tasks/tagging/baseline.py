@@ -12,7 +12,7 @@ from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 def word_tags(
     texts: list[list[str]], labels: list[list[str]], of_dev: list[list[str]]
 ) -> list[list[str]]:
-    """Labels each word with its most frequent label; unknown words get the most frequent of all.
+    """Predicts the most frequent label of each word; for unknown words, of all words.
 
     Args:
         texts, labels: words and labels of each training sentence.
@@ -31,7 +31,7 @@ def word_tags(
 def compared(
     true_labels: list[list[str]], predicted: list[list[str]], simple: list[list[str]]
 ) -> Comparison:
-    """Compares a tagger with `word_tags` by entity F1; without entities, by word accuracy."""
+    """Compares a tagger with `word_tags` by entity F1, or else by word accuracy."""
     names = {label for rows in (true_labels, predicted, simple) for row in rows for label in row}
     has_entities = read_labels(names) is not None
     count = _entities if has_entities else _words

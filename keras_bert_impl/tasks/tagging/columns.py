@@ -30,9 +30,9 @@ def read_columns(
     """Reads a file with a word and its label on each line, and a blank line after each sentence.
 
     Columns are separated by tabs if the first row contains a tab, else by spaces. See
-    `lines.raw_lines` for encodings, line ends and compression. A line of white space is blank.
-    Lines that start with `-DOCSTART-` are skipped. Comments before a sentence are also skipped:
-    lines that start with `#` and have a different number of columns or the form `# key = value`.
+    `lines.raw_lines` for encodings, line ends and compression. Lines of white space are blank.
+    Lines that start with `-DOCSTART-` and comments before a sentence are skipped. Comments start
+    with `#` and have a different number of columns or the form `# key = value`.
 
     Args:
         path: file to read.
@@ -48,7 +48,7 @@ def read_columns(
         InputError: the file has a different format, which `read_tags` may support; it has no
             sentences; words and labels are the same column; or a row is invalid: the number of
             columns differs, a cell is empty, a label is unknown, the encoding is wrong, there is a
-            NUL byte, or a word has more than 10,000 characters. The message contains file and line.
+            NUL byte, or a word has more than 10,000 characters.
 
     Example:
         read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
@@ -79,7 +79,7 @@ def read_columns(
 
 
 def _check_words(path, word, texts):
-    """Raises `InputError` if a column contains word numbers, or always the same name."""
+    """Raises if a column contains word numbers or always the same name."""
     first = [text for text in texts[:20] if len(text) > 1]
     numbers = [[str(number) for number in range(len(text) + 1)] for text in first]
     if first and (
@@ -126,7 +126,7 @@ def read_conllu(
 
 
 def _sentences(path):
-    """Yields lists of (line number, bytes), split at blank lines."""
+    """Yields the (line number, bytes) pairs of each sentence."""
     sentence = []
     for number, line in raw_lines(path):
         if not _is_between(line):
@@ -146,7 +146,7 @@ def _is_between(line):
 
 
 def _layout(path):
-    """Returns (whether tabs separate the columns, number of columns) of the first row."""
+    """Returns whether tabs separate the columns, and the number of columns."""
     first = None
     for _, line in raw_lines(path):
         if not _is_between(line):
@@ -154,7 +154,7 @@ def _layout(path):
             if not line.startswith(b"#"):
                 break
     else:
-        line = first  # all rows start with "#"
+        line = first  # each row starts with "#"
     if first is None:
         raise InputError(f"{path} has no rows.")
     text = line.decode("utf-8", "replace").rstrip("\r\n")
@@ -188,7 +188,7 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
 
 
 def _conllu_rows(path, label, sentence_ids, lines):
-    """Returns the rows of a sentence; adds its id and line to the dict `sentence_ids`."""
+    """Returns the rows of a sentence; adds its id and line to `sentence_ids`."""
     rows = []
     for number, line in lines:
         where = f"{path}, line {number}"

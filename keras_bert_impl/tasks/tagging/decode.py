@@ -12,7 +12,7 @@ from keras_bert_impl.tokenizers.text_words import TextWords, WordTokens
 
 
 class Units(NamedTuple):
-    """Units of words: a unit consists of consecutive words that share a token.
+    """Units of consecutive words that have the same token.
 
     Attributes:
         firsts: int32 [units], first word of each unit.
@@ -27,7 +27,11 @@ class Units(NamedTuple):
 
 @in_one_graph
 def find_units(tokens: tf.Tensor) -> Units:
-    """Returns the `Units` of words. `tokens`: token of each word, int32 [words]; -1 for none."""
+    """Returns the units of words.
+
+    Args:
+        tokens: int32 [words], token of each word; -1 for none.
+    """
     differs = tf.concat([[True], tokens[1:] != tokens[:-1]], axis=0)[: tf.size(tokens)]
     differs |= tokens < 0
     firsts = places_of(differs)
@@ -73,7 +77,7 @@ def over_sequences(
     num_texts: tf.Tensor,
     unknown: tf.Tensor,
 ) -> tf.Tensor:
-    """Applies a function to the sequence of units of each text; returns the results by word.
+    """Applies a function to the unit sequence of each text; returns a result for each word.
 
     Args:
         function: takes emissions, float32 [batch, length, num_labels], and a mask, float32
@@ -105,7 +109,7 @@ class Entities(NamedTuple):
     Attributes:
         types: int32 [entities], indices into `LabelParts.types`.
         starts, ends: int32 [entities], code point positions in the concatenated texts.
-        scores: float32 [entities], mean label probability of the entity's units.
+        scores: float32 [entities], mean label probability of the units.
         texts: int64 [entities], text of each entity.
     """
 
@@ -117,7 +121,7 @@ class Entities(NamedTuple):
 
 
 class LabelParts:
-    """Lookup tables for the prefix and entity type of each label."""
+    """Tables of the prefix and entity type of each label."""
 
     def __init__(self, labels: list[str]):
         parts = read_labels(labels).parts
@@ -131,7 +135,7 @@ class LabelParts:
     def entities(
         self, words: TextWords, units: Units, labels: tf.Tensor, probabilities: tf.Tensor
     ) -> Entities:
-        """Returns the entities in word labels, as defined by `spans.spans_of`.
+        """Extracts entities from word labels, as `spans.spans_of` does.
 
         Args:
             labels: int32 [words].

@@ -13,13 +13,13 @@ from keras_bert_impl.tokenizers.text_words import TextWords
 
 
 class Entity(NamedTuple):
-    """An entity found in a text.
+    """An entity in a text.
 
     Attributes:
-        type: such as `"PER"`.
+        type: entity type, such as `"PER"`.
         text: the text of the entity.
-        start, end: character offsets: `text[start:end]` of the input text.
-        score: the mean label probability of its words.
+        start, end: character offsets; the entity is `text[start:end]` of the input text.
+        score: mean label probability of its words.
     """
 
     type: str
@@ -36,15 +36,15 @@ def find_entities(
     probabilities: list[np.ndarray],
     labels: list[str],
 ) -> list[list[Entity]]:
-    """Returns the entities of each text, in order; see `decode.LabelParts`.
+    """Returns the entities of each text.
 
     Args:
-        numbers: one int array of shape [words] per text: the class indices.
-        probabilities: one float32 array of shape [words, num_labels] per text.
+        numbers: class indices, one int array [words] per text.
+        probabilities: one float32 array [words, num_labels] per text.
     """
     if not sentences:
         return []
-    # `bases` are the starts of the texts after concatenation.
+    # Starts of the concatenated texts.
     bases = np.cumsum([0, *(len(words.text) + 1 for words in sentences)])
     counts = [len(words.starts) for words in sentences]
     shifts = np.repeat(bases[:-1], counts)

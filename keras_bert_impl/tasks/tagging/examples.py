@@ -45,7 +45,7 @@ class TaggedExamples(LabeledExamples):
         source: file name.
         lines: line number of each word; None if not from a file.
         skipped: location of each skipped sentence, with the reason.
-        read_with: how a file was read; see `LabeledExamples`.
+        read_with: see `LabeledExamples`.
         unit: unit of `lines`: `"line"` or `"row"`.
         files: file of each sentence, if there are several files.
         groups: group of each sentence, such as its document; see `read_tags`.
@@ -63,16 +63,16 @@ class TaggedExamples(LabeledExamples):
     groups: list[str] | None = None
 
     def where(self, position: int, word: int = 0) -> str:
-        """Returns the file and line of a word, for error messages."""
+        """Returns the file and line of a word."""
         if self.lines is None:
             return f"{self.source}, sentence {position}, word {word}"
         return f"{self.file_of(position)}, {self.unit} {self.lines[position][word]}"
 
     def class_numbers(self, names: list[str]) -> list[np.ndarray]:
-        """Returns the labels of each sentence as int32 indices into `names`.
+        """Converts the labels of each sentence to int32 indices into `names`.
 
         Raises:
-            InputError: a label is not in `names`; the message contains its location.
+            InputError: a label is not in `names`.
         """
         places = index_of_name(names)
         for position, labels in enumerate(self.labels):
@@ -96,7 +96,7 @@ class TaggedExamples(LabeledExamples):
         return found | ({"first_invalid_entity": self.where(*places[0])} if places else {})
 
     def described(self) -> dict[str, list]:
-        """Returns columns that identify each word in a file of predictions."""
+        """Returns the columns that identify each word in a file of predictions."""
         labels = [[""] * len(words) for words in self.texts] if self.labels is None else self.labels
         columns = {TRUE_LABEL: _flat(labels)}
         if self.files is not None:
@@ -166,9 +166,10 @@ def write_tag_predictions(
     predictions: list[list[str]],
     scores: Sequence[Any] | None = None,
 ) -> None:
-    """Writes one line per word: the index of its sentence, the predicted label with its
-    probability, the true label, the line of the file and the word. Cells are separated by tabs, and
-    quoted if necessary.
+    """Writes a tab-separated file with one line per word.
+
+    The columns are the index of the sentence, the predicted label and its probability, the true
+    label, the line of the file, and the word.
 
     Args:
         path: file to write.
@@ -188,7 +189,7 @@ def write_tag_predictions(
 
 
 def read_tag_predictions(path: Path) -> list[list[str]]:
-    """Reads the predicted labels of each sentence from a file of `write_tag_predictions`."""
+    """Reads the labels in a file that `write_tag_predictions` wrote."""
     found = read_column(path, "label")
     rows: list[list[str]] = [[] for _ in range(found[-1][0] + 1 if found else 0)]
     for number, label in found:

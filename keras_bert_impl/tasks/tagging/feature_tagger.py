@@ -34,7 +34,7 @@ _BATCH = 64  # number of windows in a batch of the encoder
 
 @dataclasses.dataclass(frozen=True)
 class WordFeatures(batching.FlatRows):
-    """Hidden states of words. Each row is a text; its length is the number of words.
+    """Hidden states of words; each row is a text.
 
     Attributes:
         states: float32 [words of all texts, layers, hidden].
@@ -43,10 +43,10 @@ class WordFeatures(batching.FlatRows):
     states: tf.Tensor
 
     def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the features of a batch, in eager mode or in any graph.
+        """Returns the features of a batch.
 
         Args:
-            rows: int64 [rows], text numbers.
+            rows: int64 [rows]. Indices of texts.
 
         Returns:
             `states`, float32 [rows, words, layers, hidden], and `mask`, int32 [rows, words].
@@ -54,7 +54,7 @@ class WordFeatures(batching.FlatRows):
         flat, place, lengths = self.places(rows)
         is_real = (place < lengths)[:, :, tf.newaxis, tf.newaxis]
         states = tf.where(is_real, tf.gather(self.states, flat), 0.0)
-        # Recurrent layers on a GPU need one step, so a text without words gets one word of zeros.
+        # Recurrent layers on a GPU need at least one step: texts without words get one word of zeros.
         mask = tf.cast(place < tf.maximum(lengths, 1), tf.int32)
         static = batching.static_size(self.widths)
         return {
@@ -69,7 +69,7 @@ class FeatureTagger(WordTagger):
 
     `fit`, `evaluate` and `predict` take texts as lists of words, or as str, which
     `words.find_words` splits. The labels of a text are a list with one label per word: names, or
-    numbers, negative for unlabeled words.
+    class indices, negative for unlabeled words.
 
     A word has the hidden states of its first subword, from the window in which the subword has the
     most context. The encoder computes the states once, before the first epoch. The states are kept
@@ -200,10 +200,10 @@ class FeatureTagger(WordTagger):
         return rows, ragged_targets(labels, numbers, weights, splits, self.num_classes)
 
     def _word_states(self, texts):
-        """Computes the states of each word's first subword, in the window with the most context.
+        """Computes the states of the first subword of each word.
 
         Returns:
-            `states`, float32 array [words of all texts, layers, hidden]: 0 for words without
+            `states`, float32 array [words of all texts, layers, hidden], 0 for words without
             subwords; and `row_splits`, int64 array [texts + 1].
         """
         windows = self.windows(texts)
@@ -228,11 +228,11 @@ class FeatureTagger(WordTagger):
 
     @functools.cached_property
     def encoder_of_states(self) -> keras.Model:
-        """The encoder with all hidden states as output."""
+        """Encoder with all hidden states as output."""
         return self.encoder.with_outputs("hidden_states")
 
     def states(self, features: dict[str, Any]) -> Any:
-        """Returns the selected hidden states of tokens, float32 [rows, length, layers, hidden]."""
+        """Returns the selected hidden states, float32 [rows, length, layers, hidden]."""
         found = self.encoder_of_states(features, training=False)["hidden_states"]
         layers = layer_numbers(self.features, self.config.num_layers)
         return ops.stack([ops.cast(found[number], "float32") for number in layers], axis=2)
@@ -242,7 +242,7 @@ class FeatureTagger(WordTagger):
 
     @functools.cached_property
     def states_of(self) -> Any:
-        """Computes `states` in a compiled function; returns an array."""
+        """Compiled function that computes `states` as an array."""
         spec = {name: tf.TensorSpec([None, None], tf.int32) for name in FEATURES}
         return compiled(self.states, self.encoder_of_states, [spec])
 
@@ -257,7 +257,7 @@ class FeatureTagger(WordTagger):
             raise InputError(
                 "FeatureTagger.predict does not support callbacks: leave out callbacks=..."
             )
-        # Batches are not concatenated: their lengths differ and are unbounded.
+        # Batches have different lengths and are not concatenated.
         parts: list[np.ndarray] = []
         for (features,) in data:
             arrays = {name: feature.numpy() for name, feature in features.items()}
@@ -279,7 +279,7 @@ class FeatureTagger(WordTagger):
     # === Files ===
 
     def only_here(self) -> list[str]:
-        """Returns the settings that change labels and that `transformers` does not support."""
+        """Returns the settings that `transformers` ignores although they change labels."""
         return ["a tagger on the encoder", *super().only_here()]
 
     @classmethod
@@ -293,7 +293,7 @@ class FeatureTagger(WordTagger):
 
 
 def layer_numbers(features: str | int, num_layers: int) -> list[int]:
-    """Returns the indices of the hidden states that `features` selects; see `FeatureTagger`."""
+    """Returns the indices of the hidden states that `features` selects."""
 
     every = list(range(num_layers + 1))
     named = {"last_four": every[-4:], "mix": every, "mix_last_four": every[-4:]}

@@ -41,7 +41,7 @@ class TokenClassifierNetwork(Network):
 
 
 class TaggerSignatures(Signatures):
-    """Signatures for entities and word labels of texts; the graph splits the texts into words."""
+    """Signatures for entities and word labels; the graph splits texts into words."""
 
     def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
@@ -78,7 +78,7 @@ class TaggerSignatures(Signatures):
         return {"words": (self.words, self.strings)}
 
     def entities(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the entity outputs for a batch of texts."""
+        """Returns the entities of a batch of texts."""
         texts = self.read(text)
         words, units, labels, probabilities = self._tagged(text, texts)
         found = self.parts.entities(words, units, labels, probabilities)
@@ -93,7 +93,7 @@ class TaggerSignatures(Signatures):
         return {"num_entities": counts, **padded(flat, counts)}
 
     def words(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the word outputs for a batch of texts."""
+        """Returns the words of a batch of texts with their labels."""
         texts = self.read(text)
         words, _, labels, probabilities = self._tagged(text, texts)
         flat = {
@@ -106,7 +106,7 @@ class TaggerSignatures(Signatures):
         return {"num_words": tf.cast(words.counts, tf.int32), **padded(flat, words.counts)}
 
     def _tagged(self, text, texts):
-        """Returns `TextWords`, `Units`, int32 labels [words], probabilities [words, num_labels]."""
+        """Returns words, units, labels int32 [words] and probabilities [words, num_labels]."""
         words = find_words(texts)
         windows = self._windows(text)
         tokens = find_tokens(texts, words, windows.token_starts, windows.token_ends)
@@ -129,8 +129,8 @@ class TaggerSignatures(Signatures):
         """Computes the scores of words.
 
         Returns:
-            float32 [words, num_labels], the probabilities, or with a CRF the logits; and int32
-            [words], the token of each prediction, -1 for none.
+            float32 [words, num_labels], probabilities, or logits with a CRF; and int32 [words], the
+            token of each word, -1 for none.
         """
         needed = tf.ones_like(windows.token_starts.values, tf.bool)
         scores = self.token_outputs(windows, needed)["scores"]  # [tokens, num_labels]
@@ -138,13 +138,13 @@ class TaggerSignatures(Signatures):
         return scores_of_words(scores, tokens, aggregation, unknown), tokens.firsts
 
     def token_outputs(self, windows: Windows, needed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the network's outputs for tokens, from the window with the most context.
+        """Returns the outputs of tokens, each from the window with the most context.
 
         Args:
             needed: bool [tokens], the tokens to return.
 
         Returns:
-            Tensors [needed tokens, ...], in token order.
+            Tensors [needed tokens, ...].
         """
         numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
         numbers += tf.cast(windows.tokens(), tf.int64)  # [windows, length]
@@ -166,7 +166,7 @@ class TaggerSignatures(Signatures):
     # === Ids ===
 
     def features(self) -> tuple[str, ...]:
-        # The CRF needs the first token of each word, which the ids do not contain.
+        # The CRF needs the first token of each word, and token ids do not mark it.
         return (*FEATURES, "word_mask") if self.model.crf else FEATURES
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -184,14 +184,14 @@ class TaggerSignatures(Signatures):
         return self.of_sequences(logits, features["word_mask"])
 
     def of_sequences(self, logits: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the CRF outputs for logits `[rows, length, labels]` where the mask is true."""
+        """Returns the outputs of the CRF for logits `[rows, length, labels]`."""
         labels = self.model.crf_layer.decode(logits, mask)
         return self.of_labels(self.model.crf_layer(logits, mask), labels)
 
     def of_labels(
         self, scores: tf.Tensor, label_ids: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """Returns the outputs for class indices of tokens `[rows, length]`."""
+        """Returns the outputs for tokens `[rows, length]`."""
         if label_ids is None:
             label_ids = tf.argmax(scores, axis=-1, output_type=tf.int32)
         names = tf.gather(self.model.labels, label_ids)
@@ -199,7 +199,7 @@ class TaggerSignatures(Signatures):
 
 
 class FeatureTaggerSignatures(TaggerSignatures):
-    """Signatures of `FeatureTagger`; the inputs of its network are words instead of tokens."""
+    """Signatures of `FeatureTagger`, whose network has words as inputs."""
 
     def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
@@ -243,14 +243,14 @@ class FeatureTaggerSignatures(TaggerSignatures):
 
 
 def _rows(states):
-    """Converts ragged states `[texts, (words), layers, hidden]` to the inputs of the word network.
+    """Pads ragged states `[texts, (words), layers, hidden]`.
 
     Returns:
         A dict of `states` and `mask`; and bool [texts, words], True for real words.
     """
     counts = states.row_lengths()
     longest = tf.maximum(states.bounding_shape(axis=1), 1)
-    # Recurrent layers on a GPU need one step, so a text without words gets one word of zeros.
+    # Recurrent layers on a GPU need at least one step: texts without words get one word of zeros.
     mask = tf.sequence_mask(tf.maximum(counts, 1), longest, tf.int32)
     dense = states.to_tensor(shape=tf.stack([-1, longest, *states.shape[2:]]))
     dense = tf.ensure_shape(dense, [None, None, *states.shape[2:]])

@@ -15,7 +15,7 @@ OUTSIDE = ("O", "o")
 _NO_WORDS = ("X", "[CLS]", "[SEP]", "[PAD]", "<PAD>", "<pad>")
 # Spellings of "O" in other tools and tables, in lower case.
 _NONE = ("", "0", "_", "-", "none", "null", "nan", "nil", "n/a", "out", "outside", "other")
-# Scheme -> letters for begin, inside, end and single.
+# Letters for begin, inside, end and single.
 LETTERS = {
     "IOB1": "BI",
     "IOB2": "BI",
@@ -39,12 +39,12 @@ _STYLES = [
 
 @dataclasses.dataclass(frozen=True)
 class EntityLabels:
-    """A set of labels that mark entities.
+    """A set of entity labels.
 
     Attributes:
         parts: {label: (prefix, type)}. The prefix is normalized to `"B"`, `"I"`, `"E"` or `"S"`;
-            `"O"` means no entity. The type is `"_"` if labels are bare prefixes.
-        written: {entity label: original prefix in upper case}; empty if labels are types.
+            `"O"` means no entity. The type is `"_"` if labels are only prefixes.
+        written: {label: original prefix in upper case}; empty if labels have no prefixes.
     """
 
     parts: dict[str, tuple[str, str]]
@@ -89,19 +89,19 @@ def _is_scheme(letters, style, has_types):
     """Whether the letters belong to one scheme."""
     if not any(letters <= set(of_scheme) for of_scheme in LETTERS.values()):
         return False
-    # For rare notations, require B, I or M: other letters may be part of a type.
+    # In rare notations, other letters may be part of a type.
     is_usual = style is _STYLES[0] and (has_types or letters <= set("BIESLU"))
     return is_usual or bool(letters & set("BIM"))
 
 
 def _begins_or_goes_on(label):
-    """Whether a label starts with a B or I prefix; names of types rarely do."""
+    """Whether a label starts with a B or I prefix."""
     found = (style.fullmatch(label) for style in _STYLES)
     return any(match and match["letter"] in "BIbi" for match in found)
 
 
 def misfits(labels: Iterable[str]) -> list[str]:
-    """Returns the labels, sorted, that are not in the notation of the other entity labels."""
+    """Returns the labels without the notation of the other entity labels, sorted."""
     labels = set(labels)
     if read_labels(labels) is not None or not labels & set(OUTSIDE):
         return []
@@ -116,7 +116,7 @@ def means_none(label: str) -> bool:
 
 
 def outside_candidates(labels: Iterable[str]) -> list[str]:
-    """Returns the labels, sorted, that may mark words outside of entities."""
+    """Returns the labels that may mark words outside of entities, sorted."""
     labels = set(labels)
     if labels & set(OUTSIDE):
         return []
@@ -128,7 +128,7 @@ def outside_candidates(labels: Iterable[str]) -> list[str]:
 
 
 def outside_number(labels: list[str]) -> int:
-    """Returns the index of the label for words outside of entities; 0 if there is none."""
+    """Returns the index of the label for words outside of entities; else 0."""
     return next((number for number, label in enumerate(labels) if label in OUTSIDE), 0)
 
 
@@ -168,7 +168,7 @@ def spans_of(
     scheme: str | None = None,
     parts: dict[str, tuple[str, str]] | None = None,
 ) -> list[Span]:
-    """Returns the entities in the labels of a sentence, in order.
+    """Returns the entities of a sentence.
 
     Source: the rules of `conlleval`; with a scheme, the strict mode of `seqeval`.
     """
@@ -192,7 +192,7 @@ def spans_of(
 def invalid_spans(
     sentences: list[list[str]], labels: Iterable[str]
 ) -> tuple[str | None, list[tuple[int, int]]]:
-    """Finds the entities that do not follow the label scheme, such as an `I` without its `B`.
+    """Finds entities that do not follow the label scheme, such as an `I` without its `B`.
 
     Returns:
         The scheme, and a list of (sentence, word) for the invalid entities. IOB1 and IOB2 have the
@@ -213,7 +213,7 @@ def invalid_spans(
 
 
 def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str]:
-    """Returns the labels of a sentence with the given entities."""
+    """Returns the labels of a sentence with these entities."""
     check("scheme", scheme, Scheme)
     labels, end, last_type = ["O"] * length, 0, None
     for span in sorted(spans, key=lambda span: span.start):
@@ -236,7 +236,7 @@ def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[
 
 
 def convert_labels(labels: list[str], scheme: str) -> list[str]:
-    """Converts the labels of a sentence to a scheme; also keeps entities in invalid sequences."""
+    """Converts the labels of a sentence to a scheme; keeps invalid entities."""
     return labels_of(spans_of(labels), len(labels), scheme)
 
 
@@ -247,11 +247,8 @@ def entity_scores(
     labels: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Computes precision, recall and F1 of entities, matched by words and type."""
-    counts: list[Counter] = [
-        Counter(),
-        Counter(),
-        Counter(),
-    ]  # counts by type: correct, predicted and true entities
+    # Correct, predicted and true entities by type.
+    counts: list[Counter] = [Counter(), Counter(), Counter()]
     every = {*labels, *(x for rows in (true_labels, predicted) for row in rows for x in row)}
     found = read_labels(every, scheme)
     parts = None if found is None else found.parts
@@ -283,7 +280,7 @@ def _scores(found, predicted, support):
 
 
 def _parts_of(labels, scheme, parts):
-    """Returns the (prefix, type) of each label of a sentence."""
+    """Returns the (prefix, type) of each label."""
     found = read_labels(labels, scheme)
     if parts is None:
         parts = found.parts if found else {label: ("O", "") for label in OUTSIDE}
@@ -305,11 +302,11 @@ def _begins(before, word):
 
 
 def _strict_iob1(span, parts):
-    """Applies the IOB1 rule: B is only allowed directly after an entity of the same type."""
+    """Applies IOB1: B is only allowed directly after an entity of the same type."""
     if parts[span.start][0] == "I":
         return span
     if not span.start or parts[span.start - 1][1] != span.type:
-        rest = span._replace(start=span.start + 1)  # the word with the B is not part of the entity
+        rest = span._replace(start=span.start + 1)  # without the word with B
         return rest if rest.start < rest.end else None
     after = parts[span.end] if span.end < len(parts) else ("O", "")
     is_cut = span.end == span.start + 1 and after[0] == "B" and after[1] != span.type

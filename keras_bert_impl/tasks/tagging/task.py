@@ -31,7 +31,7 @@ from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 
 
 class Tagging(Task):
-    """Word labeling on `TaggedExamples`."""
+    """Token classification."""
 
     name = TASK_NAME
     model_classes = (TokenClassifier, FeatureTagger)

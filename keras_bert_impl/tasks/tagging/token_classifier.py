@@ -39,7 +39,7 @@ class TokenClassifier(WordTagger):
     `fit`, `evaluate` and `predict` take either
 
     - texts as lists of words, or as str, which `words.find_words` splits. The labels of a text are
-      a list with one label per word: names, or numbers, negative for unlabeled words; or
+      a list with one label per word: names, or class indices, negative for unlabeled words; or
     - features, as a dict or in a `tf.data.Dataset`, with labels int32 `[batch, length]`, negative
       for unlabeled tokens.
 
@@ -128,7 +128,7 @@ class TokenClassifier(WordTagger):
 
     @staticmethod
     def token_vectors(encoder: Encoder, inputs: dict[str, Any]) -> Any:
-        """Returns the vectors to classify, `[batch, length, dim]`; subclasses may add layers."""
+        """Returns the vectors to classify, `[batch, length, dim]`."""
         return encoder(with_global_mask(encoder, inputs, None))["sequence_output"]
 
     # === Conversion between words and rows ===
@@ -155,7 +155,7 @@ class TokenClassifier(WordTagger):
 
     def scores(self, outputs: Any) -> Any:
         scores = outputs if self.crf else ops.softmax(outputs)
-        # Outputs are padded to max_length, because batches of different lengths are concatenated.
+        # Keras concatenates the batches, so all are padded to max_length.
         length = outputs.shape[1] or ops.shape(outputs)[1]
         return ops.pad(scores, [[0, 0], [0, self.max_length - length], [0, 0]])
 
@@ -163,7 +163,7 @@ class TokenClassifier(WordTagger):
         word, label = target if isinstance(target, tuple) else (target, None)
         firsts = [int(np.argmax(row.word_of == number)) for number in range(len(row.words))]
         scores = ops.convert_to_numpy(ops.softmax(outputs[0]))[firsts]  # [words, labels]
-        if word is None:  # By default, the target is the most likely entity word.
+        if word is None:  # the most likely word of an entity
             marked = scores.copy()
             marked[:, self.unknown_label] = -1
             place = int(marked.max(axis=1).argmax())

@@ -28,8 +28,8 @@ class WordScores(NamedTuple):
 
     Attributes:
         scores: float32 [words, num_labels].
-        tokens: int64 [words], the token of each prediction; -1 for none. Words that
-            share a token have the same prediction.
+        tokens: int64 [words], token of each word; -1 for none. Words with the same token have the
+            same prediction.
     """
 
     scores: np.ndarray
@@ -43,7 +43,7 @@ def token_targets(
     tokenized: TokenizedWindows,
     all_tokens: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the training targets of tokens; each word has a target in exactly one window.
+    """Returns the training targets of tokens; a word has targets in exactly one window.
 
     Args:
         labels: int [words] of each text, negative for words without a label.
@@ -72,7 +72,7 @@ def ragged_targets(
     splits: Any,
     num_classes: int,
 ) -> tuple:
-    """Returns (targets, weights) of rows; targets are class indices or one-hot rows, like `labels`.
+    """Returns ragged targets and weights; targets are class indices or one-hot, like `labels`.
 
     Args:
         numbers, weights: int32 and float32 [tokens]; the weight of tokens without a label is 0.
@@ -91,8 +91,7 @@ def word_scores(
     aggregation: str,
     unknown: int,
 ) -> list[WordScores]:
-    """Returns the scores of all words. The scores of a token are from the window with the most
-    context.
+    """Returns the scores of words, from the windows with the most context.
 
     Args:
         outputs: float32 [rows, length, num_labels].
@@ -143,7 +142,7 @@ def over_sequences(
 
 
 def in_few_shapes(function: Callable) -> Callable:
-    """Wraps a function for `over_sequences`: pads the arguments to compile few shapes."""
+    """Pads the arguments of a function, so that few shapes are compiled."""
 
     def padded(emissions, mask):
         sizes = mask.shape
@@ -155,12 +154,12 @@ def in_few_shapes(function: Callable) -> Callable:
 
 
 def units_of(answers: list[WordScores]) -> decode.Units:
-    """Returns the `Units` of the words of all texts."""
+    """Returns the units of the words of all texts."""
     tokens: list[np.ndarray] = []
     base = 0
     for answer in answers:
         tokens.append(np.where(answer.tokens >= 0, answer.tokens + base, -1))
-        base = max(base, 1 + tokens[-1].max(initial=-1))  # no token number is in two texts
+        base = max(base, 1 + tokens[-1].max(initial=-1))  # token numbers of texts must differ
     return decode.find_units(_int32(np.concatenate(tokens)))
 
 
@@ -170,7 +169,7 @@ def _int32(values):
 
 
 class EntityF1(ScoreMetric):
-    """Entity F1; an entity is correct if its words and type match."""
+    """F1 of entities; an entity is correct if its words and type are correct."""
 
     def __init__(self, labels: list[str], name: str = "entity_f1"):
         super().__init__(name=name)
@@ -242,7 +241,7 @@ def _begins_second(before, label, parts):
 
 
 class _Spans(NamedTuple):
-    """Returns the starts of entities, the words after their ends, and types, `[rows, length]`."""
+    """Starts of entities, words after their ends, and types, `[rows, length]`."""
 
     begins: Any
     stops: Any
@@ -250,7 +249,7 @@ class _Spans(NamedTuple):
 
 
 def _end_together(first, second):
-    """Whether the next stop after each word is the same in both arguments, or missing in both.
+    """Whether the next stop after each word is the same in both arguments.
 
     Args:
         first, second: bool `[rows, length]`.
@@ -264,7 +263,7 @@ def _end_together(first, second):
 
 
 def _true_ones_first(is_true):
-    """Returns the order of columns with True values first, int32 `[rows, length]`."""
+    """Returns column indices with True columns first, int32 `[rows, length]`."""
     length = ops.shape(is_true)[1]
     places = ops.arange(length)[None]
     return ops.argsort(ops.where(is_true, places, places + length), axis=1)

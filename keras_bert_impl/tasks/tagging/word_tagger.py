@@ -107,7 +107,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @staticmethod
     def _warn_of_labels(labels):
-        """Logs a warning if only some of the labels are entity labels."""
+        """Logs a warning if some labels are entity labels and others are not."""
         if others := outside_candidates(labels) or misfits(labels):
             _LOG.warning(
                 "the labels are not entity labels because of %s: use 'O' for words outside of "
@@ -134,7 +134,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @property
     def has_entities(self) -> bool:
-        """Whether the labels mark entities; see `spans.read_labels`."""
+        """Whether the labels mark entities."""
         return read_labels(self.labels) is not None
 
     # === Predictions ===
@@ -170,7 +170,7 @@ class WordTagger(TokenLabels, TaskModel):
     def tag_with_scores(
         self, texts: list, batch_size: int | None = None, verbose: int | str = 0
     ) -> tuple[list[list[str]], list[np.ndarray]]:
-        """Returns (result of `tag`, probability of each of its labels: float32 [words] per text)."""
+        """Returns (labels of `tag`, their probabilities: float32 [words] per text)."""
 
         def scored(texts, answers):
             numbers, rows = self._label_numbers(answers), self._probabilities(answers)
@@ -225,7 +225,7 @@ class WordTagger(TokenLabels, TaskModel):
         return [labels for labels, _ in found], [entities for _, entities in found]
 
     def _in_blocks(self, function, texts, batch_size, verbose):
-        """Calls a function with the words and `WordScores` of each block of texts."""
+        """Calls a function with the words and scores of each block of texts."""
         predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
         limits = self.block_texts, self.block_characters
         return in_blocks(
@@ -236,14 +236,14 @@ class WordTagger(TokenLabels, TaskModel):
         return [[self.labels[label] for label in row] for row in numbers]
 
     def _label_numbers(self, answers):
-        """Returns one int array [words] per text: the class indices."""
+        """Returns the class indices of each text, int [words]."""
         check_scores([answer.scores for answer in answers])
         if not self.crf:
             return [answer.scores.argmax(axis=-1) for answer in answers]
         return over_sequences(self._decode, answers, self.unknown_label)
 
     def _probabilities(self, answers):
-        """Returns one float32 array [words, num_classes] per text."""
+        """Returns the probabilities of each text, float32 [words, num_classes]."""
         if not self.crf:
             return [answer.scores for answer in answers]
         certain = np.eye(self.num_classes, dtype="float32")[self.unknown_label]
@@ -251,7 +251,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @property
     def unknown_label(self) -> int:
-        """The class index of words without subwords."""
+        """Class index of words without subwords."""
         return outside_number(self.labels)
 
     @functools.cached_property
@@ -263,7 +263,7 @@ class WordTagger(TokenLabels, TaskModel):
         return self._in_graph(lambda *sequences: self.crf_layer(*sequences))
 
     def _in_graph(self, function):
-        """Compiles a function of emissions and masks for any shape, or for a few shapes."""
+        """Compiles a function of emissions and masks."""
         shapes = [None, None, self.num_classes], [None, None]
         run = compiled(function, self.crf_layer, [tf.TensorSpec(shape) for shape in shapes])
         return run if keras.backend.backend() == "tensorflow" else in_few_shapes(run)
@@ -289,7 +289,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @staticmethod
     def check_lengths(texts: list[Words], labels: list[np.ndarray]) -> None:
-        """Raises an `InputError` unless each text has as many labels as words."""
+        """Raises if a text has more or fewer labels than words."""
         for position, (words, row) in enumerate(zip(texts, labels)):
             count = len(words.starts)
             if count != len(row):
@@ -340,11 +340,11 @@ class WordTagger(TokenLabels, TaskModel):
 
     @classmethod
     def last_tensor(cls, source: ModelSource, config: EncoderConfig) -> str | None:
-        """Returns the name of the tensor with a row per label; None without a head."""
+        """Returns the name of the tensor with a row per label, if there is a head."""
         raise NotImplementedError
 
     def classifier_names(self) -> list[TensorName]:
-        """Returns the names of the head's tensors without the CRF; the last layer comes last."""
+        """Returns the tensor names of the head without the CRF, last layer last."""
         raise NotImplementedError
 
     @classmethod
@@ -357,7 +357,7 @@ class WordTagger(TokenLabels, TaskModel):
         return arguments
 
     def only_here(self) -> list[str]:
-        """Returns the settings that change labels and that `transformers` does not support."""
+        """Returns the settings that `transformers` ignores although they change labels."""
         return super().only_here() + (["crf=True"] if self.crf else [])
 
     def head_names(self) -> list[TensorName]:

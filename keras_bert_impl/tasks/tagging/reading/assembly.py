@@ -18,13 +18,13 @@ from keras_bert_impl.tasks.tagging.spans import (
 )
 
 _LOG = logging.getLogger(__name__)
-_LONGEST_WORD = 10_000  # maximum characters of a word; longer words indicate a damaged file
+_LONGEST_WORD = 10_000  # maximum characters of a word
 
 _MOST_WORDS_OF_A_LABEL = 6  # longer cells are sentences
 
 
 class Row(NamedTuple):
-    """A word with its label (None if unlabeled) and its line or row in the file."""
+    """A word, its label (None if unlabeled), and its line or row number."""
 
     line: int
     word: str
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 def row_of(where: str, number: int, word: str, label: str | None) -> Row:
-    """Checks a word and returns it as a `Row`; strips white space from the label."""
+    """Checks a word and strips its label."""
     if not word:
         raise InputError(f"{where}: the word is empty.")
     if SURROGATE.search(word) or label is not None and SURROGATE.search(label):
@@ -52,7 +52,7 @@ def tagged_examples(
     unit: str = "line",
     read_with: dict[str, Any] | None = None,
 ) -> TaggedExamples:
-    """Reads sentences with `read` and checks their labels."""
+    """Reads sentences and checks their labels."""
     common = {"labels": labels, "outside": outside, "skip_bad_rows": skip_bad_rows}
     skipped: list[str] | None = [] if skip_bad_rows else None
     found = [rows for rows in usable(read, sentences, skipped) if rows]
@@ -85,7 +85,7 @@ def tagged_examples(
 
 
 def _stand_ins(source, counts, outside):
-    """Returns the labels to replace with "O": `outside`, or common spellings of "O"."""
+    """Returns the labels to replace by "O": `outside`, or common spellings of "O"."""
     if outside is not None:
         return {outside.strip()} - {"O"}
     candidates = outside_candidates(counts)
@@ -116,7 +116,7 @@ def _with_outside(row, stand_ins):
 
 
 def _check_labels(source, unit, labels, others, rows):
-    """Checks the labels of a sentence; returns its rows."""
+    """Raises if a label of a sentence is invalid."""
     for row in rows:
         where = f"{source}, {unit} {row.line}"
         if row.label is not None and len(row.label.split()) > _MOST_WORDS_OF_A_LABEL:

@@ -24,7 +24,7 @@ _WITHOUT_COMMAS = re.compile(r"""\[\s*('[^']*'|"[^"]*"|\d+)\s+['"\d]""")
 
 
 def as_list(value: Any) -> Any:
-    """Parses a cell that contains a list as text; returns other values unchanged."""
+    """Parses a cell with a list; other values stay unchanged."""
     if isinstance(value, (np.ndarray, tuple)):
         return list(value)
     if not isinstance(value, str) or not re.fullmatch(r"\s*\[.*\]\s*", value, re.DOTALL):
@@ -41,7 +41,7 @@ def as_list(value: Any) -> Any:
     try:
         found = ast.literal_eval(value.strip()) if len(value) <= _LONGEST_LIST else value
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return value  # a text in brackets
+        return value  # a text that starts with a bracket
     return found
 
 
@@ -55,14 +55,14 @@ def word_of(value: Any) -> str:
 
 
 def name_of(value: Any) -> str:
-    """Returns the name of a label; an empty string if it is missing."""
+    """Returns the name of a label, empty if the label is missing."""
     if isinstance(value, (dict, list)):
         raise InputError(f"a label must be a string. Received: {value!r:.40}")
     return "" if is_missing(value) else str(value)
 
 
 def split_text(words: Any) -> list[str]:
-    """Returns a list of words; splits a text at white space."""
+    """Splits a text at white space; lists stay unchanged."""
     if isinstance(words, list):
         return [word_of(word) for word in words]
     if not isinstance(words, str):
@@ -71,7 +71,7 @@ def split_text(words: Any) -> list[str]:
 
 
 def are_entities(words: Any, tags: Any) -> bool:
-    """Whether labels are entities with offsets, not word labels."""
+    """Whether labels are entities with offsets."""
     if isinstance(tags, dict) or is_missing(tags):
         return True
     if not isinstance(tags, list):
@@ -83,7 +83,7 @@ def are_entities(words: Any, tags: Any) -> bool:
 def labels_of_text(
     text: Any, words: Any, tags: Any, alignment: Alignment, where: str
 ) -> tuple[list[str], list[str]]:
-    """Returns (words, labels) of an annotated text."""
+    """Returns the words and labels of an annotated text."""
     found = [] if is_missing(tags) else entities_of(tags)
     if text is None:
         return split_text(words), _labels_by_word(len(words), found, alignment, where)
@@ -95,7 +95,7 @@ def labels_of_text(
 
 
 def _places(text, tokens):
-    """Returns the `Words` at the offsets of the tokens; without offsets, the words of the text."""
+    """Returns the words at the offsets of the tokens, or else the words of the text."""
     if not all(isinstance(token, dict) and {"start", "end"} <= set(token) for token in tokens):
         return find_words(text)
     places = [place for token in tokens for place in (token["start"], token["end"])]
@@ -124,7 +124,7 @@ def _labels_by_word(count, found: list[Marked], alignment, where):
 def of_label_studio(
     row: dict[str, Any], text: str | None, alignment: Alignment
 ) -> dict[str, Any] | None:
-    """Converts a Label Studio task to a row with `text` and `entities`; keeps other rows."""
+    """Converts a Label Studio task to a row; other rows stay unchanged."""
     data, annotations = row.get("data"), row.get("annotations", row.get("completions"))
     if not isinstance(data, dict) or not isinstance(annotations, list):
         return row

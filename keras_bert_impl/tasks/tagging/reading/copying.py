@@ -22,7 +22,7 @@ def copy_sentences(
     """Copies sentences.
 
     Args:
-        rows: line or row numbers of the words in each sentence.
+        rows: line or row numbers of the words of each sentence.
         has_mark: see `copy_rows`.
     """
     origin = source.file("dev")

@@ -29,7 +29,7 @@ _WEBANNO = (
 
 
 def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = False) -> str:
-    """Returns the format of a file of labeled words."""
+    """Detects the format of a file of labeled words."""
     suffix = suffix_of(path)
     if suffix == ".spacy":
         raise InputError(f"{path} {_DOCBIN}")
@@ -64,7 +64,7 @@ def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = 
 def form_with_header(
     path: str | Path, text: str | None, label: str | None, delimiter: str | None, header: bool
 ) -> tuple[str, bool]:
-    """Returns (format of a file, whether its first line contains column names); see `read_tags`."""
+    """Returns the format and whether the first line contains column names."""
     has_numbers = any(is_number(column) for column in (text, label))
     form = form_of(path, delimiter, has_numbers)
     if form == COLUMNS and _names_in_header(path, text, label):
@@ -73,12 +73,12 @@ def form_with_header(
 
 
 def is_number(column: str | None) -> bool:
-    """Whether a column is given by its number; negative numbers count from the end."""
+    """Whether a column is given by its index, which may be negative."""
     return column is not None and column.removeprefix("-").isdecimal()
 
 
 def _names_in_header(source, *columns):
-    """Whether the first line of a file contains the given column names."""
+    """Whether the first line contains the column names."""
     first = next((line for _, line in raw_lines(source) if line.strip()), b"")
     cells = first.decode("utf-8", "replace").split("\t" if b"\t" in first else None)
     names = {name for name in columns if name is not None and not is_number(name)}
@@ -95,13 +95,13 @@ def _check_is_labeled_words(path, suffix, first):
 
 
 def _is_json(first):
-    """Whether a line starts a JSON object or array; false for the word `{`."""
+    """Whether a line starts a JSON object or array, not the word `{`."""
     text = first.strip()
     return bool(re.match(rb'\{(\s*"|\s*$)|\[\s*([\[{"]|$)', text))
 
 
 def _numbers_words(rows):
-    """Whether rows are CoNLL-U: ten columns, with word numbers in the first."""
+    """Whether rows are CoNLL-U."""
     cells = [row.split("\t") for row in rows if not row.startswith("#")][:5]
     numbers = [row[0] for row in cells if row[0].isdecimal()]
     return (
@@ -112,7 +112,7 @@ def _numbers_words(rows):
 
 
 def _check_has_no_commas(path, rows):
-    """Raises `InputError` if rows without tabs look like a comma-separated table."""
+    """Raises if rows look like a comma-separated table."""
     for mark in (",", ";"):
         counts = {row.count(mark) for row in rows}
         if len(rows) > 1 and "\t" not in rows[0] and len(counts) == 1 and counts != {0}:

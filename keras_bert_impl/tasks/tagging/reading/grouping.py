@@ -24,11 +24,11 @@ def groups_of(
     groups: str,
     lines: list[list[int]],
 ) -> list[str]:
-    """Returns the group of each sentence: a document, or the value of a column in its first row.
+    """Returns the group of each sentence: its document, or the value of a column.
 
     Args:
         source, text, label, delimiter, header, groups: see `read_tags`.
-        lines: line or row numbers of the words in each sentence.
+        lines: line or row numbers of the words of each sentence.
     """
     if not isinstance(source, (str, Path)):
         return _values(rows_in_memory(source), "table", groups, lines)

@@ -18,18 +18,18 @@ SENTENCES = (
 
 
 def plain(name: str) -> str:
-    """Returns a name in lower case, without spaces, hyphens and underscores."""
+    """Returns a name in lower case without spaces, hyphens and underscores."""
     return re.sub(r"[\s_-]", "", name).lower()
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Whether a row is a header with a column of words and a column of labels."""
+    """Whether a row names a column of words and a column of labels."""
     names = {plain(cell) for cell in cells}
     return len(names) == len(cells) > 1 and bool(names & {*WORDS}) and bool(names & {*TAGS})
 
 
 def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:
-    """Returns the name that is listed first in `known`; None if `known` contains no name."""
+    """Returns the name that comes first in `known`, if any."""
     by_plain = {plain(name): name for name in reversed(list(names))}
     return next((by_plain[each] for each in known if each in by_plain), None)
 
@@ -37,7 +37,7 @@ def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:
 def chosen_name(
     names: Sequence[str], asked: str | None, known: Sequence[str], what: str, option: str
 ) -> str:
-    """Returns the column `asked`, or a column with a known name; raises if there is none."""
+    """Returns the column `asked`, or a column with a known name."""
     if asked is not None and re.fullmatch("-[0-9]{1,3}", asked) and len(names) >= -int(asked):
         asked = names[int(asked)]  # negative column number
     if asked is not None and asked not in names and "." not in asked:

@@ -1,4 +1,4 @@
-"""Numbered rows of tables in files (CSV, TSV, JSON, Arrow) and in memory."""
+"""Numbered rows of tables in files and in memory."""
 
 import functools
 import re
@@ -22,9 +22,9 @@ class Rows(NamedTuple):
     """Rows of a table.
 
     Attributes:
-        rows: (number, function) pairs. The function returns {column: value}, a list, or None for a
-            blank line, or raises `InputError`.
-        unit: unit of the numbers, which start at 1: `"line"` or `"row"`.
+        rows: pairs of a number, from 1, and a function. The function returns {column: value}, a
+            list, or None for a blank line, or raises `InputError`.
+        unit: what the numbers count, `"line"` or `"row"`.
         classes: {column: class names} for columns of class indices.
     """
 
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
 
 
 def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bool) -> Rows:
-    """Opens a file; `form` is the return value of `form_of`."""
+    """Opens a file; see `form_of` for `form`."""
     if form == ARROW_ROWS:
         metadata = table_rows.arrow_schema(path).metadata or {}
         information = parse_json(metadata.get(b"huggingface", b"{}"), path)
@@ -51,7 +51,7 @@ def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bo
 
 
 def rows_in_memory(table: Any) -> Rows:
-    """Returns the rows of a `datasets.Dataset`, a `DataFrame` or a list of dicts."""
+    """Returns the rows of a `Dataset`, a `DataFrame` or a list of dicts."""
     features = getattr(table, "features", None)
     for name in ("to_dicts", "to_pylist"):  # polars; Arrow
         if hasattr(table, name):
@@ -69,7 +69,7 @@ def rows_in_memory(table: Any) -> Rows:
 
 
 def _classes(features):
-    """Returns {column: class names} from the features of a `datasets.Dataset`."""
+    """Returns {column: class names} of a `datasets.Dataset`."""
     found = {}
     for column, feature in features.items():
         while getattr(feature, "feature", None) is not None:
@@ -100,7 +100,7 @@ def _quoted_rows(path, delimiter, has_header):
 
 
 def _plain_rows(path, delimiter, has_header):
-    """Yields unquoted rows, separated by tabs if the first row contains a tab, else by spaces."""
+    """Yields unquoted rows, separated by tabs or spaces."""
     header, split = None, None
     for number, line in raw_lines(path):
         is_blank = not line.strip() or line.startswith(b"-DOCSTART-")
@@ -119,7 +119,7 @@ def _split(line, mark):
 
 
 def _as_dict(header, read):
-    """Returns a row as a dict; None if all cells are empty."""
+    """Returns a row as a dict; None for a blank row."""
     cells = [] if read is None else read()
     if not any(cell.strip() for cell in cells):
         return None
@@ -132,7 +132,7 @@ def _as_dict(header, read):
 
 
 def _json_rows(path):
-    """Returns the rows of JSON lines, or of a list in one JSON object."""
+    """Returns the rows of JSON lines or of one JSON object."""
     lines = (
         (number, functools.partial(_parsed_line, line))
         for number, line in raw_lines(path)
@@ -149,13 +149,13 @@ def _json_rows(path):
 
 
 def _has_lists_in_lines(path):
-    """Whether the first line is a JSON list, such as ["text", {"entities": []}]."""
+    """Whether the first line is a list, such as ["text", {"entities": []}]."""
     first = next((line for _, line in raw_lines(path) if line.strip()), b"")
     return bool(re.fullmatch(rb'\s*\[\s*".*\]\s*', first, re.DOTALL))
 
 
 def _whole_object(path):
-    """Returns the JSON object if the file contains only one; else None."""
+    """Returns the JSON object if the file contains only one."""
     filled = (line for _, line in raw_lines(path) if line.strip())
     first, second = next(filled, b""), next(filled, None)
     if second is not None and re.fullmatch(rb"\s*\{.*\}\s*", first, re.DOTALL):
@@ -169,7 +169,7 @@ def _whole_object(path):
 
 
 def _rows_of_columns(table):
-    """Converts a dict of columns (lists, or dicts as in pandas) to rows; else returns None."""
+    """Converts a dict of columns to rows, if `table` is one."""
     columns = [list(one.values()) if isinstance(one, dict) else one for one in table.values()]
     are_long = all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns)
     if not columns or not are_long or not find_name(table, (*WORDS, *TEXTS)):
@@ -182,7 +182,7 @@ def _rows_of_columns(table):
 
 
 def _inner_rows(value):
-    """Returns the rows in an object such as {"annotations": [...]}; None if it contains no list."""
+    """Returns the list in an object such as {"annotations": [...]}, if any."""
     if find_name(value, (*WORDS, *TEXTS)) or "data" in value and isinstance(value["data"], dict):
         return None
     names, rows = value.get("columns"), value.get("data")
@@ -194,7 +194,7 @@ def _inner_rows(value):
 
 
 def _lists(value):
-    """Yields the lists of dicts or lists in a dict, including nested dicts."""
+    """Yields the lists in a nested dict."""
     for inner in value.values():
         if isinstance(inner, dict):
             yield from _lists(inner)
@@ -218,7 +218,7 @@ def _parsed(text):
 
 
 def as_numbered(rows: Iterable[tuple[int, Callable[[], Any]]]) -> Iterator[tuple[int, Any]]:
-    """Yields (number, row); for an invalid row, (number, `InputError`)."""
+    """Yields the number and the row, or the `InputError` of an invalid row."""
     for number, read in rows:
         try:
             yield number, read()

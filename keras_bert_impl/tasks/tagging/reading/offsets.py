@@ -1,4 +1,4 @@
-"""Converts entities given as character offsets to word labels."""
+"""Converts entities with character offsets to word labels."""
 
 import dataclasses
 import functools
@@ -14,7 +14,7 @@ from keras_bert_impl.tasks.tagging.reading.names import plain
 from keras_bert_impl.tasks.tagging.spans import Span, labels_of
 
 _LOG = logging.getLogger(__name__)
-# Keys in exports of annotation tools, in lower case without spaces, hyphens and underscores.
+# Keys of annotation tools, as from `plain`.
 _STARTS = (
     "start",
     "startoffset",
@@ -34,7 +34,7 @@ _MENTIONS = ("text", "value", "word", "mention", "surface")
 
 
 class Marked(NamedTuple):
-    """An entity with its type, character offsets and (optional) text, as in the file."""
+    """An entity as in the file: type, character offsets and, optionally, text."""
 
     type: str
     start: int
@@ -44,7 +44,7 @@ class Marked(NamedTuple):
 
 @dataclasses.dataclass
 class Alignment:
-    """Counts of entities in a file, and lists of entities that do not match words."""
+    """Counts entities, and lists those that do not match words."""
 
     source: str
     total: int = 0
@@ -54,7 +54,7 @@ class Alignment:
     repeated: int = 0
 
     def report(self) -> None:
-        """Logs a warning for each kind of changed or dropped entities."""
+        """Logs a warning about changed and dropped entities."""
         for found, what in (
             (self.extended, "do not begin and end with a word; they were extended to whole words"),
             (self.overlapping, "overlap a longer entity; they were dropped"),
@@ -96,7 +96,7 @@ def labels_of_entities(
 
 
 def _with_offsets_in(text, entity):
-    """Converts the offsets of an entity to code points and strips white space."""
+    """Converts the offsets of an entity to code points; strips white space."""
     kind, start, end, mention = entity
     if mention and text[start:end].split() != mention.split():
         start, end = _offsets_of(text, mention, start, end)
@@ -110,7 +110,7 @@ def _with_offsets_in(text, entity):
 
 
 def _offsets_of(text, mention, start, end):
-    """Corrects offsets from tools that use inclusive ends or UTF-16 code units."""
+    """Corrects offsets with inclusive ends or in UTF-16 code units."""
     if text[start : end + 1] == mention:  # inclusive end
         return start, end + 1
     if 0 <= start < end <= 2 * len(text):
@@ -125,7 +125,7 @@ def _offsets_of(text, mention, start, end):
 
 @functools.lru_cache(maxsize=1)
 def _utf16_places(text):
-    """Returns the UTF-16 offset of each character, int64 [characters + 1], as in JavaScript."""
+    """Returns the UTF-16 offset of each character, int64 [characters + 1]."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "uint32")
     return np.append(0, np.cumsum(1 + (codes > 0xFFFF)))
 
@@ -176,7 +176,7 @@ def _entities(one):
 
 
 def _by_type(value):
-    """Yields the entities of {"PER": [[0, 5]]} or {"PER": {"Alice": [[0, 4]]}} (inclusive ends)."""
+    """Yields the entities of {"PER": [[0, 5]]} or {"PER": {"Alice": [[0, 4]]}}."""
     for kind, places in value.items():
         by_text = places.items() if isinstance(places, dict) else [(None, places)]
         for mention, spans in by_text:

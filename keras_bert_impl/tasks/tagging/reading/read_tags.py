@@ -79,8 +79,7 @@ def read_tags(
         encoding: see `read_table`.
 
     Raises:
-        InputError: the format or a column is not recognized, or a row is invalid; the message names
-            file and line.
+        InputError: the format or a column is not recognized, or a row is invalid.
 
     Example:
         read_tags("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
@@ -100,7 +99,7 @@ def read_tags(
 def _read(
     source, text, label, sentence, labels, outside, word_prefix, delimiter, header, skip_bad_rows
 ):
-    """Reads examples without their groups; see `read_tags`."""
+    """Reads examples without groups."""
     common = labels, outside, skip_bad_rows
     if not isinstance(source, (str, Path)):
         table = rows_in_memory(source)
@@ -124,7 +123,7 @@ def _read(
 
 
 def read_words(path: str) -> list[list[str]] | None:
-    """Reads sentences as lists of words, without labels; None for plain text files."""
+    """Reads unlabeled sentences as lists of words; returns None for plain text files."""
     suffix = suffix_of(path)
     if suffix == ".conllu":
         return read_conllu(path, label=None).texts
@@ -164,6 +163,6 @@ def _read_rows(reader, labels, outside, skip_bad_rows, read_with):
         read_with,
     )
     reader.alignment.report()
-    if reader.class_names and labels is None:  # The order of the class indices is kept.
+    if reader.class_names and labels is None:  # in the order of the class indices
         return dataclasses.replace(examples, label_names=list(reader.class_names))
     return examples

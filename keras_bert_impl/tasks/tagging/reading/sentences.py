@@ -42,8 +42,8 @@ class RowReader:
     Args:
         table: rows to read.
         source: file name for messages.
-        text, label, sentence: names of columns; None to recognize them.
-        labels: names for class indices, if the table does not contain them.
+        text, label, sentence: names of columns; None to detect them.
+        labels: class names, if the table contains only class indices.
         has_labels: whether to read labels.
         word_prefix: see `read_tags`.
     """
@@ -75,7 +75,7 @@ class RowReader:
             yield from ([pair] for pair in rows if pair[1] is not None)
 
     def read(self, rows: list[tuple[int, Any]]) -> list[Row]:
-        """Returns the words of one sentence from `sentences`."""
+        """Returns the words of a sentence."""
         found: list[Row] = []
         for number, row in rows:
             where = f"{self.source}, {self.table.unit} {number}"
@@ -101,7 +101,7 @@ class RowReader:
     # === A word in each row ===
 
     def _is_word(self, row):
-        """Whether a row contains one word with its label, not a sentence."""
+        """Whether a row contains one word and its label."""
         if self.sentence is not None:
             return True
         text = row.get(self.text or find_name(row, WORDS))
@@ -110,7 +110,7 @@ class RowReader:
         return are_strings and not text.startswith("[") and len(text.split()) <= 1
 
     def _grouped(self, rows):
-        """Yields the rows of each sentence, split at blank rows or by the sentence column."""
+        """Yields the rows of each sentence."""
         sentence, current, before, has_ends = [], None, None, False
         column = self.sentence
         for number, row in rows:
@@ -208,7 +208,7 @@ class RowReader:
 
 
 def _number_of(tag):
-    """Converts a class index in a str, as in CSV files, to int; returns other labels unchanged."""
+    """Converts a class index in a str to int; other labels stay unchanged."""
     return int(tag) if isinstance(tag, str) and re.fullmatch("[0-9]{1,9}", tag.strip()) else tag
 
 
@@ -218,6 +218,6 @@ def _with_first(first, rows):
 
 
 def _lists_first(row):
-    """Returns the columns with lists if one of their names is in `TAGS`; else all columns."""
+    """Returns only the columns with lists, if one of them may contain labels."""
     fitting = [name for name, value in row.items() if not isinstance(as_list(value), (str, int))]
     return fitting if find_name(fitting, TAGS) else list(row)
