@@ -14,7 +14,7 @@ from keras_bert_impl.tasks.base.options import MAX_LENGTH, LongTextSettings
 
 @functools.cache
 def _folders() -> list[ModuleType]:
-    """Returns the packages of all tasks with labeled examples; see `base.options`."""
+    """Returns the packages of the tasks with labeled examples."""
     folders = pkgutil.iter_modules([Path(__file__).parent], f"{__package__}.")
     packages = [importlib.import_module(folder.name) for folder in folders if folder.ispkg]
     return [package for package in packages if hasattr(package, "TASK_NAME")]
@@ -40,7 +40,7 @@ def registered_tasks() -> list[type]:
 
 
 def readers() -> dict[str | None, Callable[[Any, str], Any]]:
-    """Returns the readers of the built-in tasks by task name; see `Task.read`."""
+    """Returns the readers of the built-in tasks by task name."""
     return {folder.TASK_NAME: folder.read for folder in _folders()}
 
 
@@ -52,7 +52,7 @@ def max_length_of(name: str | None) -> tuple[int, bool]:
 
 
 def reader_options() -> dict[str | None, set[str]]:
-    """Returns {task name: `ExampleSource` fields that its reader takes}, without file names."""
+    """Returns the `ExampleSource` fields that each reader supports, except file names."""
     return {folder.TASK_NAME: folder.READER_OPTIONS for folder in _folders()}
 
 

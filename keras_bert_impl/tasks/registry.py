@@ -52,7 +52,7 @@ def _built_in():
 
 
 def task_named(name: str | None) -> type[Task]:
-    """Returns the task with this `--task` name; None returns the task for text tables."""
+    """Returns the task with this `--task` name; None for text tables."""
     for task in all_tasks():
         if task.name == name and task.example_class is not None:
             return task
@@ -85,7 +85,7 @@ def _check_labeled(examples):
 
 
 def task_of_examples(examples: Any) -> type[Task]:
-    """Returns the task class for labeled examples."""
+    """Returns the task of labeled examples."""
     for kind in type(examples).__mro__:
         for task in all_tasks():
             if task.example_class is kind:
@@ -108,7 +108,7 @@ def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dic
 def score_more(
     model: TaskModel, more: dict[str, Any], directory: Path | None = None
 ) -> dict[str, float]:
-    """Scores a model on several sets of examples; score names start with the name of the set."""
+    """Scores a model on several sets; score names start with the name of the set."""
     scores: dict[str, float] = {}
     for name, examples in more.items():
         folder = None if directory is None else directory / name
@@ -139,7 +139,7 @@ def _named_class(source):
 
 
 def model_class_named(name: str | None) -> type[TaskModel] | None:
-    """Returns the task model class of this name, if it exists, else None."""
+    """Returns the task model class of this name, if it exists."""
     classes = {model.__name__: model for task in all_tasks() for model in task.model_classes}
     return classes.get(name)
 

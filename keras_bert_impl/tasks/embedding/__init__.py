@@ -31,7 +31,7 @@ SETTINGS = SimilaritySettings
 
 
 def read(source: Any, split: str) -> Any:
-    """Reads `SimilarityExamples` or `AnchorExamples` of a split from an `ExampleSource`."""
+    """Reads the text pairs of a split."""
     from keras_bert_impl.tasks.embedding.similarity import AnchorExamples, SimilarityExamples
 
     if source.data:

@@ -24,7 +24,7 @@ _LAYER_NORM_EPSILON = 1e-5  # as in PyTorch and `sentence-transformers`
 
 
 def checked_projections(projections: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """Checks projections and fills in their defaults."""
+    """Checks projections and adds defaults."""
     return [_checked(projection) for projection in projections or []]
 
 
@@ -47,7 +47,7 @@ def _checked(projection):
 
 
 def projection_layers(projections: list[dict[str, Any]]) -> list[keras.layers.Layer]:
-    """Returns float32 Keras layers for the result of `checked_projections`."""
+    """Creates float32 layers for checked projections."""
     layers = []
     for number, projection in enumerate(projections):
         name = f"projection_{number}"
@@ -86,7 +86,7 @@ def set_tensors(
 
 
 def tensors_of_layers(layers: list[keras.layers.Layer]) -> list[dict[str, np.ndarray]]:
-    """Returns a list of dicts of NumPy arrays, in the format of `set_tensors`."""
+    """Returns the weights of layers in the format of `set_tensors`."""
     return [{weight.name: np.asarray(weight) for weight in layer.weights} for layer in layers]
 
 
@@ -101,7 +101,7 @@ def embedding_network(
     projections: Sequence[keras.layers.Layer] = (),
     truncate_dim: int | None = None,
 ) -> tuple[dict[str, Any], Any, LayerMix | None]:
-    """Builds the network of a `TextEmbedder`; see `TextEmbedder` for other arguments.
+    """Builds the network of a `TextEmbedder`, which describes the arguments.
 
     Returns:
         `inputs`, dict of int32 `[batch, group, length]`, with windows
@@ -147,7 +147,7 @@ def _checked_dim(dim, limit):
 
 
 def _checked_weights(weights, learned, num_layers, limit):
-    """Returns the layer weights as floats; None if there are none."""
+    """Returns the layer weights as floats, if any."""
     check("num_layers", num_layers, Annotated[int, Range(least=1, most=limit)])
     if num_layers == 1 and (learned or weights is not None):
         raise InputError("layer weights require num_layers of 2 or more.")
@@ -164,7 +164,7 @@ def _checked_weights(weights, learned, num_layers, limit):
 
 
 def _states(encoder, features, num_layers, mix):
-    """Returns the hidden states to pool, from one or several layers."""
+    """Returns the hidden states to pool."""
     features = with_global_mask(encoder, features, None)
     if num_layers == 1:
         return encoder(features)["sequence_output"]
@@ -175,7 +175,7 @@ def _states(encoder, features, num_layers, mix):
 
 
 def _pooled(states, padding_mask, poolings):
-    """Returns the concatenated vectors of the poolings."""
+    """Concatenates the vectors of the poolings."""
     names = ["pooling"] if len(poolings) == 1 else [f"{each.name}_pooling" for each in poolings]
     vectors = [each(states, padding_mask, name) for each, name in zip(poolings, names)]
     if len(vectors) == 1:

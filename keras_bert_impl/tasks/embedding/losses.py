@@ -17,17 +17,17 @@ _COMPARING = ("cosent", "multiple_negatives")  # losses that compare examples
 
 
 def compares_examples(name: str) -> bool:
-    """Returns whether a loss compares the examples of a batch with each other."""
+    """Whether a loss compares the examples of a batch."""
     return name in _COMPARING
 
 
 def check_loss(name: str) -> None:
-    """Raises an `InputError` for an unknown loss."""
+    """Raises for an unknown loss."""
     check("loss", name, Annotated[str, OneOf(*LOSSES)])
 
 
 def check_group(name: str, group: int | None) -> None:
-    """Raises an `InputError` if examples have the wrong number of texts for the loss."""
+    """Raises if the number of texts per example does not fit the loss."""
     if group is None:
         raise InputError(
             "the number of texts per example is unknown for a generator or PyDataset: pass a list "
@@ -42,12 +42,12 @@ def check_group(name: str, group: int | None) -> None:
 
 
 def cosine_similarities(first: Any, second: Any) -> Any:
-    """Returns the cosine similarities of vectors `[..., dim]`, as `[...]`; 0 for zero vectors."""
+    """Computes cosines of vectors `[..., dim]`; 0 for zero vectors."""
     return ops.sum(_normalized(first) * _normalized(second), axis=-1)
 
 
 def cosine_losses(vectors: Any, labels: Any) -> Any:
-    """Returns the squared differences between cosine similarities and labels, `[batch]`.
+    """Returns squared differences between cosines and labels, `[batch]`.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3, the regression objective.
     """
@@ -64,8 +64,9 @@ def triplet_losses(vectors: Any, margin: float) -> Any:
 
 
 def cosent_loss(vectors: Any, labels: Any, scale: float) -> Any:
-    """Returns `log(1 + sum(exp(scale * (cosine_i - cosine_j))))` over all i with a lower label than
-    j.
+    """Returns `log(1 + sum(exp(scale * (cosine_i - cosine_j))))`.
+
+    The sum is over all pairs (i, j) in which label i is lower than label j.
 
     Source: Su 2022, "CoSENT: a more efficient sentence vector scheme than Sentence-BERT".
     """
@@ -77,7 +78,9 @@ def cosent_loss(vectors: Any, labels: Any, scale: float) -> Any:
 
 
 def multiple_negatives_loss(vectors: Any, scale: float) -> Any:
-    """Returns the mean cross-entropy for each anchor's positive among all positives and negatives.
+    """Returns the mean cross-entropy of selecting the positive of each anchor.
+
+    The candidates are all positives and negatives of the batch.
 
     Source: Henderson et al. 2017, "Efficient Natural Language Response Suggestion for Smart Reply",
     on multiple negatives.
@@ -97,5 +100,5 @@ def _normalized(vectors):
 
 
 def _distances(first, second):
-    # Without the offset, the gradient at 0 would be undefined; PyTorch uses the same value.
+    # The gradient at 0 is undefined without an offset; PyTorch uses the same value.
     return ops.sqrt(ops.sum(ops.square(first - second + 1e-6), axis=-1))

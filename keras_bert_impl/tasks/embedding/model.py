@@ -52,9 +52,10 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     | loss | example | label |
     |---|---|---|
-    | `"cosine"` | two texts | their cosine similarity, from -1 to 1 | | `"cosent"` | two texts | a
-    number that ranks pairs by similarity | | `"triplet"` | anchor, positive, negative | none | |
-    `"multiple_negatives"` | anchor, positive, then any number of hard negatives | none |
+    | `"cosine"` | two texts | their cosine similarity, from -1 to 1 |
+    | `"cosent"` | two texts | a number; higher for more similar texts |
+    | `"triplet"` | anchor, positive, negative | none |
+    | `"multiple_negatives"` | anchor, positive, then any number of hard negatives | none |
 
     `"cosent"` and `"multiple_negatives"` compare all examples of the batch, across replicas and
     `accumulation_steps`. If the batch is split, each step takes an additional forward pass. With
@@ -256,7 +257,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     @property
     def compares_examples(self) -> bool:
-        """Whether the loss compares the examples of a batch with each other."""
+        """Whether the loss compares the examples of a batch."""
         return losses.compares_examples(self.loss_name)
 
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
@@ -302,7 +303,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         return super().pretrained_head(source)
 
     def task_config(self) -> dict[str, Any]:
-        # `sentence-transformers` reads the states of all layers from this output.
+        # `sentence-transformers` needs the states of all layers.
         return {} if self.layer_mix is None else {"output_hidden_states": True}
 
     def save_more(self, directory: Path) -> None:
@@ -316,7 +317,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
 
 class NoLabels(LabelCodec):
-    """Codec for a loss that does not take labels."""
+    """Codec for losses without labels."""
 
     def __init__(self, message: str) -> None:
         self.message = message

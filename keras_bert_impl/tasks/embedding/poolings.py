@@ -16,14 +16,13 @@ POOLINGS: dict[str, "Pooling"] = {}  # in the order of concatenation
 
 
 class Pooling:
-    """Computes the vector of a text from the hidden states of its tokens.
+    """A text vector from the hidden states of all tokens.
 
     Args:
         name: value of `pooling`, as in `sentence-transformers`.
-        layer: Keras layer that takes states `[rows, length, hidden]` and `padding_mask` `[rows,
-            length]`; None for the first token's state.
-        write: function of (graph, states, mask) that adds the same computation to an exported
-            graph.
+        layer: Keras layer of states `[rows, length, hidden]` and `padding_mask` `[rows, length]`;
+            None for the state of the first token.
+        write: function of (graph, states, mask) that adds the pooling to an exported graph.
     """
 
     def __init__(self, name: str, layer: Any, write: Any) -> None:
@@ -46,7 +45,7 @@ Pooling("lasttoken", LastPooling, layers.last_token)
 
 
 def check_poolings(names: list[str], where: Any) -> None:
-    """Checks pooling names from a model directory."""
+    """Raises if a model directory names an unknown pooling."""
     if not all(name in POOLINGS for name in names):
         raise InputError(
             f"{where}: the pooling is {', '.join(names)}; it must be among {', '.join(POOLINGS)}."
@@ -54,7 +53,7 @@ def check_poolings(names: list[str], where: Any) -> None:
 
 
 def poolings_of(pooling: str) -> list[Pooling]:
-    """Returns the poolings of a name such as `"mean"` or `"cls+mean"`."""
+    """Returns the poolings in a name such as `"mean"` or `"cls+mean"`."""
     names = pooling.split("+") if isinstance(pooling, str) else []
     known = [name for name in POOLINGS if name in names]
     if names != known or not names:

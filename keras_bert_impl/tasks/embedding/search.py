@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 _VECTORS, _QUERIES = 1 << 13, 256  # vectors compared at once
-_LEAST_COSINE = 0.9  # minimum cosine with the stored vector; above 0.99 for the same model
+_LEAST_COSINE = 0.9  # minimum cosine with the stored vector; it is above 0.99 for the same model
 
 
 def search(
@@ -86,7 +86,7 @@ def search(
 
 
 def _nearest(wanted, block, k):
-    """Returns (columns, cosines), int64 and float32 [queries, up to k], sorted by column.
+    """Returns the indices and cosines of the nearest vectors, [queries, up to k], by index.
 
     Args:
         wanted, block: float32 [queries, dim] and [vectors, dim], unit length.
@@ -103,7 +103,7 @@ def _nearest(wanted, block, k):
 
 
 def _highest(cosines, k):
-    """Returns the columns of the k highest values in each row, int64 [queries, k], ascending."""
+    """Returns the columns of the k highest values, int64 [queries, k], ascending."""
     if k == cosines.shape[1]:
         return np.broadcast_to(np.arange(k), cosines.shape)
     least = np.partition(cosines, -k, axis=1)[:, -k, None]  # lowest of the k highest values
@@ -141,7 +141,7 @@ def read_vectors(path: str | Path) -> np.ndarray:
 
 
 def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, PlacedText]:
-    """Reads the texts of the vectors `rows` from the `.jsonl` file next to a `.npy` file."""
+    """Reads the texts of the vectors `rows` from the `.jsonl` file."""
     path = places_of(path)
     wanted, found, line = set(map(int, rows)), {}, 0
     for line, content in read_lines(path):
@@ -157,7 +157,7 @@ def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, 
 def check_vectors(
     embedder: TextEmbedder, vectors: np.ndarray, places: dict[int, PlacedText]
 ) -> None:
-    """Raises if a stored vector differs from the embedding of the same text by `embedder`.
+    """Raises if `embedder` computes different vectors for these texts.
 
     Args:
         vectors: array `[texts, dim]`, from `read_vectors`.

@@ -65,7 +65,7 @@ class TextEmbedderNetwork(Network):
 
 
 def _mixed(graph, states, model):
-    """Returns the weighted mean or the concatenation of several layers' states."""
+    """Returns the weighted mean, or the concatenation, of the states of several layers."""
     if model.layer_mix is None:
         return graph.add("Concat", *states, axis=2) if len(states) > 1 else states[0]
     weights = graph.array(model.layer_mix.kernel.path)
@@ -74,7 +74,7 @@ def _mixed(graph, states, model):
 
 
 class VectorSignatures(Signatures):
-    """Signatures with output `vectors`, float32 `[batch, dim]`, as from `TextEmbedder.encode`."""
+    """Signatures with output `vectors`, float32 `[batch, dim]`."""
 
     answers_whole_rows = True
 

@@ -74,7 +74,7 @@ def sts_scores(
 def score_similarities(
     model: TextEmbedder, examples: SimilarityExamples, directory: Path | None = None
 ) -> dict[str, float]:
-    """Computes the scores of `SimilarityExamples`; see `Task.score`."""
+    """Computes the scores of `SimilarityExamples`."""
     cosines = model.similarities(examples.texts)
     if directory is not None:
         path = directory / "predictions.tsv"
@@ -85,7 +85,7 @@ def score_similarities(
 
 def _scores(examples, cosines):
     if np.ptp(cosines) <= EQUAL_COSINES:
-        cosines = np.zeros_like(cosines)  # differences are only rounding errors
+        cosines = np.zeros_like(cosines)  # only rounding errors differ
     return {
         "pearson": pearson(examples.labels, cosines),
         "spearman": spearman(examples.labels, cosines),
@@ -95,7 +95,7 @@ def _scores(examples, cosines):
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
-_CHUNK = 1024  # number of anchors per block, which are compared with all candidates
+_CHUNK = 1024  # anchors compared at once with all candidates
 
 
 class AnchorExamples(Examples):
@@ -127,18 +127,20 @@ class AnchorExamples(Examples):
 def anchor_scores(
     embedder: TextEmbedder, examples: AnchorExamples, directory: Path | None = None
 ) -> dict[str, float]:
-    """Scores the retrieval of each anchor's positive by cosine similarity.
+    """Scores the retrieval of positives by cosine similarity.
+
+    Texts with the same cosine as the positive (up to 1e-6) rank before it.
 
     Args:
-        directory: `Path` of an existing folder to write the ranks to; None writes no files.
+        directory: existing folder for a file of ranks; None writes no file.
 
     Returns:
-        dict of float: with negatives, `accuracy`, the fraction of anchors that are nearer to their
-            positive than to their negative; `mrr`, the mean reciprocal rank of the positives among
-            all distinct
-        positives and negatives; and `recall_at_1`, the fraction of positives ranked first. Among
-        texts with equal cosines (up to 1e-6), the positive ranks last, as in scikit-learn's
-        `label_ranking_average_precision_score`. All scores are NaN if a vector is NaN.
+        - `mrr`: mean reciprocal rank of the positives among all distinct positives and negatives;
+        - `recall_at_1`: fraction of positives that rank first;
+        - `accuracy`: with negatives, fraction of anchors that are nearer to their positive than to
+          their negative.
+
+        All scores are NaN if a vector contains NaN.
 
     Example:
         from keras_bert_impl.tasks import AnchorExamples, anchor_scores, read_table
@@ -159,7 +161,7 @@ def anchor_scores(
 
 
 def _ranks(vectors, texts):
-    """Returns the rank of each positive, int [texts]; texts with equal cosines rank before it.
+    """Returns the rank of each positive, int [texts].
 
     Args:
         vectors: float32 [texts, group, dim], unit length.
@@ -176,6 +178,6 @@ def _ranks(vectors, texts):
         part = slice(first, first + _CHUNK)
         cosines = vectors[part, 0] @ candidates.T  # [anchors, candidates]
         of_own = np.take_along_axis(cosines, own[part, None], axis=1)
-        # `cosines >= ...` would rank NaN as 0.
+        # With `cosines >= ...`, the rank of NaN would be 0.
         ranks.append(np.sum(~(cosines < of_own - EQUAL_COSINES), axis=1))
     return np.concatenate(ranks)

@@ -69,7 +69,7 @@ class Similarity(_Embedding):
 
 
 class Anchors(_Embedding):
-    """Retrieval of the positive for each anchor, on `AnchorExamples`."""
+    """Retrieval of positives, on `AnchorExamples`."""
 
     example_class = AnchorExamples
     metrics = ("mrr", "recall_at_1")

@@ -16,7 +16,7 @@ from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.windows import GroupedTexts, tokenize_groups
 from keras_bert_impl.tokenizers.tokenizer import as_strings
 
-_Mixin: Any = object  # for mypy: the methods also use attributes of `TaskModel`
+_Mixin: Any = object  # for mypy: the methods use attributes of `TaskModel`
 
 
 class TextVectors(_Mixin):
@@ -115,7 +115,7 @@ class TextVectors(_Mixin):
     # === Texts and labels ===
 
     def checked_texts(self, x: Any) -> list:
-        """Returns a list of str, or of equally long tuples of str."""
+        """Returns a list of str, or of tuples of equal length."""
         if isinstance(x, (str, bytes)):
             x = [x]
         if isinstance(x, tuple):
@@ -151,12 +151,12 @@ class TextVectors(_Mixin):
 
     @property
     def _prompt_now(self):
-        """The prompt to prepend to each text."""
+        """Current prompt."""
         prompt = self._prompt.value
         return self.prompts.get(self.default_prompt_name, "") if prompt is None else prompt
 
     def _prepared(self, texts):
-        """Returns the texts to tokenize, string `[texts]`, in any graph."""
+        """Returns the texts to tokenize, string `[texts]`."""
         if self._prompt_now:
             texts = tf.strings.join([self._prompt_now, texts])
         return tf.strings.lower(texts, encoding="utf-8") if self.do_lower_case else texts

@@ -9,7 +9,7 @@ _VALUES = 1 << 22  # maximum number of differences in memory
 
 
 def similarity(first: np.ndarray, second: np.ndarray, kind: str = "cosine") -> np.ndarray:
-    """Computes the similarity of each vector in `first` to each in `second`.
+    """Computes the similarity of each vector in `first` to each vector in `second`.
 
     Args:
         first, second: float arrays `[n, dim]` and `[m, dim]`, or `[dim]`.

@@ -69,8 +69,8 @@ def read_texts(
         Iterator of `PlacedText`.
 
     Raises:
-        InputError: a path does not exist or a folder has no such files; during iteration, a file is
-            invalid (the message names the line).
+        InputError: a path does not exist or a folder has no such files; or, during iteration, a
+            file is invalid.
     """
     check("unit", unit, Annotated[str, OneOf(*UNITS)])
     paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
@@ -113,7 +113,6 @@ def _read(path, layout, unit, delimiter):
 
 
 def _whole(path):
-    """Returns the text of a file."""
     lines, size = [], 0
     for _, line in read_lines(path):
         lines.append(f"{line}\n")
@@ -195,7 +194,7 @@ def write_vectors(
 
 
 def _encode_missing(encode, cache, texts):
-    """Returns the vectors of texts; encodes only texts that the cache lacks, once each."""
+    """Returns the vectors of texts; encodes texts that are not in the cache."""
     keys = [key_of(text) for text in texts]
     found = dict(zip(keys, cache.get(keys)))
     missing = {key: text for key, text in zip(keys, texts) if found[key] is None}
@@ -211,7 +210,7 @@ def _written(path):
 
 
 def document_prompt(embedder: TextEmbedder) -> str | None:
-    """Returns the name of the prompt for searchable texts, if any, else None."""
+    """Returns the name of the prompt for documents, if any."""
     return next((name for name in _PROMPTS if name in embedder.prompts), None)
 
 
@@ -233,7 +232,7 @@ def _npy(path, dim):
             _write_header(vectors, count, dim)
 
 
-_HEADER = 128  # fixed size in bytes, because the number of vectors is written last
+_HEADER = 128  # bytes; fixed, because the number of vectors is written last
 
 
 def _write_header(file, count, dim):

@@ -79,7 +79,7 @@ def augment(
     rows: list[int] = []
     for row, original in enumerate(examples.texts):
         draw = np.random.default_rng([seed, row])
-        found = {original: None}  # an ordered set
+        found = {original: None}  # keys are an ordered set
         parts = slice(row * width, (row + 1) * width)
         for _ in range(copies):
             copy = [_copy(*part, rate, draw) for part in zip(sentences[parts], candidates[parts])]
@@ -117,7 +117,7 @@ def write_examples(
 
 
 def _copy(words, candidates, rate, draw):
-    """Returns the text of `Words` with some words replaced.
+    """Returns the text with some words replaced.
 
     Args:
         candidates: string array [words, top_k]; empty strings for words to keep.
@@ -133,7 +133,7 @@ def _copy(words, candidates, rate, draw):
 
 
 def _candidates(model, sentences, top_k, batch_size):
-    """Returns one string array [words, top_k] per text: the candidate replacements."""
+    """Returns the candidate replacements of each text, string [words, top_k]."""
     vocabulary = single_token_words(model.tokenizer)
     top_k = min(top_k, len(vocabulary) - 1)
     if top_k < 1:
@@ -167,7 +167,7 @@ def _have_letters(words):
 
 
 def _guesses(model, tokenized, masks, ids, top_k, batch_size):
-    """Returns the positions in `ids` of the top_k predicted words, int [masks, top_k].
+    """Returns the indices in `ids` of the top_k predicted words, int [masks, top_k].
 
     Args:
         masks: int64 [masks], positions to mask, each in a separate row.
@@ -191,12 +191,12 @@ def _guesses(model, tokenized, masks, ids, top_k, batch_size):
 
 
 def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
-    """Returns indices of the nearest embeddings in `ids`, int [words, top_k], nearest first.
+    """Returns the indices in `ids` of the nearest embeddings, int [words, top_k].
 
     Args:
         token_ids: int array [tokens].
         words_of_tokens: int64 [tokens], word of each token.
-        words: int64 [words], ascending: the indices of words with several tokens.
+        words: int64 [words], ascending: indices of words with several tokens.
     """
     table = np.asarray(model.encoder.embeddings.token_embeddings, "float32")
     targets = unit_length(table[ids])

@@ -37,13 +37,13 @@ class Perplexity(NamedTuple):
 
     @classmethod
     def of(cls, log_likelihoods: np.ndarray, num_tokens: np.ndarray) -> "Perplexity":
-        """Computes the perplexity from the sum of each text."""
+        """Computes the perplexity from the sums of the texts."""
         mean = log_likelihoods.sum() / num_tokens.sum()
         return cls(float(np.exp(-mean)), log_likelihoods, num_tokens)
 
 
 class TokenIds(LabelCodec):
-    """Codec for labels of features: token ids, `[rows, positions]`."""
+    """Codec for token ids, `[rows, positions]`."""
 
     def encode(self, labels: Any, count: int) -> np.ndarray:
         labels = np.asarray(labels)
@@ -118,7 +118,7 @@ class LanguageModel(TokenLabels, TaskModel):
         return head_tensors(self.config, "masked_lm")
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
-        # The tensors are required: a newly initialized head would predict random tokens.
+        # A newly initialized head would predict random tokens.
         check_tied(source, tied_tensors(self.config))
         return [dataclasses.replace(name, optional=False) for name in self.head_names()]
 

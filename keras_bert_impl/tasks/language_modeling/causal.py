@@ -116,7 +116,7 @@ class CausalLM(LanguageModel):
         return super().task_config() | ends
 
     def export(self, filepath: Any, *args: Any, **settings: Any) -> None:
-        """Raises `InputError`: no export format supports generation."""
+        """Raises `InputError`, because generation cannot be exported."""
         self.signatures()
 
     def signatures(self) -> Signatures:
@@ -186,7 +186,7 @@ class CausalLM(LanguageModel):
         return self.tokenizer.token_to_id(token)
 
     def _generated(self, prompts, texts, count, sampling, ends):
-        """Returns (new ids, whether a stop token ended them) for each prompt of a batch."""
+        """Returns the new ids of each prompt, and whether a stop token ended them."""
         ids, mask = _padded(prompts, self.tokenizer.pad_id)
         positions = np.tile(np.arange(ids.shape[1], dtype="int32"), (len(ids), 1))
         places = mask.sum(axis=1) - 1  # [rows], last token of each prompt
@@ -207,7 +207,7 @@ class CausalLM(LanguageModel):
         return [_until(row, ends) for row in np.stack(found, axis=1).tolist()]
 
     def _next(self, ids, positions, mask, places, cache):
-        """Computes the logits of the next token of each row, and the cache of all tokens."""
+        """Computes the logits of the next tokens and the cache."""
         arguments = ids, positions, mask, places.astype("int32")
         if keras.backend.backend() != "tensorflow":
             return self._step(*map(keras.ops.convert_to_tensor, arguments), cache)
@@ -224,7 +224,7 @@ class CausalLM(LanguageModel):
 
     def _continuation(self, prompt, ids, is_finished):
         before, whole = map(self.tokenizer.detokenize, (prompt, [*prompt, *ids]))
-        # The text of the new tokens alone would lack the space before them.
+        # Decoding only the new tokens would lose the space before them.
         joins = whole.startswith(before)
         text = whole[len(before) :] if joins else self.tokenizer.detokenize(ids)
         return Continuation(text, ids, is_finished)
@@ -262,14 +262,14 @@ class CausalLM(LanguageModel):
         return Perplexity.of(sums, counts)
 
     def _token_ids(self, texts, count, closes):
-        """Returns the ids of each text as a list of lists.
+        """Returns the ids of each text.
 
-        Rows start with the tokenizer's start token, unless it is also the separator, as in GPT-2,
-        and the text is not empty.
+        Rows start with the tokenizer's start token. If the start token is also the separator, as in
+        GPT-2, only empty texts start with it.
 
         Args:
             count: number of tokens that must fit after a text.
-            closes: whether rows also end with the separator.
+            closes: whether rows end with the separator.
         """
         for position, text in enumerate(texts):
             if isinstance(text, tuple):
@@ -307,14 +307,14 @@ def _check_causal(encoder):
 
 @tf.autograph.experimental.do_not_convert
 def _with_next_tokens(features, *targets):
-    """Labels each token with the next token; `NO_LABEL` at the end of a row."""
+    """Labels each token with the next token; `NO_LABEL` for the last one."""
     ids, mask = features["token_ids"], features["padding_mask"]
     labels = tf.where(mask[:, 1:] > 0, ids[:, 1:], NO_LABEL)
     return features, tf.pad(labels, [[0, 0], [0, 1]], constant_values=NO_LABEL), *targets
 
 
 def _batches(lengths: Iterable[int]) -> Iterable[list[int]]:
-    """Yields the indices of texts of similar length, up to `_ROWS` and `_TOKENS` per batch."""
+    """Yields the indices of texts of similar length for each batch."""
     lengths = np.asarray(lengths)
     batch: list[int] = []
     for text in np.argsort(lengths, kind="stable").tolist():
@@ -327,7 +327,7 @@ def _batches(lengths: Iterable[int]) -> Iterable[list[int]]:
 
 
 def _padded(rows, pad_id):
-    """Returns (ids, mask), int32 [rows, length]."""
+    """Returns ids and mask, int32 [rows, length]."""
     mask = np.arange(max(map(len, rows)))[None] < np.array([*map(len, rows)])[:, None]
     ids = np.full(mask.shape, pad_id, "int32")
     ids[mask] = np.concatenate(rows)
@@ -335,6 +335,6 @@ def _padded(rows, pad_id):
 
 
 def _until(ids, ends):
-    """Returns (ids before the first stop token, whether there is one)."""
+    """Returns the ids before the first stop token, and whether there is one."""
     place = next((place for place, one in enumerate(ids) if one in ends), None)
     return ids[:place], place is not None

@@ -9,11 +9,11 @@ from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL, rows_of_on
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tokenizers import Tokenizer
 
-EVALUATION = 1 << 62  # number of the first evaluation batch, larger than any training batch number
+EVALUATION = 1 << 62  # number of the first evaluation batch; training batches have smaller numbers
 
 
 class RowMasks:
-    """Masks features in a graph; the masks depend only on the seed and the batch number."""
+    """Masks features; the masks depend only on the seed and the batch number."""
 
     def __init__(self, tokenizer: Tokenizer, masking: Masking, max_length: int) -> None:
         self._tokenizer = tokenizer
@@ -24,7 +24,7 @@ class RowMasks:
     def of_batches(
         self, dataset: tf.data.Dataset, seed: int, first: int | tf.Variable | None = None
     ) -> tf.data.Dataset:
-        """Masks the batches of a `tf.data.Dataset` of features, or (features, weights)."""
+        """Masks the batches of a dataset of features, or of (features, weights)."""
         if first is None:
             numbers = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
         else:
@@ -48,7 +48,7 @@ class RowMasks:
     def __call__(
         self, features: dict[str, tf.Tensor], seed: int, number: tf.Tensor
     ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """Returns (features with `masked_positions`, labels int32 `[batch, predictions]`).
+        """Returns features with `masked_positions`, and labels int32 `[batch, predictions]`.
 
         Args:
             features: dict of int32 `[batch, length]`.
@@ -81,14 +81,14 @@ class RowMasks:
 def masked_batches(
     tokenized: TokenizedTexts, rows: np.ndarray, places: np.ndarray, mask_id: int, batch_size: int
 ) -> tf.data.Dataset:
-    """Returns batches of rows with one masked token each.
+    """Creates batches of rows with one masked token each.
 
     Args:
-        rows, places: int64 [masks], row number and token position of each mask.
+        rows, places: int64 [masks]. Row and position of each mask.
 
     Returns:
-        `tf.data.Dataset` of (features, ids), in the given order: features of `MaskedLM` with one
-        masked position per row, and the original ids, int32 [rows].
+        `tf.data.Dataset` of (features, ids), in the given order: features of `MaskedLM`, and the
+        original ids, int32 [rows].
     """
     data = tf.data.Dataset.from_tensor_slices((rows, places)).batch(batch_size)
 

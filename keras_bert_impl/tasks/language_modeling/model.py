@@ -162,7 +162,7 @@ class MaskedLM(LanguageModel):
         return fillings[0] if is_one_text(texts) else fillings
 
     def _fill(self, texts, top_k, candidates):
-        """Returns one list per text, with a list of `Filling`s per mask; see `fill`."""
+        """Returns the predictions for each mask of each text."""
         if not texts:
             return []
         ids = self._candidate_ids(candidates)
@@ -188,7 +188,7 @@ class MaskedLM(LanguageModel):
         return fillings
 
     def _scores_of_masks(self, tokenized, rows, per_text):
-        """Returns the token probabilities of each mask, float32 [rows, masks, vocabulary]."""
+        """Returns token probabilities, float32 [rows, masks, vocabulary]."""
         features = tokenized.features(np.array(rows))
         features = {name: np.asarray(feature) for name, feature in features.items()}
         slots = max(map(len, per_text))
@@ -206,7 +206,7 @@ class MaskedLM(LanguageModel):
         return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
 
     def _candidate_ids(self, candidates):
-        """Returns the ids of the candidate tokens as an int array."""
+        """Returns the ids of the candidates."""
         if candidates is None:
             return np.arange(self.tokenizer.vocabulary_size)
         if isinstance(candidates, str) or not candidates:
@@ -258,7 +258,7 @@ class MaskedLM(LanguageModel):
 
 
 def _batches_of_masks(counts, lengths):
-    """Yields the text indices of each batch; texts of similar length are batched together.
+    """Yields the indices of texts of similar length for each batch.
 
     Args:
         counts: list of int [texts], number of masks.

@@ -15,7 +15,7 @@ from keras_bert_impl.tasks.language_modeling.masked_batches import masked_batche
 
 
 def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> Perplexity:
-    """See `MaskedLM.pseudo_perplexity`; `model` is a `MaskedLM`."""
+    """Implements `MaskedLM.pseudo_perplexity`."""
     for position, text in enumerate(texts):
         if isinstance(text, tuple):
             raise InputError(f"pseudo_perplexity takes single texts. Text {position} is a pair.")
@@ -28,13 +28,13 @@ def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> Perplexi
 
 
 def _sums(model, texts, batch_size):
-    """Returns the pseudo-log-likelihoods of a block of texts, float64 [texts]."""
+    """Returns the pseudo-log-likelihoods of texts, float64 [texts]."""
     ids = model.tokenizer.tokenize(texts)
     limit = model.encoder.config.max_length
     limits = padding(model.tokenizer, limit, model.widths(limit))
     tokenized = TokenizedTexts(**in_one([flat_rows(model.tokenizer.pack(ids))]), **limits)
     num_tokens = ids.row_lengths().numpy()
-    # Rows of a text are adjacent, and texts are sorted by length, to reduce padding.
+    # Texts are sorted by length to reduce padding.
     order = np.argsort(num_tokens, kind="stable")
     rows = np.repeat(order, num_tokens[order])
     places = np.concatenate([np.arange(1, count + 1) for count in num_tokens[order]])
@@ -44,14 +44,14 @@ def _sums(model, texts, batch_size):
 
 
 def _log_likelihoods(model, features, targets):
-    """Returns the log probability of each row's masked token, float32 [rows]."""
+    """Returns the log probabilities of the masked tokens, float32 [rows]."""
     logits = outputs_of_batch(model, features)[:, 0]  # [rows, vocabulary]
     targets = ops.convert_to_numpy(targets)
     return -ops.convert_to_numpy(cross_entropy(targets, logits))
 
 
 def _count_tokens(model, texts):
-    """Returns the number of tokens without special tokens, int64 [texts]."""
+    """Counts the tokens without special tokens, int64 [texts]."""
     limit = model.encoder.config.max_length
     counts = in_blocks(lambda block: model.tokenizer.tokenize(block).row_lengths().numpy(), texts)
     for position in np.flatnonzero(counts + 2 > limit):

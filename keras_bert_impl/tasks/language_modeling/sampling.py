@@ -1,4 +1,4 @@
-"""Selection of the next token: greedy, or sampled at a temperature with top-k and top-p."""
+"""Selection of the next token: greedy, or sampling with temperature, top-k and top-p."""
 
 import dataclasses
 from typing import Annotated
@@ -68,11 +68,11 @@ class Sampling:
         return probabilities
 
     def choose(self, logits: np.ndarray, texts: list[int], step: int) -> np.ndarray:
-        """Selects the next token of each row; returns an int array [rows].
+        """Selects the next token of each row, int array [rows].
 
         Args:
             logits: float array [rows, tokens].
-            texts: index of each row's text.
+            texts: text index of each row.
             step: number of tokens generated so far.
 
         Raises:

@@ -72,7 +72,7 @@ class FillingSignatures(Signatures):
         return self.answers_of_ids(self.tokenize(text))
 
     def answers_of_ids(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        # Two steps limit memory: a row may contain many masks with a score per vocabulary entry.
+        # Two steps limit memory: each mask has a score for each vocabulary entry.
         states = self.in_chunks(self.states, features)
         width = tf.constant(self.tokenizer.vocabulary_size // self.config.hidden_dim + 1)
         best = in_chunks(self.best, states, tokens=width)

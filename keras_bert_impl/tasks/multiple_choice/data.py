@@ -34,7 +34,7 @@ class ChoiceExamples(LabeledExamples):
         source: file name.
         lines: list of int, last line or row of each example; None if not from a file.
         skipped: tuple of str: location of each skipped row, with the reason.
-        read_with: how a file was read; see `LabeledExamples`.
+        read_with: see `LabeledExamples`.
         unit: unit of `lines`: `"line"` or `"row"`.
         files: file of each example, if there are several files.
     """
@@ -81,7 +81,7 @@ def score_choices(
 def write_choice_predictions(
     path: str | Path, probabilities: Sequence[np.ndarray], examples: ChoiceExamples | None = None
 ) -> None:
-    """Writes one line per example: its index, the most likely ending and all probabilities.
+    """Writes the most likely ending and all probabilities, one line per example.
 
     Args:
         path: the `.tsv` file.
@@ -99,7 +99,7 @@ def write_choice_predictions(
     write_predictions_table(path, columns, map(line, probabilities), examples)
 
 
-_LONGEST_TEXT = 100_000  # maximum characters of a text; longer texts indicate a damaged file
+_LONGEST_TEXT = 100_000  # maximum characters of a text
 _ENDING = re.compile(r"ending\d+")
 _SIQA = ("answerA", "answerB", "answerC")
 
@@ -131,8 +131,7 @@ def read_choices(
     Raises:
         InputError: the file has no rows or a different format, or a row is invalid: the number of
             columns differs, a text is empty or longer than 100,000 characters, an answer is out of
-            range or missing in some rows only, the encoding is wrong, or there is a NUL byte. The
-            message contains file and line.
+            range or missing in some rows only, the encoding is wrong, or there is a NUL byte.
 
     Source: Zellers et al. 2018 (SWAG), Chen et al. 2019 (CODAH), Sap et al. 2019 (SIQA), and the
         published files (for SIQA, both versions).
@@ -191,12 +190,12 @@ def _labeled(path, unit, row):
 
 
 def _lines(path):
-    """Returns an iterator of (line number, bytes) of non-blank lines."""
+    """Returns an iterator of the number and bytes of non-blank lines."""
     return ((number, line) for number, line in raw_lines(path) if line.strip())
 
 
 def _checked(where, prompt, endings, label):
-    """Returns checked (prompt, endings, label); error messages start with `where`."""
+    """Returns prompt, endings and label; raises if one is invalid."""
     _check_text(where, "prompt", prompt)
     for number, ending in enumerate(endings):
         _check_text(where, f"ending {number}", ending)
@@ -217,7 +216,7 @@ def _check_text(where, name, text):
 
 
 def _number(where, value, first=0):
-    """Parses the number of the correct ending; `first` is the number of the first ending."""
+    """Parses the number of the correct ending; `first` is the number of the first one."""
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value).strip(), re.ASCII):
         raise InputError(
             f"{where}: the answer must be the number of an ending. Received: {value!r:.40}"
@@ -229,7 +228,7 @@ def _number(where, value, first=0):
 
 
 def _swag_rows(path):
-    """Returns (function that converts a row to an example, iterator of rows)."""
+    """Returns a function that converts a row to an example, and an iterator of rows."""
     header, delimiter = csv_header(path, needed=("ending0", "ending1"))
     records = itertools.islice(csv_records(path, delimiter), 1, None)
     endings = sorted(filter(_ENDING.fullmatch, header), key=lambda name: int(name[6:]))
@@ -281,7 +280,7 @@ def _codah_row(path, numbered):
 
 
 def _json_rows(path, labels, unit):
-    """Same as `_swag_rows`; `labels` is the path of a file with one number per line, if any."""
+    """Same as `_swag_rows`; `labels` is the path of the label file, if any."""
     rows = table_rows.json_array(path) if unit == "row" else table_rows.json_lines(path)
     example = functools.partial(_json_row, path, unit, labels)
     if labels is None:
@@ -326,7 +325,7 @@ def _json_row(path, unit, labels, numbered_and_label):
 
 
 def _siqa_label(where, row):
-    """Returns the 0-based answer in a SIQA row; None if the row has none."""
+    """Returns the 0-based answer of a SIQA row, if any."""
     for name in ("correct", "label_letter"):
         if row.get(name) is not None:
             if row[name] not in ("A", "B", "C"):

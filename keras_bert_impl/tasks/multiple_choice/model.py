@@ -219,7 +219,7 @@ class MultipleChoice(TaskModel):
         examples = user_data.first_batches(self.checked_texts(x), batch_size, steps)
         counts = np.array([len(endings) for _, endings in examples])
         probabilities = [None] * len(examples)
-        # Keras would concatenate the batches, which requires padding to the largest number of
+        # Keras concatenates the batches, which requires padding to the largest number of
         # endings.
         for count in np.unique(counts):
             numbers = np.flatnonzero(counts == count)
@@ -298,7 +298,7 @@ class MultipleChoice(TaskModel):
 
         @tf.autograph.experimental.do_not_convert
         def with_labels_of_group(x, y, *weights):
-            # The width of one-hot rows is the largest number of endings in the dataset.
+            # One-hot labels are as wide as the largest number of endings in the dataset.
             y = tf.pad(y, [[0, 0], [0, self._group_of(x)]])[:, : self._group_of(x)]
             return x, y, *weights
 
@@ -329,7 +329,7 @@ class MultipleChoice(TaskModel):
 
 
 def _checked(example, position):
-    """Checks one example from the user; returns (prompt, list of endings)."""
+    """Returns the prompt and endings of an example; raises if it is invalid."""
     if not isinstance(example, (tuple, list)) or len(example) != 2:
         raise InputError(
             f"example {position} must be a (prompt, endings) tuple. Received: {example!r:.60}"

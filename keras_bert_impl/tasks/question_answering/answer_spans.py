@@ -1,7 +1,7 @@
-"""Answer search over the logits of all windows, in eager mode or in a graph.
+"""Answer search over the logits of all windows.
 
 Shape legend: rows = windows of all questions; length = sequence length, including padding; best =
-number of starts per window, and of ends; spans = candidate answers of all rows.
+number of starts and of ends per window; spans = candidate answers of all rows.
 """
 
 from typing import NamedTuple
@@ -30,7 +30,7 @@ def candidate_spans(
     Returns:
         dict of `is_span`, bool [rows, best, best], whether a start and an end form an answer; the
         tokens `first` and `last`, int32 [rows, best]; the logits `start` and `end`, float32 [rows,
-        best]; and `null`, float32 [rows, 2], the logits of `[CLS]`.
+        best]; and the logits of `[CLS]`, `null`, float32 [rows, 2].
     """
     best = tf.minimum(num_best, tf.shape(tokens)[1])
     lowest = tf.constant(float("-inf"))
@@ -58,7 +58,7 @@ class Spans(NamedTuple):
     Attributes:
         starts, ends: int32. Character positions in the concatenated contexts.
         start_logits, end_logits: float64.
-        texts: int64. Index of each span's context.
+        texts: int64. Index of the context.
     """
 
     starts: tf.Tensor
@@ -85,10 +85,10 @@ def ranked_spans(
     contexts: Texts,
     num_best: int,
 ) -> Spans:
-    """Ranks the spans of each context; keeps one span of each text.
+    """Ranks the spans of each context; removes spans with equal texts.
 
     Args:
-        texts_of_rows: int64 [rows], the context of each window.
+        texts_of_rows: int64 [rows]. Context of each window.
     """
     spans = _all_spans(candidates, texts_of_rows, token_starts, token_ends, contexts)
     spans = spans.at(tf.argsort(spans.scores, direction="DESCENDING", stable=True))
@@ -125,7 +125,7 @@ def _stripped(spans, contexts):
 
 
 def _distinct(spans, contexts, count):
-    """Returns the first `count` spans of each context; keeps one span of each text."""
+    """Returns the first `count` spans of each context; removes spans with equal texts."""
     keys = tf.strings.join(
         [tf.strings.as_string(spans.texts), contexts.strings(spans.starts, spans.ends)], " "
     )
@@ -139,10 +139,10 @@ def _distinct(spans, contexts, count):
 def lowest_nulls(
     candidates: dict[str, tf.Tensor], texts_of_rows: tf.Tensor, num_texts: int | tf.Tensor
 ) -> tf.Tensor:
-    """Returns the `[CLS]` logits of each text, from the window with the lowest sum.
+    """Returns the `[CLS]` logits of each context, from the window with the lowest sum.
 
     Args:
-        texts_of_rows: int64 [rows]. The text of each window.
+        texts_of_rows: int64 [rows]. Context of each window.
 
     Returns:
         float64 [num_texts, 2].
@@ -163,11 +163,11 @@ def answer_table(
     num_best: int,
     nulls: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Returns the answers of each context, padded with 0 and "" to equal numbers.
+    """Returns the answers of each context, padded with 0 and "".
 
     Args:
-        nulls: float64 [num_texts, 2], from `lowest_nulls`; None if every question has an answer. If
-            given, the answers include "", at its rank or as the last one.
+        nulls: float64 [num_texts, 2], from `lowest_nulls`. If given, "" is one of the answers. None
+            if every question has an answer.
 
     Returns:
         dict of `num_answers`, int32 [num_texts], at least 1; and of tensors [num_texts, answers]:
@@ -190,7 +190,7 @@ def answer_table(
     counts = tf.cast(rows["starts"].row_lengths(), tf.int32)
     table = {name: row.to_tensor(shape=[None, num_best]) for name, row in rows.items()}
     if nulls is None:
-        counts = tf.maximum(counts, 1)  # "" if there is no other answer
+        counts = tf.maximum(counts, 1)  # at least the answer ""
     else:
         table, counts = _with_null(table, counts, nulls, num_best)
     is_answer = tf.sequence_mask(counts, table["starts"].shape[1])
@@ -201,7 +201,7 @@ def answer_table(
 
 
 def _with_null(table, counts, nulls, num_best):
-    """Inserts the answer "" into the table; see `answer_table`.
+    """Inserts the answer "" into the table, at its rank or as the last one.
 
     Returns:
         A dict of tensors [texts, num_best + 1], and the number of answers of each text.

@@ -16,7 +16,7 @@ from keras_bert_impl.tasks.data.examples import LabeledExamples, join_names
 from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
 
 _LONGEST_TEXT = 4 << 20  # maximum characters
-_PLACE = re.compile(r"(line|row) \d+|data\[\d+\]")  # generated ids of flat rows without an id
+_PLACE = re.compile(r"(line|row) \d+|data\[\d+\]")  # ids of flat rows without an id
 _NO_ANSWERS: dict[str, list] = {"text": [], "answer_start": []}  # keys of a flat row
 
 
@@ -33,7 +33,7 @@ class QuestionExamples(LabeledExamples):
         titles: list of str, article of each context.
         source: file name.
         skipped: tuple of str: location and reason for each skipped question.
-        read_with: how a file was read; see `LabeledExamples`.
+        read_with: see `LabeledExamples`.
         files: file of each question, if there are several files.
         groups: value of a key for each question, such as the title; see `read_squad`.
     """
@@ -52,7 +52,7 @@ class QuestionExamples(LabeledExamples):
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """list of (question, context), the input of `QuestionAnswerer`."""
+        """List of (question, context), the inputs of `QuestionAnswerer`."""
         return list(zip(self.questions, self.contexts))
 
     @property
@@ -84,7 +84,7 @@ class QuestionExamples(LabeledExamples):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 hex digest of ids, questions, contexts and answers."""
+        """Hexadecimal SHA-256 hash of ids, questions, contexts and answers."""
         digest = hashlib.sha256()
         for row in zip(self.ids, self.questions, self.contexts, self.answers):
             digest.update(json.dumps(row).encode("ascii"))
@@ -115,8 +115,7 @@ def read_squad(
 
     Raises:
         InputError: the file has a different format; or a question has no text, context or answer, a
-            duplicate id, or an answer at a wrong position. The message names the file and the
-            question.
+            duplicate id, or an answer at a wrong position.
 
     Source: Rajpurkar et al. 2016 and 2018, and the published files.
 
@@ -161,7 +160,7 @@ def read_squad(
 
 
 def write_squad(path: str | Path, examples: QuestionExamples) -> None:
-    """Writes questions in the SQuAD format, for `read_squad` and the official scripts."""
+    """Writes questions in the SQuAD format."""
     articles: dict[str, dict[str, list]] = {}
     for row in range(len(examples)):
         answers = [{"text": text, "answer_start": start} for text, start in examples.answers[row]]
@@ -181,7 +180,7 @@ def write_squad(path: str | Path, examples: QuestionExamples) -> None:
 
 
 def _may_have_no_answer(found):
-    """Whether a question is in the SQuAD 2.0 format."""
+    """Whether a question indicates the SQuAD 2.0 format."""
     row = found[3]
     if not isinstance(row, dict):
         return False
@@ -215,7 +214,7 @@ def _questions(path):
 
 
 def _flat_rows(path):
-    """Returns (iterator of (number, function that reads a row), unit); None without flat rows."""
+    """Returns numbered functions that read a row, and the unit; None for other files."""
     suffix = suffix_of(path)
     if suffix in (*table_rows.PARQUET, *table_rows.ARROW):
         return table_rows.arrow_rows(path), "row"
@@ -226,12 +225,12 @@ def _flat_rows(path):
     try:
         first = next(read() for _, read in table_rows.json_lines(path))
     except (InputError, StopIteration):
-        return None, None  # The file contains one object on several lines.
+        return None, None  # one object on several lines
     return (table_rows.json_lines(path), "line") if "question" in first else (None, None)
 
 
 def _flat(row, place):
-    """Same as `_questions`, for one flat row."""
+    """Converts a flat row to an item of `_questions`."""
     if not isinstance(row, dict):
         return place, "", None, row, ()
     question = {"id": place} | {name: row[name] for name in row if row[name] is not None}
@@ -241,7 +240,7 @@ def _flat(row, place):
 
 
 def _group(key, *objects):
-    """Returns the value of `key` in the first object that contains it, as str."""
+    """Returns the value of `key` in the first object that contains it."""
     for one in objects:
         if isinstance(one, dict) and isinstance(one.get(key), (str, int)):
             return str(one[key])
@@ -284,7 +283,7 @@ def _row(question, context, is_v2, seen, place):
     answers = _answers_of(question)
     is_impossible = question.get("is_impossible")
     if is_impossible is None:
-        is_impossible = is_v2 and not answers  # SQuAD 1.1, or rows without this key
+        is_impossible = is_v2 and not answers  # in SQuAD 1.1 and in rows without the key
     if not isinstance(is_impossible, bool):
         raise InputError(f"is_impossible must be true or false. Received: {is_impossible!r:.40}")
     if is_impossible != (not answers):
@@ -312,7 +311,7 @@ def _text(value, name):
 
 
 def _answer(answer, context):
-    """Returns checked (text, start)."""
+    """Returns the checked text and start of an answer."""
     if not isinstance(answer, dict):
         raise InputError(f"an answer must be a JSON object. Received: {answer!r:.60}")
     text = _text(answer.get("text"), "answer")
@@ -324,7 +323,7 @@ def _answer(answer, context):
 
 
 def check_answer(text: str, start: int, context: str) -> None:
-    """Raises if an answer is not at the given position."""
+    """Raises if the context does not contain the answer at this position."""
     if start >= 0 and text and context.startswith(text, start):
         return
     begin = max(start, 0)

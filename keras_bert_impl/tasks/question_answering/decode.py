@@ -24,14 +24,14 @@ _QUESTIONS = 64  # maximum number of questions per block, to limit memory
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """A candidate answer: a span of the context.
+    """A candidate answer.
 
     Attributes:
         text: str; "" for no answer.
-        start, end: the answer is `context[start:end]`.
+        start, end: character offsets; the answer is `context[start:end]`.
         score: probability among the n-best answers.
-        start_logit, end_logit: logits of the first and last token; for no answer, the logits of
-            `[CLS]` in the window where their sum is lowest.
+        start_logit, end_logit: logits of the first and last token. For no answer, logits of `[CLS]`
+            in the window with their lowest sum.
     """
 
     text: str
@@ -68,7 +68,7 @@ def n_best_answers(
 
 
 def _answers_of(block, logits, windows, columns, contexts, num_best, max_answer_length, with_null):
-    """Returns the `Answer`s to a block of questions; see `n_best_answers`."""
+    """Returns the answers to a block of questions."""
     rows = slice(*np.searchsorted(windows.texts, [block.start, block.stop]))
     tokens, can_start = _places(windows, columns, rows, logits.shape[2])
     splits = windows.text_splits[block.start : block.stop + 1]
@@ -114,7 +114,7 @@ def _table_of_windows(
     max_answer_length,
     with_null,
 ):
-    """Returns the `answer_table` of the windows of some contexts."""
+    """Returns the `answer_table` of contexts."""
     candidates = candidate_spans(logits, tokens, can_start, num_best, max_answer_length)
     read, num_texts = TextReader()(contexts), tf.size(contexts)
     spans = ranked_spans(candidates, texts_of_rows, token_starts, token_ends, read, num_best)
@@ -131,8 +131,9 @@ def _check_logits(logits, windows):
 
 
 def _places(windows, columns, own, length):
-    """Returns `tokens` and `can_start` for `candidate_spans`. A token can only start an answer in
-    the window with the most context.
+    """Returns `tokens` and `can_start` for `candidate_spans`.
+
+    A token can only start an answer in the window with the most context.
     """
     rows, columns = columns
     flat = slice(*np.searchsorted(rows, [own.start, own.stop]))
@@ -148,7 +149,7 @@ def _places(windows, columns, own, length):
 
 
 def null_odds(answers: list[Answer]) -> float:
-    """Returns the score of the answer "" minus the best score of the other answers."""
+    """Returns the score of the answer "" minus the best other score."""
     null = next(answer for answer in answers if not answer.text)
     best = next((answer for answer in answers if answer.text), None)
     score = null.start_logit + null.end_logit
@@ -156,6 +157,6 @@ def null_odds(answers: list[Answer]) -> float:
 
 
 def best_answer(answers: list[Answer], null_threshold: float | None = None) -> Answer:
-    """Returns the best answer to one question; the text "" means no answer."""
+    """Returns the best answer to a question."""
     is_null = null_threshold is not None and null_odds(answers) > null_threshold
     return next((answer for answer in answers if bool(answer.text) != is_null), answers[0])

@@ -1,6 +1,6 @@
 """The official scores of SQuAD 1.1 and 2.0.
 
-Sums are computed in file order, which affects the last digits of the scores.
+Sums are computed in file order, because the order affects the last digits.
 """
 
 import collections
@@ -21,12 +21,12 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize_answer(text: str) -> str:
-    """Normalizes an answer for comparison, as the official scripts do."""
+    """Normalizes an answer like the official scripts."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def squad_v1_scores(examples: QuestionExamples, predictions: dict[str, str]) -> dict[str, float]:
-    """Computes the SQuAD 1.1 scores in percent; a prediction is compared with the best true answer.
+    """Computes the SQuAD 1.1 scores in percent, with the best of several true answers.
 
     Source: Rajpurkar et al. 2016, section 6.1, and the published `evaluate-v1.1.py`.
     """
@@ -40,14 +40,14 @@ def squad_v1_scores(examples: QuestionExamples, predictions: dict[str, str]) -> 
 def scores_of_questions(
     examples: QuestionExamples, predictions: dict[str, str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the exact match and F1 of each question, float64 [questions] from 0 to 1."""
+    """Computes exact match and F1, float64 [questions] from 0 to 1."""
     is_v1 = examples.is_impossible is None
     of_questions = _v1_scores_of_questions if is_v1 else _v2_scores_of_questions
     return of_questions(examples, predictions)
 
 
 def _v1_scores_of_questions(examples, predictions):
-    """Returns (exact, F1), float64 [questions] each; 0 for questions without a prediction."""
+    """Returns exact match and F1; 0 for questions without a prediction."""
     exact, f1 = np.zeros((2, len(examples)))
     for number, (name, answers) in enumerate(zip(examples.ids, examples.answers)):
         if name in predictions:
@@ -90,7 +90,7 @@ def squad_v2_scores(
             totals, thresholds = _totals_by_threshold(examples, gains, null_odds)
             best = int(np.argmax(totals))
             scores[f"best_{name}"] = 100.0 * float(totals[best]) / len(examples)
-            # If always predicting "" is best, the official script returns 0.
+            # The official script returns 0 if "" is best for all questions.
             scores[f"best_{name}_thresh"] = float(thresholds[best]) if best else 0.0
     return scores
 
@@ -101,7 +101,7 @@ def best_null_threshold(
     null_odds: dict[str, float],
     metric: str = "f1",
 ) -> float:
-    """Returns the null-odds threshold with the highest score; above it, the prediction is ""."""
+    """Returns the null-odds threshold with the highest score."""
     _check_odds(examples, null_odds)
     exact, f1 = _v2_scores_of_questions(examples, predictions)
     if_null = np.array([not answers for answers in examples.answers])
@@ -112,7 +112,7 @@ def best_null_threshold(
 
 
 def _totals_by_threshold(examples, gains, null_odds):
-    """Returns (totals, thresholds), float64 [questions + 1]."""
+    """Returns total scores and thresholds, float64 [questions + 1]."""
     gains = dict(zip(examples.ids, gains))
     names = [name for name in sorted(null_odds, key=null_odds.get) if name in gains]
     none_answered = sum(not answers for answers in examples.answers)
@@ -122,7 +122,7 @@ def _totals_by_threshold(examples, gains, null_odds):
 
 
 def _v2_scores_of_questions(examples, predictions):
-    """Returns (exact, F1), float64 [questions] each."""
+    """Returns exact match and F1, float64 [questions] each."""
     _check_ids(examples, predictions, "prediction")
     exact, f1 = [], []
     for name, answers in zip(examples.ids, examples.answers):
@@ -130,7 +130,7 @@ def _v2_scores_of_questions(examples, predictions):
         wanted = [text for text in wanted if text] or [""]
         given = normalize_answer(predictions[name])
         exact.append(given in wanted)
-        # An empty text matches only an empty text.
+        # Empty texts match only empty texts.
         f1.append(
             max(
                 _f1(given.split(), text.split()) if text and given else float(given == text)
@@ -141,7 +141,7 @@ def _v2_scores_of_questions(examples, predictions):
 
 
 def _f1(prediction, answer):
-    """Returns the F1 of two lists of words."""
+    """Computes the F1 of two lists of words."""
     shared = sum((collections.Counter(prediction) & collections.Counter(answer)).values())
     if not shared:
         return 0.0
@@ -150,7 +150,7 @@ def _f1(prediction, answer):
 
 
 def _total(values):
-    """Returns the sum as float; adds the values in order."""
+    """Adds values in order."""
     return float(np.cumsum(values, dtype="float64")[-1]) if len(values) else 0.0
 
 
@@ -171,7 +171,7 @@ def _check_ids(examples, given, what):
 
 
 class ExactMatch(ScoreMetric):
-    """Fraction of rows whose predicted start and end both match the label."""
+    """Fraction of rows whose start and end are correct."""
 
     def __init__(self, name: str = "exact_match") -> None:
         super().__init__(name=name)
@@ -193,7 +193,7 @@ class ExactMatch(ScoreMetric):
 
 
 class SpanF1(ExactMatch):
-    """Mean token F1 between the predicted and the true answer of each row."""
+    """Mean token F1 of the predicted and true answers."""
 
     def __init__(self, name: str = "f1") -> None:
         super().__init__(name=name)

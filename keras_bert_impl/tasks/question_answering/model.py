@@ -33,8 +33,8 @@ from keras_bert_impl.tasks.question_answering.signature import (
 )
 from keras_bert_impl.tokenizers import Tokenizer
 
-_NO_LOGIT = -1e9  # results in probability 0; with -inf, rows of padding would be NaN
-# Model -> network with the same layers, for functional models.
+_NO_LOGIT = -1e9  # results in probability 0; with -inf, padding rows would be NaN
+# Networks with the same layers and one output tensor.
 _NETWORKS: weakref.WeakKeyDictionary[Any, keras.Model] = weakref.WeakKeyDictionary()
 
 
@@ -148,8 +148,9 @@ class QuestionAnswerer(TaskModel):
     def answer(
         self, pairs: Any, batch_size: int | None = None, verbose: int | str = 0
     ) -> str | list[str]:
-        """Returns the text of the best answer to each question; "" means no answer, see
-        `null_threshold`.
+        """Returns the text of the best answer to each question.
+
+        "" means no answer; see `null_threshold`.
 
         Args:
             pairs: see `predict`; a single (question, context) pair returns a single str.
@@ -165,14 +166,14 @@ class QuestionAnswerer(TaskModel):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns a dict of logits for features or (question, context) pairs."""
         logits = self.logits(inputs, *args, **kwargs)
-        if self.is_building:  # Keras builds metrics for a single tensor
+        if self.is_building:  # Keras builds metrics with one tensor
             return logits
         return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
 
     def logits(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the logits as one tensor, float32 `[batch, 2, length]`."""
         if not self.is_building and isinstance(inputs, dict) and is_symbolic(inputs):
-            # A functional model would get a dict from this model, but needs a tensor.
+            # Functional models need one tensor, but this model returns a dict.
             if self not in _NETWORKS:
                 _NETWORKS[self] = keras.Model(self.input, self.output, name=self.name)
             return _NETWORKS[self](completed_features(self, inputs), *args, **kwargs)
@@ -271,7 +272,7 @@ class QuestionAnswerer(TaskModel):
 
 
 class AnswerLabels(LabelCodec):
-    """Codec for answers: (text, start) or None for each question; for features, int `[rows, 2]`."""
+    """Codec for answers: (text, start) or None; for features, int `[rows, 2]`."""
 
     def __init__(self, takes_none: bool) -> None:
         self.takes_none = takes_none
@@ -317,7 +318,7 @@ class AnswerLabels(LabelCodec):
 
 
 def _of_tokens(x, logits):
-    """Masks the logits of padding: the loss of a row must not depend on the padding."""
+    """Masks the logits of padding."""
     is_token = ops.not_equal(x["padding_mask"], 0)[:, None, :]
     return ops.where(is_token, logits, _NO_LOGIT)
 
@@ -327,7 +328,7 @@ def _decoded(text):
 
 
 def _characters(pairs, labels):
-    """Returns the start and end of each answer, int64 [questions, 2]; -1 for no answer."""
+    """Returns the start and end of each answer, int64 [questions, 2]; -1 for none."""
     if isinstance(labels, np.ndarray):
         raise InputError("labels of texts must be (text, start) answers, not token positions.")
     spans = np.full((len(labels), 2), -1)
@@ -349,8 +350,8 @@ def answer_places(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarr
         characters: int64 [questions, 2], start and end in the context; -1 for no answer.
 
     Returns:
-        int32 [rows, 2], positions of the first and last token; 0, the position of `[CLS]`, if the
-        window does not contain the whole answer.
+        int32 [rows, 2], token positions; 0, the position of `[CLS]`, if the window does not contain
+        the whole answer.
     """
     spans = np.full(characters.shape, -1)  # [questions, 2], token numbers
     for number in np.flatnonzero(characters[:, 0] >= 0):
@@ -365,6 +366,6 @@ def answer_places(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarr
     for side in range(2):
         is_wanted = tokens == spans[windows.texts[rows], side]
         places[rows[is_wanted], side] = columns[is_wanted]
-    # Column 0 is `[CLS]`, never a token of the context.
+    # Position 0 is `[CLS]`, not a token of the context.
     is_whole = (places > 0).all(axis=1) & (places[:, 0] <= places[:, 1])
     return np.where(is_whole[:, None], places, 0)

@@ -35,7 +35,7 @@ def score_answers(
         return metrics.squad_v1_scores(examples, texts)
     scores = metrics.squad_v2_scores(examples, texts)
     if _have_null(predictions):
-        # The best threshold is searched on answers without `null_threshold`.
+        # The search needs answers without `null_threshold`.
         answers, odds = _texts(examples, predictions), _odds(examples, predictions)
         searched = metrics.squad_v2_scores(examples, answers, odds)
         scores |= {name: value for name, value in searched.items() if name.startswith("best_")}
@@ -72,9 +72,10 @@ def write_answer_files(
 ) -> None:
     """Writes `predictions.json`, `nbest_predictions.json`, `null_odds.json` and `predictions.tsv`.
 
-    The JSON files map question ids to the best answer, to the list of answers with scores, and to
-    the null odds (the score of "" minus the best other score). The null odds are only written if ""
-    is among the answers to each question. The official scripts read the first and the third file.
+    The JSON files contain, for each question id, the best answer; all answers with scores; and the
+    null odds (the score of "" minus the best other score). The official scripts read the best
+    answers and the null odds. Null odds are only written if each question has the answer "".
+
     The table has a row for each question: the answer with its probability, its `exact_match` and
     `f1` (0 to 1), and the true answers, id, question and context.
 
@@ -100,7 +101,7 @@ def write_answer_files(
         files["null_odds.json"] = _odds(examples, predictions)
     with replace_directory(directory) as temporary:
         for name, content in files.items():
-            # ASCII: the official scripts read files in the system's encoding.
+            # ASCII, because the official scripts use the system's encoding.
             text = json.dumps(content, indent=4) + "\n"
             (temporary / name).write_text(text, encoding="ascii")
         _write_table(temporary / "predictions.tsv", examples, predictions, null_threshold)
@@ -137,5 +138,5 @@ def _check_null(predictions):
 
 
 def _have_null(predictions):
-    """Whether "" is among the answers to each question."""
+    """Whether each question has the answer ""."""
     return all(any(not answer.text for answer in answers) for answers in predictions)

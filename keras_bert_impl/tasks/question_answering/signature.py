@@ -40,7 +40,7 @@ class QuestionAnswererNetwork(Network):
 
 
 class AnswerSignatures(Signatures):
-    """Signatures for answers to questions about contexts; long contexts are split into windows."""
+    """Signatures for answers; long contexts are split into windows."""
 
     strings = {"question": 1, "context": 1}
 
@@ -103,7 +103,7 @@ class AnswerSignatures(Signatures):
 
 
 def _outputs(table, nulls, null_threshold):
-    """Returns the outputs of the signature: the `answer_table` and the best answer.
+    """Returns the outputs of the signature: the answers and the best answer.
 
     Args:
         nulls: float64 [batch, 2], from `lowest_nulls`; None if every question has an answer.

@@ -27,7 +27,7 @@ class QuestionAnswering(Task):
     model_classes = (QuestionAnswerer,)
     report = "keras_bert_impl.reports.sections.question_answering"
     example_class = QuestionExamples
-    # FlauBERT uses the second one.
+    # The second one is for FlauBERT.
     architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
     settings = setting_names(SETTINGS)
     read = staticmethod(read)
@@ -83,7 +83,7 @@ class QuestionAnswering(Task):
 
 
 def _score(model, examples, directory, search_threshold=False):
-    """Scores a model; first selects its null threshold if `search_threshold`."""
+    """Scores a model; `search_threshold` first selects its null threshold."""
     try:
         predictions = model.predict(examples.pairs, verbose=0)
     except UndefinedScoresError:

@@ -25,5 +25,5 @@ SETTINGS = ClassificationSettings
 
 
 def read(source: Any, split: str) -> Any:
-    """Reads `Examples` of a split from an `ExampleSource`."""
+    """Reads the labeled texts of a split."""
     return source.table(split, numeric=source.regression)

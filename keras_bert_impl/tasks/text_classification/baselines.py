@@ -14,7 +14,7 @@ MOST_FEATURES = 50_000
 
 
 class Baseline(NamedTuple):
-    """Predictions of a baseline, in the format of `targets`, and its scores `[texts, classes]`."""
+    """Predictions (as in `targets`) and scores `[texts, classes]` of a baseline."""
 
     predictions: np.ndarray
     scores: np.ndarray
@@ -23,7 +23,7 @@ class Baseline(NamedTuple):
 def baselines(
     texts: list, targets: np.ndarray, of_dev: list, problem_type: str, num_classes: int
 ) -> dict[str, Baseline]:
-    """Predicts texts with the most frequent label and, if scikit-learn is installed, with TF-IDF.
+    """Predicts the most frequent label and, if scikit-learn is installed, uses TF-IDF.
 
     Args:
         texts: training texts, or tuples of texts.
@@ -32,8 +32,8 @@ def baselines(
         problem_type: `SINGLE`, `MULTI` or `REGRESSION`.
 
     Returns:
-        Baselines by name: `majority` (not for regression) and `tfidf`. The probabilities
-        of `majority` and of regression are 0.
+        Baselines by name: `majority` (not for regression) and `tfidf`. The scores of `majority`
+        and of regression are 0.
     """
     found = {}
     no_scores = np.zeros([len(of_dev), num_classes])
@@ -46,7 +46,9 @@ def baselines(
         model = tfidf_model(texts, problem_type)
         chosen = np.linspace(0, len(texts) - 1, min(len(texts), MOST_TEXTS)).astype(int)
         if problem_type == MULTI or len(set(targets[chosen].tolist())) > 1:
-            with contextlib.suppress(ValueError):  # raised if all words have one letter
+            with contextlib.suppress(
+                ValueError
+            ):  # scikit-learn raises it if all words have one letter
                 model.fit([_joined(texts[row]) for row in chosen], targets[chosen])
                 inputs, scores = list(map(_joined, of_dev)), no_scores.copy()
                 if problem_type != REGRESSION:

@@ -71,9 +71,9 @@ class TextClassifier(TaskModel):
     `problem_type`:
 
     - `"single_label_classification"`: a class index or a label name for each text;
-    - `"multi_label_classification"`: a row of 0 and 1 `[num_classes]`, or a list of label names,
-      for each text;
-    - `"regression"`: a number, or a row of `num_classes` numbers, for each text.
+    - `"multi_label_classification"`: a list of label names, or 0 and 1 `[num_classes]`, for each
+      text;
+    - `"regression"`: a number, or `num_classes` numbers, for each text.
 
     The network returns logits, float32 `[batch, num_classes]`. `predict` and the exported model
     return scores of the same shape: softmax probabilities, sigmoid probabilities for multi-label
@@ -197,7 +197,7 @@ class TextClassifier(TaskModel):
 
     @property
     def thresholds(self) -> dict[str, float] | None:
-        """Dict of label -> minimum probability for predicting it; None for the defaults."""
+        """Dict of label -> minimum probability; None for the defaults."""
         return thresholds_of(self._bounds, self.labels)
 
     @thresholds.setter
@@ -206,7 +206,7 @@ class TextClassifier(TaskModel):
 
     @property
     def bounds(self) -> np.ndarray | None:
-        """The threshold of each label, float32 `[num_classes]`; see `scores.decisions.ranked`."""
+        """Threshold of each label, float32 `[num_classes]`; NaN for none."""
         if self.problem_type == MULTI:
             return np.where(np.isnan(self._bounds), np.float32(0.5), self._bounds)
         return None if np.isnan(self._bounds).all() else self._bounds
@@ -343,7 +343,7 @@ class TextClassifier(TaskModel):
         return dataclasses.replace(config, use_pooler=False) if pools_tokens else config
 
     def only_here(self) -> list[str]:
-        """Returns the settings that change scores and that `transformers` does not support."""
+        """Returns the settings that `transformers` ignores although they change scores."""
         pooling = [] if self.pooling is None else [f"pooling={self.pooling!r}"]
         return super().only_here() + pooling
 

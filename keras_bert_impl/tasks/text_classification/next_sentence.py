@@ -34,12 +34,12 @@ _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
 
 
 class FollowsLabels(LabelCodec):
-    """Codec for pairs: 1 if the second text follows, else 0. The outputs are in reverse order."""
+    """Codec for pairs: 1 if the second text follows, else 0."""
 
     has_classes = True
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
-        # Weights are in the order of the user's labels; the first output of the network is label 1.
+        # Class weights are in the order 0, 1, but the first logit belongs to label 1.
         given = None if labels is None else 1 - labels
         factors = class_weights(class_weight, ["0", "1"], given)
         return [factors[1], factors[0]]
@@ -140,6 +140,6 @@ class NextSentencePredictor(TaskModel):
         return True
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
-        # The tensors are required: a newly initialized head would make random predictions.
+        # A newly initialized head would make random predictions.
         names = head_tensors(self.config, self.head)
         return [dataclasses.replace(name, optional=False) for name in names]

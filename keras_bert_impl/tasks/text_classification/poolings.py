@@ -16,14 +16,13 @@ POOLINGS: dict[str, "Pooling"] = {}
 
 
 class Pooling:
-    """Computes the vector of a text from the hidden states of all tokens.
+    """A text vector from the hidden states of all tokens.
 
     Args:
         name: value of `pooling`.
         pool: function from (encoder, states `[rows, length, hidden]`, `padding_mask` `[rows,
             length]`) to vectors `[rows, hidden]`; its layers with weights are named `pooling`.
-        write: function of (graph, config, states, mask) that adds the same computation to an
-            exported graph.
+        write: function of (graph, config, states, mask) that adds the pooling to an exported graph.
         tensors: names of the pooling's weights in files.
     """
 
@@ -45,7 +44,7 @@ def pooling_named(name: str) -> Pooling:
 
 
 def _like_windows(way: str, tensors: list[TensorName] | None = None) -> Pooling:
-    """Registers a pooling that applies `PoolWindows` to tokens."""
+    """Creates a pooling that applies `PoolWindows` to tokens."""
 
     def pool(encoder: Encoder, states: Any, padding_mask: Any) -> Any:
         policy = encoder.dtype_policy

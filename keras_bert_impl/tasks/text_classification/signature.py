@@ -81,7 +81,7 @@ class ClassSignatures(Signatures):
 
 
 class NextSentenceSignatures(Signatures):
-    """Signatures for the probability that the second text of a pair follows the first one."""
+    """Signatures for the probability that the second text follows the first."""
 
     strings = {"first": 1, "second": 1}
     answers_whole_rows = True

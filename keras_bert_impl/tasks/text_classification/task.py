@@ -113,7 +113,7 @@ class TextClassification(Task):
         return tuple(_named(one) if _has_numbers(one) else one for one in sets)
 
     def class_weight(self, train: Examples, weights: Any) -> dict[int, float]:
-        """Returns {class index: loss weight}; see `class_weights`."""
+        """Returns {class index: loss weight}."""
         if self._problem_type != SINGLE:
             raise InputError("class_weight requires one label per text.")
         return class_weights(weights, self._names, train.class_numbers(self._names))
@@ -153,7 +153,7 @@ class TextClassification(Task):
 
     def compare(self, train: Examples, dev: Examples, directory: Path) -> Comparison:
         headings, rows = read_predictions_table(directory / "predictions.tsv")
-        first = headings[:1] == ["label"]  # regression has no label column
+        first = headings[:1] == ["label"]  # for regression, there is no label column
         scores = np.array([row[first:] for row in rows], "float32")
         kind, targets = self._problem_type, _targets(train, self._problem_type, self._names)
         simple = baselines(train.texts, targets, dev.texts, kind, scores.shape[1])
@@ -209,10 +209,10 @@ class TextClassification(Task):
 
 
 def _targets_for(model: TextClassifier, examples: Examples) -> np.ndarray:
-    """Converts the labels of examples for a model; see `_targets`.
+    """Converts the labels of examples for a model.
 
     Raises:
-        InputError: the problem type differs, or a label is unknown to the model.
+        InputError: the problem type is different, or the model does not have a label.
     """
     received = _problem_type(examples)
     if received == MULTI and model.problem_type == SINGLE:
@@ -248,19 +248,18 @@ def _problem_type(examples):
 
 
 def _metrics(examples, problem_type):
-    """Returns the names of the metrics; models are compared by the first one."""
+    """Returns the names of the metrics."""
     return examples.metrics or _METRICS[problem_type]
 
 
 def _functions(examples, problem_type, names):
-    """Returns the functions of the metrics by name."""
     is_multi_label = problem_type == MULTI
     metrics = _metrics(examples, problem_type)
     return {name: metric_named(name, names, is_multi_label) for name in metrics}
 
 
 def _predicted(scores, problem_type):
-    """Converts scores `[texts, classes]` to predictions; same format as `_targets`."""
+    """Converts scores `[texts, classes]` to predictions in the format of `_targets`."""
     if problem_type == REGRESSION:
         return scores[:, 0]
     return at_least(scores) if problem_type == MULTI else likeliest(scores)
@@ -274,7 +273,7 @@ def _targets(examples, problem_type, names):
 
 
 def names_of(classifier: TextClassifier, row: np.ndarray) -> list[str]:
-    """Returns the predicted label names for a row of scores `[num_classes]`; empty for NaN."""
+    """Returns the predicted label names for scores `[num_classes]`; empty for NaN."""
     if np.isnan(row).any():
         return []
     (decision,) = classifier.decide(row[None])
@@ -289,7 +288,7 @@ def write_predictions(
     scores: np.ndarray,
     examples: Examples | None = None,
 ) -> None:
-    """Writes one line per text: its index, the predicted label and the score of every class.
+    """Writes the predicted label and the score of each class, one line per text.
 
     Args:
         scores: float32 `[texts, num_classes]`, from `predict`.

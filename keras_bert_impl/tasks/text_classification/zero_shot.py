@@ -81,7 +81,7 @@ def zero_shot(
 
 
 def _classes(classifier):
-    """Returns the class indices (entailment, contradiction); contradiction may be None."""
+    """Returns the class indices of entailment and of contradiction (None without one)."""
     if classifier.problem_type != SINGLE:
         raise InputError(f"the classifier must be for {SINGLE}, not {classifier.problem_type}.")
     names = [name.lower() for name in classifier.labels]
@@ -103,7 +103,7 @@ def _logits(classifier, pairs, batch_size):
         return np.zeros([0, classifier.num_classes], "float32")
     tokenized, _ = classifier.rows(classifier.as_texts(pairs))
 
-    # Logits cannot be computed from the probabilities that `TextClassifier.predict` returns.
+    # `TextClassifier.predict` returns probabilities, from which logits cannot be computed.
     def logits(data):
         return np.concatenate([outputs_of_batch(classifier, features) for (features,) in data])
 
