@@ -102,7 +102,7 @@ class _Network:
         return self.model(features, training=False)
 
     def occluded(self, word_of, count, masked, objective):
-        """Computes the output with each word masked, float64 `[words]`."""
+        """Returns the output with each word masked, float64 `[words]`."""
         ids = self.features["token_ids"]
         found = []
         for words in _batches(np.arange(count)):
@@ -113,7 +113,7 @@ class _Network:
         return np.concatenate(found).astype("float64")
 
     def integrated(self, masked, objective, steps):
-        """Computes the integrated gradients of each token, float64 `[length]`."""
+        """Returns the integrated gradients of each token, float64 `[length]`."""
         nodes, weights = np.polynomial.legendre.leggauss(steps)  # nodes in [-1, 1]
         total: Any = 0.0
         for chosen in _batches(np.arange(steps)):
@@ -142,8 +142,8 @@ class _Path:
         alphas: float32 `[points, 1, 1]`; 0 for the baseline, 1 for the text.
 
     Attributes:
-        offsets: `[points, length, hidden]`, zeros that are added to the points; gradients are
-            computed with respect to this tensor.
+        offsets: `[points, length, hidden]`, zeros that are added to the points. Gradients are with
+            respect to this tensor.
     """
 
     offsets: Any
@@ -154,7 +154,7 @@ class _Path:
         self.masked, self.alphas = masked, alphas
 
     def run(self, compute, features):
-        """Computes the encoder's outputs for the points; see `encoders_run_by`."""
+        """Runs the encoder on the points; see `encoders_run_by`."""
         layers = self.layers._replace(embeddings=self._embed)
         return apply_layers(layers, with_all_names(features))[0]
 
@@ -165,7 +165,6 @@ class _Path:
         return start + ops.cast(self.alphas, start.dtype) * self.difference + self.offsets
 
     def no_offsets(self):
-        """Returns offsets of 0."""
         embeddings = self.layers.embeddings
         shape = len(self.alphas), self.masked.shape[1], embeddings.hidden_dim
         return ops.zeros(shape, embeddings.variable_dtype)

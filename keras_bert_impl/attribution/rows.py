@@ -1,4 +1,4 @@
-"""One input row of a task model, and the word of each token."""
+"""The first input row of a text, and the word of each token."""
 
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ class TextRow(NamedTuple):
 
 
 def text_row(model: Any, text: Any) -> TextRow:
-    """Tokenizes a text or pair, and returns its first input row."""
+    """Tokenizes a text or pair; returns its first row."""
     try:
         texts = model.as_texts([text])
     except InputError as error:
@@ -65,7 +65,7 @@ def text_row(model: Any, text: Any) -> TextRow:
 
 
 def features_of_first(model: Any, rows: Any) -> dict[str, np.ndarray]:
-    """Returns the features of the first example, as in `predict`, but only its first window."""
+    """Returns the features of the first window of the first example."""
     made = rows.features(tf.constant([0], "int64"))
     features = {name: np.asarray(value) for name, value in made.items()}
     if model.long_texts.has_windows:  # [..., windows, length]
@@ -82,12 +82,7 @@ def _decoded(text):
 
 
 def _align(tokenizer, words, ids, cursor):
-    """Finds the tokens of a segment in a row.
-
-    Returns:
-        The position of the segment's first token; an int array with the word of each token; and
-        whether the row contains all tokens.
-    """
+    """Returns (position of the first token, word of each token, whether the row has all tokens)."""
     if not len(words.starts):
         return cursor, np.zeros(0, int), True
     tokens, _, ends = (part[0].numpy() for part in tokenizer.tokenize_with_offsets([words.text]))

@@ -1,4 +1,4 @@
-"""Output and arguments shared by several commands."""
+"""Output and arguments of several commands."""
 
 import argparse
 import dataclasses
@@ -34,12 +34,11 @@ class Kind:
     check: Callable[[str, Namespace], None] | None = None
 
     def __call__(self, text: str) -> str:
-        """Returns the value unchanged. `check_values` calls it after all arguments are parsed."""
+        """Returns the value unchanged. `check_values` checks it after all arguments are parsed."""
         return expanded(text)
 
 
 def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
-    """Checks the values of all arguments that have a `Kind`."""
     given = [*_given(parser, arguments)]
     for name, kind, value in given:
         if kind.check:
@@ -68,7 +67,7 @@ def _given(parser, arguments):
 
 
 def check_not_read(output: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:
-    """Raises if the output file is an input or in an input folder."""
+    """Raises `InputError` if the output file is an input or in an input folder."""
     place = Path(output).resolve()
     for one in inputs:
         if Path(one).resolve() == place:
@@ -80,7 +79,7 @@ def check_not_read(output: str | os.PathLike, inputs: Iterable[str | os.PathLike
 
 
 def check_model(name: str, value: object) -> None:
-    """Checks the path or name of a model in a setting that is neither None nor a configuration."""
+    """Checks a setting with the path or name of a model."""
     if isinstance(value, str) and not value.endswith(".json"):
         try:
             _check_model(value, Namespace())
@@ -176,7 +175,7 @@ ArgumentsContainer = argparse._ActionsContainer  # a parser or a group of argume
 
 
 def import_tensorflow_quietly(alone: bool) -> None:
-    """Imports TensorFlow with stderr redirected, because GPU warnings ignore the log level."""
+    """Imports TensorFlow without stderr, because GPU warnings ignore the log level."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as noise:
@@ -211,12 +210,11 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
 
 
 def print_json(value: Any) -> None:
-    """Prints a result as JSON to stdout, for other programs."""
+    """Prints a result as JSON to stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_scores(scores: Mapping[str, float]) -> None:
-    """Prints metrics on one line."""
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
 
 
@@ -228,7 +226,6 @@ def _cell(value):
 
 
 def positive_int(text: str) -> int:
-    """argparse type: a positive integer."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(text)
@@ -262,7 +259,6 @@ def add_table_form(parser: ArgumentsContainer) -> None:
 
 
 def add_documents(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments for input documents."""
     from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
     group = parser.add_argument_group("text")
@@ -289,7 +285,6 @@ def add_tuned_model(parser: argparse.ArgumentParser) -> ArgumentsContainer:
 
 
 def add_base(parser: ArgumentsContainer) -> None:
-    """Adds the argument for the base model of a fine-tuned model."""
     parser.add_argument(
         "--base",
         type=MODEL,
@@ -299,7 +294,6 @@ def add_base(parser: ArgumentsContainer) -> None:
 
 
 def add_dtype(parser: ArgumentsContainer) -> None:
-    """Adds the argument for the model's dtype policy."""
     parser.add_argument(
         "--dtype",
         choices=DTYPES,
@@ -356,7 +350,6 @@ def add_run(parser: argparse.ArgumentParser, title: str = "output") -> Arguments
 
 
 def check_run(arguments: argparse.Namespace) -> None:
-    """Checks the arguments of `add_run`."""
     if arguments.cpu_devices is not None and arguments.strategy not in ("auto", "mirrored"):
         raise InputError(f"--cpu-devices requires --strategy mirrored, not {arguments.strategy}.")
 

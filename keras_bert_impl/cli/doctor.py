@@ -65,7 +65,7 @@ _HUBS = {"Hugging Face": "https://huggingface.co", "Kaggle": "https://www.kaggle
 
 
 class Problem(NamedTuple):
-    """A problem, the command that fixes it, and whether it is a failure or a note."""
+    """A problem, and the command that fixes it. A note is not a failure."""
 
     what: str
     do: str
@@ -73,20 +73,17 @@ class Problem(NamedTuple):
 
 
 class Section:
-    """A section of the report: facts (name -> printed value) and problems."""
+    """A section of the report: {fact: value} and problems."""
 
     def __init__(self, title: str, facts: dict[str, str] | None = None) -> None:
         self.title, self.facts = title, facts or {}
         self.problems: list[Problem] = []
 
     def add(self, what: str, do: str, is_failure: bool = True) -> None:
-        """Adds a problem."""
         self.problems.append(Problem(what, do, is_failure))
 
 
 class Doctor(Command):
-    """`keras-bert doctor`: checks this installation, and prints fixes for its problems."""
-
     example = "  keras-bert doctor\n  keras-bert doctor --online --json"
     uses_tensorflow = False  # a separate process imports it
 
@@ -99,7 +96,7 @@ class Doctor(Command):
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the report. Exits with status 1 if the report contains a failure."""
+        """Prints the report; exits with status 1 after a failure."""
         checks = [check_packages, check_devices, check_caches, check_variables]
         checks += [check_hubs] if arguments.online else []
         sections = [section for check in checks for section in _sections_of(check)]
@@ -114,7 +111,7 @@ class Doctor(Command):
 
 
 def _sections_of(check):
-    """Returns the sections of a check, or a section with the error if the check fails."""
+    """Returns the sections of a check, or a section with its error."""
     try:
         found = check()
     except Exception as error:
@@ -140,12 +137,11 @@ def _print(sections, problems):
 
 
 def check_packages() -> list[Section]:
-    """Returns the sections of required and optional packages."""
     required = Section("packages", {"python": platform.python_version()})
     optional = Section("optional packages")
     required.facts[DISTRIBUTION] = __version__
     required.facts |= {name: version_of(name) or "not installed" for name in _SHOWN}
-    names = set()  # extras only narrow the version range of the base requirement
+    names = set()  # An extra only narrows the version range of the base requirement.
     for extra, requirement in _requirements():
         if extra is None:
             names.add(requirement.name)
@@ -157,7 +153,7 @@ def check_packages() -> list[Section]:
 
 
 def version_of(name: str) -> str | None:
-    """Returns the version of an installed distribution, or None if it is not installed."""
+    """Returns the version of an installed distribution, or None."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -165,7 +161,7 @@ def version_of(name: str) -> str | None:
 
 
 def _requirements():
-    """Yields (extra or None, requirement) for this platform, first those without an extra."""
+    """Yields (extra or None, requirement) for this platform, those without an extra first."""
     try:
         lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # run from a checkout
@@ -207,7 +203,7 @@ def _unfit_companions():
 
 
 def _clashes():
-    """Yields a problem for each other distribution with the same command or package."""
+    """Yields a problem for each distribution with the same command or package name."""
     for point in metadata.entry_points(group="console_scripts", name=_COMMAND):
         if point.value != _ENTRY_POINT:
             other = getattr(point.dist, "name", point.value)
@@ -231,7 +227,7 @@ def _clashes():
 
 
 def check_devices() -> Section:
-    """Returns the section about devices, memory and processor, with failed imports."""
+    """Returns the section about devices, memory, processor and failed imports."""
     section = Section("devices", {"processor": _processor(), "memory": _memory()})
     reinstall = install_command(options="--force-reinstall")
     found, failure = _probe()
@@ -263,7 +259,7 @@ def _uses_jax():
 
 
 def _probe():
-    """Returns (results of the probe, None), or (None, error message) if the probe fails."""
+    """Returns (results of the probe, None) or (None, error message)."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
@@ -300,7 +296,7 @@ def _memory():
 
 
 def _gpus():
-    """Returns the names and memory of GPUs listed by NVIDIA's driver."""
+    """Returns the name and memory of each GPU of the NVIDIA driver."""
     command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
     if not shutil.which(command[0]):
         return []
@@ -312,7 +308,6 @@ def _gpus():
 
 
 def check_caches() -> Section:
-    """Returns the section about the folders for downloaded models: sizes and free space."""
     from huggingface_hub import constants
     from kagglehub.config import get_cache_folder
 
@@ -336,7 +331,6 @@ def check_caches() -> Section:
 
 
 def check_variables() -> Section:
-    """Returns the section about environment variables that affect commands."""
     section = Section("environment variables")
     names = [*_VARIABLES, *(name for name in os.environ if name.startswith("KERAS_BERT_"))]
     found = {name: os.environ[name] for name in names if name in os.environ}
@@ -357,7 +351,7 @@ def check_variables() -> Section:
 
 
 def check_hubs() -> Section:
-    """Requests a page from each model hub; returns the section about hubs."""
+    """Returns the section about the model hubs; requests a page from each."""
     import requests
 
     section = Section("hubs")

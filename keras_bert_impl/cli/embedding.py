@@ -25,8 +25,6 @@ from keras_bert_impl.tasks.base.options import LONG_TEXTS
 
 
 class Embed(Command):
-    """`keras-bert embed`: computes the embeddings of texts in files and folders."""
-
     example = (
         "  keras-bert embed --model DIR folder --out vectors.npy\n"
         "  keras-bert embed --model DIR rows.csv --text body --out vectors.parquet"
@@ -107,7 +105,6 @@ class Embed(Command):
                 raise InputError(f"--out also writes a .jsonl file: {error}") from error
 
     def run(self, arguments: Namespace) -> None:
-        """Writes the vectors and prints a summary."""
         from keras_bert_impl.runs.run import load_embedder
         from keras_bert_impl.tasks.embedding.vectors import read_texts, write_vectors
 
@@ -133,8 +130,6 @@ class Embed(Command):
 
 
 class Search(Command):
-    """`keras-bert search`: finds the texts that are most similar to a query."""
-
     example = '  keras-bert search --model DIR --vectors vectors.npy "repair a bicycle" --top 5'
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -159,7 +154,7 @@ class Search(Command):
         parser.add_argument("--json", action="store_true", help="print the texts as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the cosine similarity, location and beginning of each text, best first."""
+        """Prints cosine similarity, location and start of the most similar texts, best first."""
         from keras_bert_impl.runs.run import load_embedder
         from keras_bert_impl.tasks.embedding.search import (
             check_vectors,
@@ -196,8 +191,6 @@ class Search(Command):
 
 
 class FillMask(Command):
-    """`keras-bert fill-mask`: predicts the most likely words for a mask."""
-
     example = '  keras-bert fill-mask run/model "Paris is the [MASK] of France."'
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -220,14 +213,13 @@ class FillMask(Command):
         parser.add_argument("--json", action="store_true", help="print the words as JSON")
 
     def check(self, arguments: Namespace) -> None:
-        """Checks that a model (which may be the first positional argument) and a text are given."""
+        """Checks that there is a text. The model may be the first positional argument."""
         path, texts = _model_and_texts(arguments)
         if not texts:
             raise InputError('the text is missing: write keras-bert fill-mask DIR "a [MASK] text".')
         check_model("model", path)
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the words and their probabilities."""
         from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 
         path, texts = _model_and_texts(arguments)
@@ -251,8 +243,6 @@ class FillMask(Command):
 
 
 class Generate(Command):
-    """`keras-bert generate`: continues texts with a causal language model."""
-
     example = (
         '  keras-bert generate gpt2 "Paris is"\n'
         '  keras-bert generate run/model "Paris is" --temperature 0.8 --top-p 0.9'
@@ -298,14 +288,12 @@ class Generate(Command):
         parser.add_argument("--json", action="store_true", help="print the results as JSON")
 
     def check(self, arguments: Namespace) -> None:
-        """Checks that a model (possibly the first positional argument) and a text are given."""
         path, texts = _model_and_texts(arguments)
         if not texts:
             raise InputError('the text is missing: write keras-bert generate DIR "a text".')
         check_model("model", path)
 
     def run(self, arguments: Namespace) -> None:
-        """Prints each text with its continuation."""
         from keras_bert_impl.tasks import CausalLM
 
         path, texts = _model_and_texts(arguments)
@@ -327,8 +315,6 @@ def _model_and_texts(arguments):
 
 
 class Look(Command):
-    """`keras-bert look`: writes a page about what a model does with a text."""
-
     example = (
         '  keras-bert look run "a joy from start to end"\n'
         '  keras-bert look bert-base-uncased "Paris is the capital of France." --open\n'
@@ -354,7 +340,6 @@ class Look(Command):
         parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
     def run(self, arguments: Namespace) -> None:
-        """Writes the page and prints its path."""
         from keras_bert_impl.reports.look_page import look
 
         text = arguments.text if arguments.pair is None else (arguments.text, arguments.pair)

@@ -176,7 +176,6 @@ def _add_data_sets(group):
 
 
 def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> None:
-    """Checks the combination of the arguments that `add_examples` adds."""
     _check_combination(arguments)
     if vars(arguments).get("dev") and not arguments.tfds:
         given, arguments.dev = arguments.dev, held_out_files(arguments.dev)
@@ -267,7 +266,7 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
 
 
 def _reader(task):
-    """Returns the reader of a task. Only tasks registered outside this package need TensorFlow."""
+    """Returns the reader of a task. Only tasks registered by users need TensorFlow."""
     if task in readers():
         return readers()[task]
     from keras_bert_impl.tasks.registry import task_named
@@ -302,7 +301,6 @@ def form_of_tables(arguments: argparse.Namespace, split: str) -> dict[str, Any]:
 
 
 def _joined(arguments, split, read):
-    """Reads and concatenates the files of a split."""
     parts = []
     for source in _source(arguments).each(split):
         with encoded_as(source.encoding):
@@ -326,12 +324,10 @@ def _with_dev(arguments):
 
 
 def read_whole(arguments: argparse.Namespace) -> Any:
-    """Reads the labeled examples of `--train`, to be split by `--dev-split` or `--folds`."""
     return read_examples(_with_dev(arguments), "train")
 
 
 def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any]:
-    """Reads the training and validation set."""
     share = arguments.dev_split
     if share is None:
         train, dev = (read_examples(arguments, split) for split in ("train", "dev"))
@@ -344,7 +340,7 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
 
 
 def _without(train, dev):
-    """Removes the training examples whose texts an earlier run held out from the file."""
+    """Removes training examples with the texts that an earlier run held out."""
     kept = leave_out(train, dev)
     if len(kept) < len(train):
         count = len(train) - len(kept)
@@ -353,7 +349,7 @@ def _without(train, dev):
 
 
 def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> Any:
-    """Reads examples to score a fine-tuned model. The default task is the task of the model."""
+    """Reads examples to score a model. The default task is the task of the model."""
     from keras_bert_impl.tasks.registry import task_of_model
 
     task = arguments.task or task_of_model(model).name
@@ -361,7 +357,7 @@ def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> A
 
 
 def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the additional MNLI sets to score on, if present, as a dict of name to examples."""
+    """Returns the other MNLI sets that exist: {name: examples}."""
     if arguments.task != "mnli":
         return {}
     from keras_bert_impl.tasks.data.published import read_more_mnli
@@ -370,14 +366,13 @@ def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 class _Files(argparse.Action):
-    """Stores a single file as a str, and several files as a list."""
+    """Stores one file as a str, and several as a list."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         setattr(namespace, self.dest, values[0] if len(values) == 1 else values)
 
 
 def _fraction(text):
-    """argparse type: a number between 0 and 1."""
     try:
         fraction = float(text)
     except ValueError:
@@ -388,7 +383,7 @@ def _fraction(text):
 
 
 def _names(text):
-    """argparse type: a list of names; a name that contains a comma is quoted."""
+    """argparse type: a list of names. Names with a comma are quoted."""
     names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
     if not all(names):
         raise argparse.ArgumentTypeError(f"{text!r} contains an empty name; write A,B")

@@ -37,8 +37,6 @@ _OF_IDS = tuple(name for name in FORMATS if name != "mediapipe")
 
 
 class Export(Command):
-    """`keras-bert export`: exports a model to a format that runs without this package."""
-
     needs_tensorflow_backend = True
     example = (
         "  keras-bert export --model run --out models/reviews --check\n"
@@ -126,7 +124,6 @@ class Export(Command):
         add_examples(parser, is_training=False, title=title)
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the combination of arguments."""
         check_examples(arguments)
         _check_network(arguments)
         if arguments.max_drop is not None and not has_examples(arguments):
@@ -163,7 +160,7 @@ class Export(Command):
                 raise InputError(f"{_option(name)} requires --out, the SavedModel to write.")
 
     def run(self, arguments: Namespace) -> None:
-        """Exports a model and prints its path, or compares an export with the model."""
+        """Exports a model, or compares an export with the model."""
         from keras_bert_impl.runs.evaluation import load_model, load_several, load_signatures
 
         if arguments.format != "saved_model":
@@ -200,12 +197,11 @@ class Export(Command):
 
 
 def _option(name):
-    """Returns the option of an argument."""
     return {"use": "--as", "others": "--with"}.get(name, f"--{name.replace('_', '-')}")
 
 
 def _buckets(text):
-    """Parses the value of `--xla` to a list of (rows, length)."""
+    """Parses `--xla` to a list of (rows, length)."""
     if text is None:
         return []
     buckets = [re.fullmatch(r"(\d+)x(\d+)", bucket) for bucket in text.split(",")]
@@ -215,7 +211,7 @@ def _buckets(text):
 
 
 def _score(arguments, model):
-    """Scores the float32 model and the exported model; returns a sentence with both scores."""
+    """Returns a sentence with the scores of the float32 model and the exported model."""
     from keras_bert_impl.graphs.formats import check_drop
     from keras_bert_impl.runs.evaluation import load_model
 
@@ -228,7 +224,7 @@ def _score(arguments, model):
 
 
 def _say_neighbors(arguments, model):
-    """Prints how many of an embedder's nearest neighbors change with a 16-bit type."""
+    """Prints how many nearest neighbors of an embedder change with a 16-bit type."""
     if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
         return
     from keras_bert_impl.runs.evaluation import load_model
@@ -255,7 +251,6 @@ def _check(signatures, path):
 
 
 def _add_network_arguments(parser: ArgumentParser) -> None:
-    """Adds the arguments for formats other than SavedModel."""
     group = parser.add_argument_group(Rare(f"with --format {', '.join(FORMATS)}"))
     group.add_argument(
         "--precision",
@@ -285,7 +280,7 @@ def _add_network_arguments(parser: ArgumentParser) -> None:
 
 
 def _check_network(arguments: Namespace) -> None:
-    """Raises an `InputError` for arguments that the format does not support."""
+    """Raises `InputError` for arguments that the format does not support."""
     for name, formats in _ARGUMENTS.items():
         value = getattr(arguments, name)
         if value is not None and value is not False and arguments.format not in formats:
@@ -297,12 +292,10 @@ def _check_network(arguments: Namespace) -> None:
 
 
 def has_examples(arguments: Namespace) -> bool:
-    """Returns whether the arguments contain labeled examples."""
     return bool(arguments.dev or arguments.task)
 
 
 def _export_network(arguments: Namespace, model: Any) -> None:
-    """Exports a model and prints a report."""
     export, name = exporter(arguments.format), NAMES[arguments.format]
     from keras_bert_impl.tasks.data.tables import text_lines
 
@@ -341,7 +334,7 @@ def _export_network(arguments: Namespace, model: Any) -> None:
 
 
 def points(model: Any, examples: Any) -> float:
-    """Returns the model's score on examples, on a scale of 0 to 100."""
+    """Returns the model's score on examples, from 0 to 100."""
     from keras_bert_impl.tasks.registry import score, task_of_model
     from keras_bert_impl.tasks.scores.metrics import comparable
 

@@ -48,7 +48,7 @@ _PAPER = "paper"
 
 @dataclasses.dataclass(frozen=True)
 class _Settings(FinetuneSettings, AdaptationSettings):
-    """All settings of the command, used for its help and value types."""
+    """All settings of the command, for its help and value types."""
 
 
 def _settings_class(kind: type = _Settings) -> type:
@@ -56,8 +56,6 @@ def _settings_class(kind: type = _Settings) -> type:
 
 
 class Finetune(Command):
-    """`keras-bert finetune`: fine-tunes one model, or selects the best of several."""
-
     kept = "The last checkpoint is in {out}."
 
     example = (
@@ -121,7 +119,6 @@ class Finetune(Command):
         )
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the combination of arguments, and the settings."""
         check_run(arguments)
         _check_glue(arguments)
         _check_folds(arguments)
@@ -136,7 +133,6 @@ class Finetune(Command):
         read_files(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Fine-tunes a model; prints its scores and path."""
         if arguments.folds or arguments.task == GLUE:
             _run_several(arguments)
             return
@@ -184,7 +180,6 @@ class Finetune(Command):
 
 
 def _check_folds(arguments):
-    """Checks the arguments that `--folds` excludes."""
     if not arguments.folds:
         return
     if arguments.folds < 2:
@@ -195,11 +190,10 @@ def _check_folds(arguments):
         )
     names = ("dev", "data", "dev_split", "seeds", "sweep", "adapt")
     _leave_out(arguments, names, "--folds splits --train and trains one model per fold")
-    arguments.dev_split = 1 / arguments.folds  # held-out examples of each run
+    arguments.dev_split = 1 / arguments.folds  # held-out examples of each fold
 
 
 def _check_glue(arguments):
-    """Checks the arguments that `--task glue` requires or excludes."""
     if arguments.task != GLUE:
         return
     if not arguments.data:
@@ -215,7 +209,7 @@ def _leave_out(arguments, names, reason):
 
 
 def _run_several(arguments):
-    """Cross-validates a model or fine-tunes it on GLUE. Prints the mean and spread of scores."""
+    """Cross-validates a model or fine-tunes it on GLUE; prints mean and spread of the scores."""
     grid, settings, _ = _resolve(arguments)
     settings |= {"strategy": prepared_strategy(arguments), "resume": arguments.resume}
     settings |= {"keep_checkpoints": arguments.keep_checkpoints, "say": say}
@@ -244,7 +238,6 @@ def _run_several(arguments):
 
 
 def _seeds(text):
-    """argparse type: a list of whole numbers."""
     if not all(seed.isdecimal() for seed in text.split(",")):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,2,3")
     return [int(seed) for seed in text.split(",")]
@@ -288,7 +281,7 @@ def _grid(name):
 
 
 def _adapt(text, directory, settings, of_adaptation, how):
-    """Continues pre-training of the model on text; returns the new model's path."""
+    """Adapts the model to text; returns the new model's path."""
     from keras_bert_impl.pretraining.adaptation import adapt
     from keras_bert_impl.reports.run_report import describe_run
 
@@ -299,7 +292,7 @@ def _adapt(text, directory, settings, of_adaptation, how):
 
 
 def _print_groups(summary):
-    """Prints the groups of a set of runs, best first. Prints all metrics of a single group."""
+    """Prints groups of runs, best first. A single group has all metrics."""
     from keras_bert_impl.finetuning import name_of
 
     groups, metric = summary["groups"], summary["metric"]
@@ -313,7 +306,7 @@ def _print_groups(summary):
 
 
 def _print_spreads(of_what, rows):
-    """Prints a table with the mean, standard deviation, minimum and maximum for each name."""
+    """Prints the mean, standard deviation, minimum and maximum for each name."""
     columns = ("mean", "std", "min", "max")
     print_table(
         [
@@ -325,8 +318,6 @@ def _print_spreads(of_what, rows):
 
 
 class Augment(Command):
-    """`keras-bert augment`: adds copies of labeled texts with some words replaced."""
-
     example = (
         "  keras-bert augment --model DIR --train train.csv \\\n"
         "      --text review --label stars --out more.jsonl\n"
@@ -373,7 +364,6 @@ class Augment(Command):
         )
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the combination of arguments."""
         if Path(arguments.out).suffix != ".jsonl":
             raise InputError(f"--out must end in .jsonl. Received: {arguments.out}")
         check_examples(arguments, are_written=True)
@@ -382,7 +372,6 @@ class Augment(Command):
         check_tables(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Writes the texts with their copies and prints their number."""
         examples = read_examples(arguments, "train")
         from keras_bert_impl.tasks.language_modeling.augmentation import augment, write_examples
         from keras_bert_impl.tasks.language_modeling.model import MaskedLM

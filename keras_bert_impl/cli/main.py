@@ -94,7 +94,7 @@ _ESCAPED = "keras_bert_impl.escaped"
 
 
 def _escaped(error):
-    """Error handler for encoding, which escapes characters as in JSON."""
+    """Encoding error handler that writes characters as escapes of JSON."""
     text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     units = (text[place : place + 2].hex() for place in range(0, len(text), 2))
     return "".join(f"\\u{unit}" for unit in units), error.end
@@ -104,7 +104,6 @@ codecs.register_error(_ESCAPED, _escaped)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in arguments
     for name in ("stdout", "stderr"):
@@ -167,11 +166,7 @@ def _run(arguments):
 
 
 def load(command: str) -> tuple[Command, CommandParser]:
-    """Imports a command.
-
-    Returns:
-        (command, parser of its arguments).
-    """
+    """Imports a command; returns (command, parser of its arguments)."""
     if command not in COMMANDS:
         call = GUESSES["keras-bert COMMAND"].get(command)
         hint = f"write keras-bert {call}." if call else suggestion(command, COMMANDS)
@@ -192,7 +187,7 @@ def load(command: str) -> tuple[Command, CommandParser]:
 
 
 def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
-    """Parses the arguments of a command. Settings and options may be mixed."""
+    """Parses the arguments of a command. Settings and options may be in any order."""
     parsed = parser.parse_intermixed_args(list(map(_dashed, words)))
     for name, value in vars(parsed).items():
         if value == "" and value != parser.get_default(name):  # "" would mean the current folder
@@ -201,7 +196,7 @@ def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
 
 
 def _split(arguments):
-    """Returns the command, None if it is missing, and the remaining arguments."""
+    """Returns (command or None, remaining arguments)."""
     for position, argument in enumerate(arguments):
         if not argument.startswith("-"):
             return argument, arguments[:position] + arguments[position + 1 :]
@@ -241,7 +236,7 @@ def _dashed(argument):
 
 
 def _report(error):
-    """Prints an error as one line to stderr; returns the exit status."""
+    """Prints an error on one line to stderr; returns the exit status."""
     if isinstance(error, InputError):
         message, status = str(error), INPUT_ERROR
     elif isinstance(error, MemoryError):
@@ -290,8 +285,6 @@ _FILES = {"file": "-f", "recipe": "-f", "directory": "-d", "model": "-d"}
 
 
 class Completion(Command):
-    """`keras-bert completion`: prints a script that completes commands in bash and zsh."""
-
     example = (
         "  keras-bert completion bash > \\\n"
         "      ~/.local/share/bash-completion/completions/keras-bert\n"
@@ -303,12 +296,11 @@ class Completion(Command):
         parser.add_argument("shell", choices=tuple(_START), help="shell that reads the script")
 
     def run(self, arguments: argparse.Namespace) -> None:
-        """Prints the script."""
         print(script(arguments.shell), end="")
 
 
 def script(shell: str) -> str:
-    """Returns the completion script for a shell, generated from the commands' parsers."""
+    """Returns the completion script for a shell."""
     # (suggested words, options of `compgen`) -> patterns of a shell `case`.
     values: dict[tuple[str, str], list[str]] = {}
     options = {(" ".join(COMMANDS), ""): ["help"]}

@@ -40,8 +40,6 @@ _WIDE = (
 
 
 class Models(Command):
-    """`keras-bert models`: lists the published models by name."""
-
     example = "  keras-bert models uncased bert\n  keras-bert models chinese --json"
     uses_tensorflow = False
 
@@ -103,8 +101,6 @@ FORMS = ("huggingface", "google", "keras_hub")
 
 
 class Convert(Command):
-    """`keras-bert convert`: converts a model between file formats."""
-
     example = (
         "  keras-bert convert --from uncased_L-12_H-768_A-12 --to bert-base-uncased\n"
         "  keras-bert convert --from bert-base-uncased --to checkpoint --form google"
@@ -149,7 +145,6 @@ class Convert(Command):
         )
 
     def run(self, arguments: Namespace) -> None:
-        """Converts a model and prints a summary."""
         from keras_bert_impl.conversion.formats import convert
 
         shapes = convert(
@@ -164,8 +159,6 @@ class Convert(Command):
 
 
 class Merge(Command):
-    """`keras-bert merge`: merges LoRA weights into a model and writes a model directory."""
-
     example = "  keras-bert merge --model run --out merged"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -182,7 +175,6 @@ class Merge(Command):
         add_base(parser)
 
     def run(self, arguments: Namespace) -> None:
-        """Merges the weights and prints the model's path."""
         from keras_bert_impl.hub import local_directory
         from keras_bert_impl.interop.opening import base_of, is_tuned
         from keras_bert_impl.runs.run import load_tuned
@@ -200,8 +192,6 @@ class Merge(Command):
 
 
 class Student(Command):
-    """`keras-bert student`: creates a student model from a teacher's layers, for distillation."""
-
     example = (
         "  keras-bert student --teacher DIR --layers 6 --out student\n"
         "  keras-bert student --teacher DIR --layers 0,2,4 --out student"
@@ -232,7 +222,6 @@ class Student(Command):
         )
 
     def run(self, arguments: Namespace) -> None:
-        """Writes the model and prints its layers."""
         from keras_bert_impl.conversion.formats import student_of
 
         layers = student_of(arguments.teacher, arguments.out, arguments.layers)
@@ -247,8 +236,6 @@ def _layers(text):
 
 
 class Calibrate(Command):
-    """`keras-bert calibrate`: calibrates a text classifier on held-out examples, in its directory."""
-
     example = (
         "  keras-bert calibrate --model run\n"
         "  keras-bert calibrate --model run --dev held-out.csv --threshold f1\n"
@@ -284,11 +271,10 @@ class Calibrate(Command):
             raise InputError("--class requires --threshold RULE.")
 
     def check_files(self, arguments: Namespace) -> None:
-        """Checks the columns of a table that is used for calibration."""
+        """Checks the columns of a table of held-out examples."""
         check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the temperature, the calibration error and the thresholds."""
         from keras_bert_impl.runs.calibrating import calibrate, score_again
         from keras_bert_impl.runs.run import load_tuned
         from keras_bert_impl.tasks.scores.calibration import Goal
@@ -313,7 +299,7 @@ class Calibrate(Command):
 
 
 def _examples_of_run(model, arguments):
-    """Returns the validation set of a run; None if there is no run or the set is not needed."""
+    """Returns the validation set of a run, or None if it is missing or not needed."""
     run = arguments.model
     options = read_options(run)
     if not options:

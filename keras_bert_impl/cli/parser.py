@@ -17,7 +17,7 @@ class Rare(str):
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Formats the help in at most 100 columns and adds the defaults."""
+    """Formats the help in at most 100 columns, with defaults."""
 
     def __init__(self, prog: str) -> None:
         columns = shutil.get_terminal_size((_WIDTH, 24)).columns
@@ -31,14 +31,14 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return text
 
     def _format_action_invocation(self, action):
-        """Omits the `--no-KEY` forms of switches, which the group title explains."""
+        """Omits the `--no-KEY` options of switches, which the group title explains."""
         names = action.option_strings
         if len(names) == 2 and names[1] == names[0].replace("--", "--no-", 1):
             return names[0]
         return super()._format_action_invocation(action)
 
     def _format_args(self, action, default_metavar):
-        """Writes the values of an option with `nargs="+"` as `FILE...`."""
+        """Formats the values of an option with `nargs="+"` as `FILE...`."""
         if action.nargs == "+" and action.option_strings:
             return f"{action.metavar}..."
         return super()._format_args(action, default_metavar)
@@ -73,7 +73,6 @@ class CommandParser(argparse.ArgumentParser):
         return formatter
 
     def add_common(self) -> None:
-        """Adds the arguments of every command."""
         group = self.add_argument_group()
         hides = any(isinstance(one.title, Rare) for one in self._action_groups)
         text = "show every argument and setting" if hides else argparse.SUPPRESS
@@ -84,7 +83,7 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raises an `InputError`, with the nearest name for an unknown option."""
+        """Raises `InputError`, with the nearest name for an unknown option."""
         pair = re.match(r"unrecognized arguments: (\w+)=(.+)", message)
         option = f"--{pair[1].replace('_', '-')}" if pair else ""
         unknown = re.match(r"unrecognized arguments: .*?(--[^\s=]+)", message)
@@ -125,7 +124,7 @@ class Command:
 
     @property
     def settings_class(self) -> type | None:
-        """The dataclass with the command's settings, or None if it has none."""
+        """Dataclass of the command's settings, or None."""
         return None
 
     def add_arguments(self, parser: Any) -> None:
@@ -135,15 +134,13 @@ class Command:
         """Raises for invalid combinations of arguments, without importing TensorFlow."""
 
     def check_files(self, arguments: argparse.Namespace) -> None:
-        """Checks the contents of files. `check` has already checked that the files exist."""
+        """Checks the contents of files. `check` has already checked that they exist."""
 
     def run(self, arguments: argparse.Namespace) -> None:
         """Runs the command."""
 
 
 class _HelpAll(argparse.Action):
-    """Prints the help with all arguments."""
-
     def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
         self.default = argparse.SUPPRESS

@@ -24,7 +24,6 @@ from keras_bert_impl.io.progress import Progress
 
 
 def add_inputs(parser: ArgumentsContainer) -> None:
-    """Adds the arguments for the columns and format of a table of texts."""
     parser.add_argument(
         "--text",
         metavar="COLUMN",
@@ -38,10 +37,10 @@ def add_inputs(parser: ArgumentsContainer) -> None:
 def read_inputs(
     path: str, arguments: Namespace, model: Any
 ) -> tuple[Iterator[tuple[Any, dict[str, Any]]], int | None]:
-    """Reads the texts to predict, from lines of text, a table or a multiple-choice file.
+    """Reads the texts to predict from lines of text, a table or a multiple-choice file.
 
     Returns:
-        (iterator of (text, its row as a dict), number of texts or None if it is unknown).
+        (iterator of (text, its row as a dict), number of texts or None).
     """
     from keras_bert_impl.io.lines import STANDARD_INPUT, suffix_of
     from keras_bert_impl.runs.prediction_table import count_rows, read_rows
@@ -79,7 +78,7 @@ def _columns_of_run(arguments):
 
 
 def _columns(path, arguments, model):
-    """Returns the columns of texts and of second segments; the latter is None without pairs."""
+    """Returns (columns of texts, columns of second segments or None)."""
     from keras_bert_impl.tasks.data.tables import table_columns
 
     if arguments.text:
@@ -100,8 +99,6 @@ def _columns(path, arguments, model):
 
 
 class Predict(Command):
-    """`keras-bert predict`: predicts labels, entities, answers, choices or similarities."""
-
     example = (
         "  keras-bert predict --model run --input new.csv --out predicted.csv\n"
         "  keras-bert predict --model run --input reviews.txt\n"
@@ -153,7 +150,6 @@ class Predict(Command):
             check_output(arguments.out)
 
     def check_files(self, arguments: Namespace) -> None:
-        """Checks the columns of a table."""
         from keras_bert_impl.tasks.data.layout import Layout
         from keras_bert_impl.tasks.data.tables import check_columns
 

@@ -31,8 +31,6 @@ _SIZE, _ADDED = 30522, 1000  # tokens
 
 
 class Vocab(Command):
-    """`keras-bert vocab`: learns a WordPiece vocabulary, or extends a vocabulary of any kind."""
-
     example = (
         "  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000\n"
         "  keras-bert vocab abstracts.txt --extend bert-base-uncased --out bert-medical"
@@ -77,14 +75,12 @@ class Vocab(Command):
         )
 
     def check(self, arguments: Namespace) -> None:
-        """Raises an `InputError` for options that do not apply."""
         others, way = (("size", "cased"), "with") if arguments.extend else (("add",), "without")
         for name in others:
             if getattr(arguments, name):
                 raise InputError(f"--{name} is not supported {way} --extend.")
 
     def run(self, arguments: Namespace) -> None:
-        """Learns a vocabulary from text; writes the vocabulary and the tokenizer settings."""
         from keras_bert_impl.pretraining import read_documents
         from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
 
@@ -126,8 +122,6 @@ def _texts(documents):
 
 
 class Prepare(Command):
-    """`keras-bert prepare`: turns text into records for pre-training."""
-
     kept = "Finished blocks are in {out}."
     example = "  keras-bert prepare corpus.txt --tokenizer vocabulary --out records"
     tensorflow_alone = True
@@ -193,7 +187,6 @@ class Prepare(Command):
         _add_processes(parser)
 
     def run(self, arguments: Namespace) -> None:
-        """Reads the text and writes the records."""
         from keras_bert_impl.pretraining.corpus.build_worker import keep_freed_memory
         from keras_bert_impl.pretraining.corpus.preparation import prepare, shown_progress
         from keras_bert_impl.tokenizers import Tokenizer
@@ -264,8 +257,6 @@ def _share_of_true_pairs(split, objective):
 
 
 class Check(Command):
-    """`keras-bert check`: shows what a run would read from a file, without TensorFlow."""
-
     example = (
         "  keras-bert check reviews.csv --text review --label stars\n"
         "  keras-bert check train.csv --dev dev.csv --text body --label tag --json\n"
@@ -291,7 +282,6 @@ class Check(Command):
         add_examples(parser, is_training=False, title="columns and validation set")
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the combination of arguments."""
         if arguments.task not in readers() or arguments.data or arguments.tfds:
             raise InputError("`keras-bert check` reads files: leave out --data, --tfds and GLUE.")
         if arguments.max_length and not arguments.model:
@@ -299,7 +289,6 @@ class Check(Command):
         check_examples(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Prints about ten lines."""
         from keras_bert_impl.tasks.data import checks
 
         files = arguments.file
@@ -322,7 +311,7 @@ class Check(Command):
 
 
 def _tokens(arguments, examples):
-    """Returns the numbers of tokens for `--model`, or None if they are unknown."""
+    """Returns the numbers of tokens for `--model`, or None."""
     if not arguments.model:
         return None
     from keras_bert_impl.hub import local_directory

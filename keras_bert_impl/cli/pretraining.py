@@ -37,8 +37,6 @@ _PRETRAIN_MAIN = (
 
 
 class Pretrain(Command):
-    """`keras-bert pretrain`: pre-trains a model on records."""
-
     kept = "The last checkpoint is in {out}."
 
     example = (
@@ -58,14 +56,12 @@ class Pretrain(Command):
         add_settings(parser, PretrainSettings, recipes(), _PRETRAIN_MAIN)
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the combination of arguments, and the settings."""
         check_run(arguments)
         settings = resolve_settings(arguments, PretrainSettings, recipes())
         for name in ("model", "teacher", "generator"):
             check_model(name, getattr(settings, name))
 
     def run(self, arguments: Namespace) -> None:
-        """Pre-trains a model and prints its path."""
         from keras_bert_impl.pretraining.run import pretrain
         from keras_bert_impl.reports.run_report import describe_run
         from keras_bert_impl.training.strategy import is_chief
@@ -88,8 +84,6 @@ class Pretrain(Command):
 
 
 class Recipes(Command):
-    """`keras-bert recipes`: lists the pre-training recipes, or prints one as YAML."""
-
     example = "  keras-bert recipes\n  keras-bert recipes electra_small > mine.yaml"
     uses_tensorflow = False
 
@@ -98,7 +92,6 @@ class Recipes(Command):
         parser.add_argument("--json", action="store_true", help="print all settings as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the table, the settings or the file."""
         known = recipes()
         if arguments.name not in (None, *known):
             hint = suggestion(arguments.name, known) or f"choose from {', '.join(known)}."
@@ -140,8 +133,6 @@ class _Settings(AdaptationSettings):
 
 
 class Adapt(Command):
-    """`keras-bert adapt`: continues masked language modeling on text of your domain."""
-
     kept = "The last checkpoint is in {out}."
 
     example = (
@@ -169,12 +160,10 @@ class Adapt(Command):
         )
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the combination of arguments, and the settings."""
         check_run(arguments)
         resolve_settings(arguments, _Settings)
 
     def run(self, arguments: Namespace) -> None:
-        """Adapts the model and prints its path."""
         settings = resolve_settings(arguments, _Settings)
         from keras_bert_impl.pretraining.adaptation import adapt
         from keras_bert_impl.reports.run_report import describe_run
@@ -194,8 +183,6 @@ class Adapt(Command):
 
 
 class InputWorker(Command):
-    """`keras-bert input-worker`: prepares pre-training batches for other machines."""
-
     example = "  keras-bert input-worker --port 5050"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -214,7 +201,6 @@ class InputWorker(Command):
         )
 
     def run(self, arguments: Namespace) -> None:
-        """Runs the service until it is stopped."""
         host = arguments.host or socket.gethostname()
         server = start(host, arguments.port)
         say(f"--input-workers [grpc://{host}:{arguments.port}]")
@@ -222,7 +208,7 @@ class InputWorker(Command):
 
 
 def start(host: str, port: int) -> Any:
-    """Starts a tf.data service in this process; returns the service's worker."""
+    """Starts a tf.data service in this process; returns its worker."""
     import tensorflow as tf
 
     service = tf.data.experimental.service
@@ -245,8 +231,6 @@ _QUICKSTART_MAIN = (
 
 
 class Quickstart(Command):
-    """`keras-bert quickstart`: all steps from pre-training to serving, on local text."""
-
     example = "  keras-bert quickstart --out quickstart-run"
     settings_class = QuickstartSettings
 
@@ -268,7 +252,6 @@ class Quickstart(Command):
         check_ready(arguments.out)
 
     def run(self, arguments: Namespace) -> None:
-        """Runs the job and prints its results."""
         settings = resolve_settings(arguments, QuickstartSettings)
         from keras_bert_impl.quickstart import show
         from keras_bert_impl.quickstart.main_job import MainJob

@@ -1,4 +1,4 @@
-"""Saves the read options of a run, which become the defaults for `predict` and `evaluate`."""
+"""The read options of a run, which are the defaults of `predict` and `evaluate`."""
 
 import argparse
 import dataclasses
@@ -22,7 +22,7 @@ OF_FORM = ("delimiter", "encoding", "no_header", "sentence")  # options of a sin
 
 
 def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Returns the read options of the examples, to be stored in `data.json`."""
+    """Returns the read options of the examples, for `data.json`."""
     given = vars(arguments) | {"seed": seed}
     names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in given]
     options = {name: given[name] for name in [*names, "task", "dev_split", "seed"]}
@@ -35,33 +35,31 @@ def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def _absolute(name):
-    """Returns the absolute path of a file; returns the name of a split unchanged."""
+    """Returns the absolute path of a file; a split name is unchanged."""
     return str(Path(name).absolute()) if Path(name).exists() else name
 
 
 def files_of(value: str | list[str] | None) -> list[str]:
-    """Returns the files of a split as a list."""
     return value if isinstance(value, list) else [value] if value else []
 
 
 def run_of(model: str | Path) -> str | Path | None:
-    """Returns the run directory for `--model`, or None if the model is not from a run."""
+    """Returns the run directory for `--model`, or None."""
     return model if (Path(model) / "model").is_dir() else None
 
 
 def read_options(run: str | Path) -> dict[str, Any]:
-    """Returns the read options of the model's run, which are empty if it is not from a run."""
+    """Returns the read options of the model's run, or an empty dict."""
     path = Path(run) / "data.json"
     return dict(read_json(path).mapping("read_with")) if path.is_file() else {}
 
 
 def has_data(arguments: argparse.Namespace) -> bool:
-    """Returns whether the arguments of `keras-bert evaluate` contain data."""
     return any(vars(arguments).get(name) for name in _PLACES)
 
 
 def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argparse.Namespace:
-    """Returns the arguments, with missing columns filled in from a run."""
+    """Fills in missing columns from a run."""
     names = list(_COLUMNS)
     files = files_of(arguments.dev)
     form = form_of_run(options, files[0]) if files else None
@@ -74,10 +72,9 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
 
 
 def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
-    """Returns the arguments of a training command, with the columns and task of a run.
+    """Fills in the columns and the task of a run, for a training command.
 
-    Returns the arguments unchanged if they name columns, a task or a data set, or if the model is
-    not from a run.
+    The arguments are unchanged if they name columns, a task or a data set.
     """
     given = vars(arguments)
     run = run_of(arguments.model) if arguments.model and arguments.train else None
@@ -104,7 +101,7 @@ def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | N
 
 
 def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Namespace:
-    """Returns the arguments with the read options of a run if the file suffix is the same."""
+    """Fills in the read options of a run if the file suffix is the same."""
     form = form_of_run(read_options(arguments.model), path) or {}
     return _completed(arguments, {name: form[name] for name in form if name in vars(arguments)})
 
@@ -112,7 +109,7 @@ def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Names
 def with_data(
     arguments: argparse.Namespace, options: dict[str, Any], run: str | Path
 ) -> argparse.Namespace:
-    """Returns the arguments with the data on which a run was scored."""
+    """Fills in the data on which a run was scored."""
     found = {"language": ExampleSource.language} | options
     train = found.pop("train", None)
     if found.get("dev_split"):
@@ -148,7 +145,7 @@ def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.
 
 
 def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
-    """Reads the examples to score on. For a run with `--dev-split`, repeats the split."""
+    """Reads the examples to score on. For a run with `--dev-split`, the split is repeated."""
     share = vars(arguments).get("dev_split")
     whole = argparse.Namespace(**vars(arguments) | {"dev_split": None})
     examples = read_examples_of(model, whole, split)
@@ -156,7 +153,6 @@ def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
 
 
 def check_scored_table(arguments: argparse.Namespace) -> None:
-    """Checks the columns of a table of examples for the model given by `--model`."""
     options = read_options(arguments.model)
     if options and arguments.dev and not (arguments.task or options.get("task")):
         check_tables(with_columns(arguments, options))

@@ -49,8 +49,6 @@ from keras_bert_impl.tasks.data.source import ExampleSource
 
 
 class Evaluate(Command):
-    """`keras-bert evaluate`: scores a fine-tuned model on labeled examples."""
-
     example = (
         "  keras-bert evaluate --model run\n"
         "  keras-bert evaluate --model run --dev test.csv --out scored\n"
@@ -95,11 +93,11 @@ class Evaluate(Command):
             raise InputError("--max-drop must be at least 0 and requires --against OLD.")
 
     def check_files(self, arguments: Namespace) -> None:
-        """Checks the columns of a table on which a run is scored."""
+        """Checks the columns of a table of examples."""
         check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the scores in the format of a run's `scores.json`."""
+        """Prints the scores in the format of `scores.json`."""
         from keras_bert_impl.runs.evaluation import compare, evaluate
         from keras_bert_impl.runs.inputs import with_metric_of
         from keras_bert_impl.runs.run import load_tuned
@@ -130,8 +128,6 @@ class Evaluate(Command):
 
 
 class Report(Command):
-    """`keras-bert report`: writes an HTML report about a run, or a comparison of several runs."""
-
     example = (
         "  keras-bert report run\n"
         "  keras-bert report sweep\n"
@@ -170,7 +166,6 @@ class Report(Command):
         check_examples(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Writes the page and prints its path."""
         from keras_bert_impl.reports import write_comparison, write_report
         from keras_bert_impl.reports.glue_page import is_benchmark, write_glue_page
         from keras_bert_impl.reports.run_files import runs_of
@@ -233,8 +228,6 @@ _WEEKS = {name: name for name in ("week", "version", "labels", "accuracy", "low"
 
 
 class Drift(Command):
-    """`keras-bert drift`: compares served texts with the training set of a model."""
-
     example = (
         "  keras-bert drift --model run --served last-week.csv\n"
         "  keras-bert drift --model run --reference dev.csv --served today.csv \\\n"
@@ -274,7 +267,6 @@ class Drift(Command):
             )
 
     def run(self, arguments: Namespace) -> None:
-        """Prints a row for each quantity."""
         from keras_bert_impl.runs.drift import compare_samples, sample_of
         from keras_bert_impl.runs.feedback import by_week
         from keras_bert_impl.runs.run import load_tuned
@@ -324,7 +316,7 @@ def _formatted(row):
 
 
 def _inputs(path, arguments, model):
-    """Yields the inputs in a file, or for None, the inputs in the run's training set."""
+    """Yields the inputs in a file, or in the run's training set if `path` is None."""
     options = read_options(arguments.model)
     if path is None:
         yield from _read_by_task(options, model).inputs
@@ -368,7 +360,7 @@ def _read_by_task(options, model):
 
 
 def _rows(compared, reference, served):
-    """Returns the table: for each quantity, a row and rows with the fractions of its classes."""
+    """Returns the table: a row per quantity, with the fractions of its classes below."""
     rows = []
     for name, one in compared.items():
         p = f"{one.p_value:.3f}" if one.p_value >= 0.001 else "<0.001"

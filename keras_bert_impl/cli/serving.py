@@ -25,8 +25,6 @@ _PACKAGES = ("uvicorn", "starlette", "prometheus_client")
 
 
 class Serve(Command):
-    """`keras-bert serve`: serves an exported model over HTTP, as TensorFlow Serving does."""
-
     example = (
         "  keras-bert serve models/reviews\n"
         '  curl -d \'{"instances": ["a joy"]}\' localhost:8501/v1/models/reviews:predict'
@@ -98,7 +96,6 @@ class Serve(Command):
         _limit(group, "--poll", 2, "polling interval for new versions, in seconds")
 
     def run(self, arguments: Namespace) -> None:
-        """Serves until SIGTERM or SIGINT."""
         from keras_bert_impl.serving.server.versions import Folder
 
         if arguments.write_docker:
@@ -123,7 +120,7 @@ class Serve(Command):
             _serve(arguments, folder, listener)
 
     def _check_defaults(self, arguments):
-        """Raises `InputError` for options that the files for containers would not contain."""
+        """Raises `InputError` for options that the container files would not contain."""
         parser = ArgumentParser()
         self.add_arguments(parser)
         defaults = vars(parser.parse_args([arguments.folder, "--write-docker", "."]))
@@ -140,7 +137,7 @@ class Serve(Command):
 
 
 def _write_docker(arguments, folder):
-    """Writes the files for containers, and prints the commands that use them."""
+    """Writes the files for containers, and prints how to use them."""
     from keras_bert_impl.serving.deployment import write_deployment
 
     directory = write_deployment(folder.path, folder.name, arguments.write_docker)
@@ -224,4 +221,4 @@ def _serve(arguments, folder, listener):
         signal.signal(number, lambda *_: server.stop())
     if not server.run(listener):
         sys.stdout.flush()
-        os._exit(0)  # a model that is loading or running can delay or crash the exit of Python
+        os._exit(0)  # Python's normal exit can hang or crash while a model is loading or running.

@@ -1,4 +1,4 @@
-"""Typed settings of a command, taken from defaults, recipes and options."""
+"""Typed settings of a command, from defaults, recipes and options."""
 
 import argparse
 import contextlib
@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
     @property
     def shown_default(self) -> str:
-        """The default in words; for None, its meaning from the description."""
+        """The default in words. The description explains None."""
         if self.default is dataclasses.MISSING:
             return "required"
         if self.default is None or self.default == ():
@@ -57,7 +57,7 @@ class Setting(NamedTuple):
 
     @property
     def metavar(self) -> str:
-        """The placeholder for a value in the help, by type."""
+        """Placeholder for a value in the help."""
         kinds = [getattr(kind, "__origin__", kind) for kind in self._kinds()]
         if tuple not in kinds and self.choices:
             return "NAME"
@@ -65,23 +65,22 @@ class Setting(NamedTuple):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The allowed names of a setting; empty if any value is allowed."""
+        """The allowed names, or an empty tuple."""
         return tuple(str(choice) for one in self._limits() for choice in one)
 
     @property
     def is_switch(self) -> bool:
-        """Whether the setting is true or false."""
         return bool in self._kinds()
 
     @property
     def rule(self) -> str:
-        """The accepted values of the setting, in words."""
+        """The accepted values in words."""
         return (
             rule(self.annotation).replace("True or False", "true or false").replace("None", "null")
         )
 
     def _kinds(self):
-        """Returns the annotation and its parts, which are X and None for `X | None`."""
+        """Returns the annotation and the members of a union."""
         return (self.annotation, *typing.get_args(self.annotation))
 
     def _limits(self):
@@ -92,7 +91,7 @@ class Setting(NamedTuple):
 
 
 def settings_of(settings_class: type) -> list[Setting]:
-    """Returns the settings that a dataclass declares, without inherited settings."""
+    """Returns the settings of a dataclass, without inherited settings."""
     own = inspect.get_annotations(settings_class)
     hints = typing.get_type_hints(settings_class, include_extras=True)
     texts = sentences_of(settings_class.__doc__ or "")
@@ -113,13 +112,13 @@ def groups_of(settings_class: type) -> dict[str, list[Setting]]:
 
 
 def title_of(settings_class: type) -> str:
-    """Returns the subject of a settings class, from its docstring."""
+    """Returns the first docstring line, without "Settings of"."""
     first = (settings_class.__doc__ or settings_class.__name__).strip().splitlines()[0]
     return first.rstrip(".").removeprefix("Settings of ")
 
 
 def default_of(field: dataclasses.Field) -> Any:
-    """Returns the default of a field, or `dataclasses.MISSING` if it has none."""
+    """Returns the default of a field, or `dataclasses.MISSING`."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
@@ -175,7 +174,7 @@ def add_settings(
 
 
 def _add_option(group, setting):
-    """Adds `--key value` for a setting, unless the command already has this option."""
+    """Adds `--key value`, unless the command already has this option."""
     is_rare = isinstance(group.title, Rare)
     rule = f"; {setting.rule}" if is_rare or 0 < len(setting.choices) <= _FEW else ""
     sentence = setting.sentence[:1].lower() + setting.sentence[1:]
@@ -198,13 +197,13 @@ def _add_option(group, setting):
 
 
 def _choices(setting):
-    """Returns the names that an option accepts; None means any value."""
+    """Returns the names that an option accepts, or None for any value."""
     names = [*setting.choices, "null"] if setting.default is None else setting.choices
     return names if setting.metavar == "NAME" else None
 
 
 class _SettingAction(argparse.Action):
-    """Stores the text of `--key value` in `options`, a dict."""
+    """Stores the text of `--key value` in `options`."""
 
     def __call__(
         self,
@@ -224,7 +223,7 @@ class _SettingAction(argparse.Action):
 def resolve_settings(
     arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
 ) -> Any:
-    """Resolves the settings of a command: options come first, then the recipe, then defaults."""
+    """Returns the settings of a command. Options override the recipe, which overrides defaults."""
     values = given_settings(arguments, settings_class, recipes)
     for field in dataclasses.fields(settings_class):
         if field.name not in values and default_of(field) is dataclasses.MISSING:
@@ -236,7 +235,7 @@ def resolve_settings(
 def given_settings(
     arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
 ) -> dict[str, Any]:
-    """Returns the settings from the recipe and the options."""
+    """Returns the settings in the recipe and the options."""
     values = {}
     if arguments.recipe:
         values = _read_recipe(arguments.recipe, settings_class, recipes or {})
@@ -250,11 +249,7 @@ def given_settings(
 
 
 def read_grid(path: str, settings_class: type) -> dict[str, list]:
-    """Reads the values to try for each setting.
-
-    Args:
-        path: a YAML file with a line `key: [value, ...]` for each setting.
-    """
+    """Reads the values to try from a YAML file with lines `key: [value, ...]`."""
     grid = _read_yaml(path)
     if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):
         raise InputError(f"{path} must contain a line `key: [value, ...]` for each setting to try.")

@@ -38,7 +38,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
 from keras_bert_impl.tokenizers.keras_hub_saving import to_keras_hub, write_notes
 
-# Files that are never overwritten, because only some models have them.
+# These files are never overwritten, because only some models have them.
 _KEPT = ("model.safetensors.index.json", *TUNED_FILES)
 FORMS = ("huggingface", "google", "keras_hub")
 _log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ def convert(
 
 
 def check_target(target: str | Path, model: ModelSource) -> None:
-    """Raises an `InputError` if the target contains files that would be read with the new model."""
+    """Raises `InputError` if other files in the target would be read with the new model."""
     kept = _KEPT if read_sentence_settings(model.task_path) else ("modules.json", *_KEPT)
     found = [name for name in kept if (local_path(target) / name).exists()]
     if found:
@@ -98,13 +98,11 @@ def check_target(target: str | Path, model: ModelSource) -> None:
 
 
 def warn_of_generator(model: ModelSource) -> None:
-    """Warns that the generator of an ELECTRA model is not converted."""
     if (model.path / GENERATOR).is_dir():
         _log.warning("%s: not converted: the generator; see --generator", model.path)
 
 
 def read_tokenizer(model: ModelSource) -> Tokenizer | None:
-    """Reads a model's tokenizer; returns None if the model has none."""
     return Tokenizer.from_pretrained(model.path) if has_tokenizer(model.path) else None
 
 
@@ -115,7 +113,7 @@ def write_model(
     tokenizer: Tokenizer | None,
     config: EncoderConfig,
 ) -> None:
-    """Writes `config.json`, the tensors and, if given, the tokenizer."""
+    """Writes `config.json`, the tensors and the tokenizer, if any."""
     if (
         "tie_word_embeddings" in described
     ):  # the output matrix is omitted because it equals the embeddings
@@ -128,7 +126,7 @@ def write_model(
 def read_tensors(
     model: ModelSource, config: EncoderConfig, layers: list[int] | None = None
 ) -> Tensors:
-    """Reads all known tensors of a model; returns them under their current Hugging Face names."""
+    """Returns all known tensors of a model, under their current Hugging Face names."""
     whole, heads = all_tensors(config)
     arrays = {name.variable: model.read(name.tensor) for name in whole}
     for name in whole:
@@ -151,7 +149,7 @@ def read_tensors(
 
 
 def _in_whole(variable, layers):
-    """Returns the path of a variable in the encoder from which the `layers` were taken."""
+    """Returns the path of a variable in the original encoder, before `layers` were selected."""
     found = re.match(r"layer_(\d+)/", variable)
     if layers is None or not found:
         return variable
@@ -159,7 +157,7 @@ def _in_whole(variable, layers):
 
 
 def _compare(path, tensors, config, written):
-    """Raises an `InputError` if a written tensor or setting differs from the source."""
+    """Raises `InputError` if a written tensor or setting differs from the source."""
     again = read_encoder_config(written).to_dict()
     for name, value in config.to_dict().items():
         # affects only weights that are added later
@@ -217,7 +215,7 @@ def student_of(
 
 
 def _chosen(layers: int | Sequence[int], config: EncoderConfig) -> list[int]:
-    """Resolves the `layers` argument of `student_of` to a list of int."""
+    """Converts the `layers` argument of `student_of` to a list of int."""
     if config.num_layer_groups is not None or config.global_every > 1:
         raise InputError(
             f"the layers of this {config.architecture} encoder share weights or differ in kind; a "

@@ -26,7 +26,7 @@ _PER_TOKEN = ("embeddings/token_embeddings", "masked_lm/output_bias")
 
 
 class Augmented(NamedTuple):
-    """The new tokens, and the mean number of tokens per word before and after."""
+    """New tokens, and the mean number of tokens per word before and after."""
 
     tokens: list[str]
     tokens_per_word: list[float]
@@ -74,7 +74,7 @@ def augment_vocabulary(
 
 
 def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) -> Tokenizer:
-    """Adds tokens such as `[E1]`, which are matched literally in texts, to a model's vocabulary."""
+    """Adds tokens such as `[E1]` to a model's vocabulary. They are matched as literal strings."""
     model, tokenizer = _open(source)
     larger = tokenizer.add_tokens(tokens)
     new = larger.vocabulary[tokenizer.vocabulary_size :]
@@ -84,7 +84,6 @@ def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) ->
 
 
 def _open(source):
-    """Opens a model and its tokenizer; raises `InputError` if its vocabulary cannot be extended."""
     model = open_model(source)
     if (model.path / GENERATOR).is_dir():
         raise InputError(f"{source} has a generator, whose vocabulary cannot be extended.")
@@ -110,11 +109,7 @@ def _write(target, model, tokenizer, larger, old_ids):
 
 
 def _with_means(array, first, old_ids, size):
-    """Appends a row for each new token, the mean of its old tokens' rows, starting with id `first`.
-
-    Returns:
-        `[size, ...]`: one row for each id.
-    """
+    """Appends the mean of the old tokens' rows for each new token; returns `[size, ...]`."""
     rows = np.zeros((size, *array.shape[1:]), array.dtype)
     rows[: len(array)] = array  # A table may have more rows than the tokenizer has tokens.
     for number, ids in enumerate(old_ids, first):

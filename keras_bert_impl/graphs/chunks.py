@@ -1,4 +1,4 @@
-"""Processes a request in chunks of rows, to limit memory and padding."""
+"""Splits a request into chunks, to limit memory and padding."""
 
 import contextlib
 import functools
@@ -21,7 +21,7 @@ def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[Callable]:
     """
     buckets = sorted(buckets, key=lambda bucket: bucket[0] * bucket[1])
 
-    @functools.cache  # Signatures that call the same encoder share one function.
+    @functools.cache  # All signatures of an encoder use one function.
     def graph(compute, by_xla):
         inference = functools.partial(compute, training=False)
         return tf.function(inference, jit_compile=by_xla, autograph=False)
@@ -55,7 +55,7 @@ def check_buckets(buckets: Sequence[Bucket], max_length: int) -> None:
 
 
 def rows_of_part(buckets: Sequence[Bucket], rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """Returns the number of rows per chunk that best fills a bucket, int32; works in any graph."""
+    """Returns the number of rows per chunk that fills a bucket best, int32; works in any graph."""
     fitting = [
         tf.where((length <= longest) & (longest <= 2 * length) & (rows <= 2 * most), most, 0)
         for most, longest in buckets
@@ -65,7 +65,7 @@ def rows_of_part(buckets: Sequence[Bucket], rows: tf.Tensor, length: tf.Tensor) 
 
 
 def _branch(compiled, features, rows, length, bucket):
-    """Returns a function without arguments that runs the encoder on rows padded to a bucket."""
+    """Returns a function that runs the encoder on rows padded to a bucket."""
     padding = [[0, bucket[0] - rows], [0, bucket[1] - length]]
 
     def cut(output):
@@ -155,7 +155,7 @@ def sorted_by_length(rows: Rows) -> tuple[Rows, tf.Tensor]:
 
 
 def _lengths(mask):
-    """Returns the position after each row's last token, or the length if empty: int32 [rows]."""
+    """Returns the number of tokens of each row, or the length if it is empty: int32 [rows]."""
     full = tf.shape(mask)[-1]
     places = tf.where(tf.not_equal(mask, 0), tf.range(1, full + 1), 0)
     last = tf.reduce_max(places, axis=list(range(1, mask.shape.rank)))
@@ -167,9 +167,9 @@ def _count(rows):
 
 
 def _in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
-    """Applies a function to one chunk after the other and concatenates the results."""
+    """Applies a function to one chunk after the other. Parallel chunks would need more memory."""
     specs = {name: tf.TensorSpec([None, *row.shape[1:]], row.dtype) for name, row in rows.items()}
-    with tf.init_scope():  # All signatures share this graph.
+    with tf.init_scope():  # All signatures use this graph.
         function = function.get_concrete_function(specs)
     kinds = function.structured_outputs
     arrays = {
@@ -196,7 +196,6 @@ def _in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
         written = {name: array.write(number, outputs[name]) for name, array in arrays.items()}
         return number + 1, start + size, written
 
-    # Chunks run one after the other, because parallel chunks would need more memory.
     _, _, arrays = tf.while_loop(
         lambda number, start, _: (start < count) | tf.equal(number, 0),
         run_next,

@@ -1,9 +1,8 @@
-"""Exports a model to a named format; contains the checks and files that all formats share.
+"""Exports a model to a named format.
 
-The formats are modules of `serving` that are imported by name when needed, so importing a model
-imports neither the formats nor their dependencies. TensorFlow is imported only for an export. A
-model on another backend is exported in a process that uses the TensorFlow backend and runs this
-module as a program: `python -m keras_bert_impl.graphs.formats DIRECTORY`.
+The formats are modules of `serving`, which are imported when needed. TensorFlow is imported only
+for an export. A model on another backend is exported in a process with the TensorFlow backend,
+which runs `python -m keras_bert_impl.graphs.formats DIRECTORY`.
 """
 
 import importlib
@@ -61,7 +60,7 @@ def check_drop(before: float, after: float, max_drop: float | None) -> None:
 
 
 def save_tokenizer(tokenizer: "Tokenizer", model: Any, directory: Path) -> None:
-    """Writes the tokenizer files for clients, including the model's truncation settings."""
+    """Writes the tokenizer files for clients, with the model's maximum length."""
     tokenizer.save_pretrained(directory)
     max_length = getattr(model, "max_length", None) or model.config.max_length
     _set(directory / "tokenizer_config.json", "model_max_length", max_length)
@@ -72,7 +71,6 @@ def save_tokenizer(tokenizer: "Tokenizer", model: Any, directory: Path) -> None:
 
 
 def _set(path, key, value):
-    """Sets a key in a JSON file if the file exists."""
     if path.exists():
         content = json.loads(path.read_text(encoding="utf-8")) | {key: value}
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
@@ -93,14 +91,14 @@ _BAD_INPUT = 2  # exit status after an `InputError`
 
 
 def settings_of(file_format: str) -> set[str]:
-    """Returns the names of a format's export settings; raises the same errors as `exporter`."""
+    """Returns the names of a format's export settings."""
     functions = exporter(file_format), _plug_in("network.export", "export_network")
     names = {name for each in functions for name in inspect.signature(each).parameters}
     return names - {"model", "directory", "file_format", "how"}
 
 
 def exporter(file_format: str) -> Callable:
-    """Returns the function that exports a model to one of the formats in `NAMES`."""
+    """Returns the function that exports a model to a format in `NAMES`."""
     if file_format not in NAMES:
         formats = listed([SAVED_MODEL, *NAMES])
         near = " Write litert for TensorFlow Lite." if "lite" in str(file_format) else ""
@@ -125,7 +123,7 @@ def export_model(
     custom_ops: bool,
     settings: dict[str, Any],
 ) -> None:
-    """Exports a `TaskModel`; see `TaskModel.export`."""
+    """See `TaskModel.export`."""
     import keras
 
     if format != SAVED_MODEL and ids_only:
@@ -161,7 +159,6 @@ def export_model(
 
 
 def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, Any]) -> None:
-    """Exports a `TaskModel` in a process with the TensorFlow backend."""
     import keras
 
     with tempfile.TemporaryDirectory() as folder:
@@ -178,7 +175,7 @@ def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, 
         (directory / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
         # The accelerator is in use by this process.
         environment = os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
-        # There is no time limit, because exporting a large model takes long. Ctrl-C ends both
+        # Exporting a large model takes long, so there is no time limit. Ctrl-C ends both
         # processes.
         ended = subprocess.run(
             [sys.executable, "-m", __name__, str(directory)],
@@ -197,7 +194,7 @@ def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, 
 
 
 def main(directory: Path) -> int:
-    """Exports the model in a folder; returns the process's exit status."""
+    """Exports the model in a directory; returns the exit status."""
     import keras
 
     request = json.loads((directory / _REQUEST).read_text(encoding="utf-8"))

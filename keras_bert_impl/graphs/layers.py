@@ -20,7 +20,7 @@ _FUSED_GELUS = {"gelu": "com.microsoft.BiasGelu", "gelu_tanh": "com.microsoft.Fa
 
 
 def dense(graph: Graph, inputs: Tensor, name: str, activation: str | None = None) -> Tensor:
-    """Mirrors `keras.layers.Dense`, with one of the activations in `layers.activations`."""
+    """Adds `keras.layers.Dense`, with one of the activations in `layers.activations`."""
     outputs = graph.add("MatMul", inputs, graph.weight(f"{name}/kernel"))
     if graph.has(f"{name}/bias"):
         bias = graph.weight(f"{name}/bias")
@@ -54,14 +54,13 @@ _ACTIVATIONS = {
 
 
 def layer_norm(graph: Graph, inputs: Tensor, name: str, epsilon: float) -> Tensor:
-    """Mirrors `keras.layers.LayerNormalization`; always computes in float32."""
+    """Adds `keras.layers.LayerNormalization`, always in float32."""
     beta = [graph.weight(f"{name}/beta")] if graph.has(f"{name}/beta") else []
     gamma = graph.weight(f"{name}/gamma")
     return graph.add("LayerNormalization", inputs, gamma, *beta, axis=-1, epsilon=epsilon)
 
 
 def _add_and_norm(graph, inputs, update, name, epsilon):
-    """Returns the normalized sum of two tensors."""
     if not graph.fused:
         return layer_norm(graph, graph.add("Add", update, inputs), name, epsilon)
     beta = graph.weight(f"{name}/beta") if graph.has(f"{name}/beta") else ""
@@ -76,7 +75,7 @@ def _add_and_norm(graph, inputs, update, name, epsilon):
 
 
 def embeddings(graph: Graph, config: EncoderConfig, features: Tensors) -> Tensor:
-    """Mirrors `layers.Embeddings`, [batch, length, hidden]."""
+    """Adds `layers.Embeddings`, [batch, length, hidden]."""
     with_bias = config.embedding_norm and config.use_bias
     if graph.fused and config.rotary_base is None and with_bias:
         outputs = _fused_embeddings(graph, config, features)
@@ -88,7 +87,7 @@ def embeddings(graph: Graph, config: EncoderConfig, features: Tensors) -> Tensor
 
 
 def _nan_outside(graph, config, features):
-    """Returns NaN for ids out of range, which runtimes accept, otherwise 0: [batch, length, 1]."""
+    """Returns NaN for ids out of range, else 0: [batch, length, 1]. Runtimes do not check ids."""
     limits = {"input_ids": config.vocabulary_size}
     if "token_type_ids" in features:
         limits["token_type_ids"] = config.num_segments
@@ -107,7 +106,7 @@ def _embeddings(graph, config, features):
     ids = features["input_ids"]
     total = graph.add("Gather", graph.weight("embeddings/token_embeddings"), ids)
     if config.num_segments:
-        # Without segment ids, all tokens use the first row.
+        # Without segment ids, all tokens are in segment 0.
         segments = features.get("token_type_ids", 0)
         table = graph.weight("embeddings/segment_embeddings")
         total = graph.add("Add", total, graph.add("Gather", table, segments))
@@ -150,7 +149,7 @@ def _fused_embeddings(graph, config, features):
 
 
 def _positions(graph, config, ids):
-    """Returns the position table row of each token, int64 [batch, length]; skips padding."""
+    """Returns the position of each token, int64 [batch, length]; padding has no position."""
     is_real = graph.add("Not", graph.add("Equal", ids, config.pad_token_id))
     is_real = graph.cast(is_real, "float32")  # TensorRT accumulates only floating-point numbers
     count = graph.cast(graph.add("Mul", graph.add("CumSum", is_real, 1), is_real), "int64")
@@ -161,7 +160,7 @@ def _positions(graph, config, ids):
 
 
 class Attention:
-    """Mirrors `layers.AttentionBias` and `layers.SelfAttention`; all blocks share the mask."""
+    """Adds `layers.AttentionBias` once, and `layers.SelfAttention` for each block."""
 
     def __init__(self, graph: Graph, config: EncoderConfig, features: Tensors) -> None:
         self.graph = graph
@@ -235,7 +234,7 @@ class Attention:
         return graph.add("Where", visible, 0.0, _HIDDEN)
 
     def _rotated(self, inputs, base):
-        """Mirrors `layers.RotaryPositions`, in float32."""
+        """Adds `layers.RotaryPositions`, in float32."""
         graph, width = self.graph, self.config.hidden_dim // self.config.num_heads
         cosine, sine = self._once(f"angles {base}", lambda: self._make_angles(base, width))
         inputs = graph.as_float32(inputs)
@@ -257,7 +256,7 @@ class Attention:
         return graph.add("Cos", angles), graph.add("Sin", angles)
 
     def _once(self, key, make):
-        """Returns a tensor that all blocks share; adds it to the graph on first use."""
+        """Returns a tensor that all blocks use; adds it to the graph on first use."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
@@ -274,7 +273,7 @@ def _range(graph, length):
 def block(
     graph: Graph, config: EncoderConfig, inputs: Tensor, index: int, attention: Attention
 ) -> Tensor:
-    """Mirrors `layers.TransformerBlock` number `index`, [batch, length, hidden]."""
+    """Adds `layers.TransformerBlock` number `index`, [batch, length, hidden]."""
     group = index * (config.num_layer_groups or config.num_layers) // config.num_layers
     name, epsilon = f"layer_{group}", config.layer_norm_epsilon
     if not config.pre_norm:
@@ -306,7 +305,6 @@ def first_token(graph: Graph, states: Tensor) -> Tensor:
 
 
 def last_token(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
-    """Mirrors `layers.LastPooling`, [batch, hidden]."""
     positions = _range(graph, graph.add("Shape", mask, start=1, end=2))
     positions = graph.cast(positions, "float32")
     real = graph.add("Mul", graph.cast(mask, "float32"), positions)  # [batch, length]
@@ -317,19 +315,16 @@ def last_token(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
 
 
 def mean_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
-    """Mirrors `layers.MeanPooling`, [batch, hidden]."""
     total, number = _weighted_sum(graph, states, graph.cast(mask, "float32"))
     return graph.as_computed(graph.add("Div", total, number))
 
 
 def mean_sqrt_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
-    """Mirrors `layers.MeanSqrtPooling`, [batch, hidden]."""
     total, number = _weighted_sum(graph, states, graph.cast(mask, "float32"))
     return graph.as_computed(graph.add("Div", total, graph.add("Sqrt", number)))
 
 
 def weighted_mean_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
-    """Mirrors `layers.WeightedMeanPooling`, [batch, hidden]."""
     places = graph.cast(_range(graph, graph.add("Shape", mask, start=1, end=2)), "float32")
     weights = graph.add("Mul", graph.cast(mask, "float32"), graph.add("Add", places, np.float32(1)))
     total, number = _weighted_sum(graph, states, weights)
@@ -337,7 +332,7 @@ def weighted_mean_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
 
 
 def _weighted_sum(graph, states, weights):
-    """Returns the weighted sum of the states, [batch, hidden], and the sum of the weights."""
+    """Returns (weighted sum of the states [batch, hidden], sum of the weights)."""
     weights = graph.add("Unsqueeze", weights, [2])  # [batch, length, 1]
     total = graph.add("Mul", graph.as_float32(states), weights)
     total = graph.add("ReduceSum", total, [1], keepdims=0)
@@ -346,7 +341,6 @@ def _weighted_sum(graph, states, weights):
 
 
 def max_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
-    """Mirrors `layers.MaxPooling`, [batch, hidden]."""
     real = graph.cast(graph.add("Unsqueeze", mask, [2]), "bool")
     largest = graph.add("Where", real, states, float("-inf"))
     largest = graph.add("ReduceMax", largest, axes=[1], keepdims=0)

@@ -17,13 +17,13 @@ NO_ROW = np.float32(-1e9)  # logit of a padding choice; see `layers.ChoiceLogits
 
 
 def input_names(config: EncoderConfig) -> dict[str, str]:
-    """Returns the encoder's feature name for each input."""
+    """Returns {input: feature name} of an encoder."""
     names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
     return names | ({"token_type_ids": "segment_ids"} if config.num_segments > 1 else {})
 
 
 def add_inputs(graph: Graph, config: EncoderConfig, group: Sequence[str] = ()) -> Tensors:
-    """Adds the inputs of the graph; `group` names the dimensions between `batch` and `length`."""
+    """Adds the inputs; `group` names the dimensions between `batch` and `length`."""
     shape = ["batch", *group, "length"]
     return {name: graph.input(name, shape) for name in input_names(config)}
 
@@ -58,7 +58,7 @@ def pooled_vectors(
 def pool_tokens(
     graph: Graph, config: EncoderConfig, states: Tensor, features: Tensors, use_pooler: bool
 ) -> Tensor:
-    """Returns the encoder's pooled output from its last hidden states, [batch, hidden]."""
+    """Returns the pooled output, [batch, hidden], from the last hidden states."""
     if config.pooled_by == "mean":
         pooled = layers.mean_pooling(graph, states, features["attention_mask"])
     elif config.pooled_by == "last":
@@ -69,7 +69,7 @@ def pool_tokens(
 
 
 def add_logits(graph: Graph, inputs: Tensor, head: ClassificationHead) -> Tensor:
-    """Mirrors `layers.ClassificationHead`, in float32."""
+    """Adds `layers.ClassificationHead`, in float32."""
     if head.activation is not None:
         inputs = layers.dense(graph, inputs, f"{head.name}/transform", head.activation)
     if head.layer_norm_epsilon is not None:
@@ -96,7 +96,7 @@ def text_vectors(
 def pool_windows(
     graph: Graph, rows: Tensor, mask: Tensor, dim: int, pooling: str, name: str = "pool_windows"
 ) -> Tensor:
-    """Mirrors `layers.PoolWindows`, in float32; rows are [texts * windows, dim]."""
+    """Adds `layers.PoolWindows`, in float32; `rows` is [texts * windows, dim]."""
     shape = graph.add("Concat", graph.add("Shape", mask, end=2), [dim], axis=0)
     vectors = graph.add("Reshape", graph.as_float32(rows), shape)  # [texts, windows, dim]
     real = graph.add("ReduceMax", graph.cast(mask, "float32"), axes=[2])  # [batch, windows, 1]
@@ -116,7 +116,7 @@ def pool_windows(
 
 
 class Network:
-    """Builds the network of a model from its configuration and weights."""
+    """The network of a model, with its configuration and weights."""
 
     groups = ()
 
@@ -126,7 +126,6 @@ class Network:
 
     @property
     def rank(self) -> int:
-        """Rank of the inputs."""
         return 2 + len(self.groups)
 
     def write(self, graph: Graph) -> None:
@@ -134,11 +133,10 @@ class Network:
         raise NotImplementedError
 
     def outputs_of_model(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns the outputs of the Keras model, keyed by name."""
         return {"logits": to_numpy(self.model(features, training=False))}
 
     def as_model_outputs(self, session: Callable, features: dict) -> np.ndarray:
-        """Runs a session on a batch and returns the outputs in the Keras model's format."""
+        """Runs a session on a batch; returns outputs in the Keras model's format."""
         return session(features)["logits"]
 
 
@@ -163,7 +161,6 @@ class EncoderNetwork(Network):
 
 
 def network_of(model: keras.Model) -> Network:
-    """Returns the network of a model."""
     config = encoder_of(model).config
     network = EncoderNetwork if isinstance(model, Encoder) else getattr(model, "network", None)
     if network is None:
@@ -179,15 +176,14 @@ def network_of(model: keras.Model) -> Network:
 
 
 def weights_of(model: keras.Model) -> dict[str, np.ndarray]:
-    """Returns the weights of a model, keyed by path."""
+    """Returns {path: weight} of a model."""
     return {weight.path: to_numpy(weight.value) for weight in model.weights}
 
 
 def encoder_of(model: keras.Model) -> Encoder:
-    """Returns the `Encoder` of a model, or the model itself if it is one."""
+    """Returns the `Encoder` of a model, which may be the model itself."""
     return getattr(model, "encoder", model)
 
 
 def to_numpy(tensor: Any) -> np.ndarray:
-    """Converts a tensor of any backend to a NumPy array."""
     return keras.ops.convert_to_numpy(tensor)

@@ -1,4 +1,4 @@
-"""Base class of serving signatures, including their input checks."""
+"""Base class of serving signatures, and their input checks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -32,15 +32,15 @@ HUB_NAMES = {  # input names of the encoders that Google published as SavedModel
 
 
 class Signatures:
-    """The signatures of an exported model; each kind of output has a subclass.
+    """Signatures of an exported model. Each kind of output has a subclass.
 
-    A subclass implements `answers` (on features) and, if needed, `answers_of_strings` (on strings)
-    or `more` (additional signatures). The first dimension of every output is the batch. Outputs of
-    varying length are padded, and another output contains their lengths. A server can therefore
-    merge requests into one batch and split the responses.
+    A subclass implements `answers` (on features). It may implement `answers_of_strings` (on
+    strings) and `more` (additional signatures). The first dimension of every output is the batch,
+    so that a server can batch requests. Outputs of varying length are padded, and another output
+    contains their lengths.
 
     Args:
-        model: the model whose variables the graphs use.
+        model: the model to export.
         max_length: maximum number of tokens, to which texts are truncated.
 
     Attributes:
@@ -70,26 +70,22 @@ class Signatures:
         self.whole_batches = False
         self.custom_ops = True
         self.pooling = MeanPooling(dtype="float32")
-        # Signatures share these functions, which are traced and stored once.
+        # All signatures use these functions, which are traced and stored once.
         self.network = tf.function(self.answers, autograph=False)
         self._vectors = tf.function(self._vectors_of, autograph=False)
 
     # === For subclasses to override ===
 
     def answers(self, features: Tensors) -> Tensors:
-        """Returns the outputs for a non-empty batch of int32 features, in the order of the rows."""
+        """Returns the outputs for a non-empty batch of int32 features."""
         raise NotImplementedError
 
     def tokenize(self, *texts: tf.Tensor) -> Tensors:
-        """Converts a batch of strings to features for `answers`.
-
-        Args:
-            *texts: string tensors; see `strings`.
-        """
+        """Converts string tensors to features for `answers`."""
         return self.model.features_in_graph(texts[0] if len(texts) == 1 else texts)
 
     def answers_of_strings(self, *texts: tf.Tensor) -> Tensors:
-        """Returns the outputs for a batch of strings; for the arguments, see `tokenize`."""
+        """Returns the outputs for string tensors."""
         return self.answers_of_ids(self.tokenize(*texts))
 
     def answers_of_ids(self, features: Tensors) -> Tensors:
@@ -99,14 +95,11 @@ class Signatures:
         return self.in_chunks(self.network, features)
 
     def more(self) -> dict[str, tuple[Callable, dict[str, int]]]:
-        """Returns additional string signatures: a dict from names to (function, input ranks)."""
+        """Returns additional string signatures: {name: (function, input ranks)}."""
         return {}
 
     def reference(self, **inputs: list) -> list[dict[str, Any]]:
-        """Returns the Keras model's outputs for strings, for comparison with an export.
-
-        Args:
-            **inputs: lists of strings; see `strings`.
+        """Returns the Keras model's outputs for strings, to compare with an export.
 
         Returns:
             A dict of outputs for each example, without padding. Some outputs may be omitted.
@@ -118,11 +111,7 @@ class Signatures:
         return text
 
     def takes_pairs(self) -> bool:
-        """Returns whether pairs are supported.
-
-        It is False if the tokenizer marks the second text with a segment that the encoder does not
-        have.
-        """
+        """Returns whether the encoder has the segment of the second text."""
         segments = self.config.num_segments
         return not segments or self.tokenizer.segment_of_second < segments
 
@@ -132,7 +121,7 @@ class Signatures:
         return [self.model]
 
     def described(self) -> dict[str, Any]:
-        """Returns what clients need to know, as content of JSON files by name."""
+        """Returns information for clients: {JSON file name: content}."""
         names = ("labels", "thresholds")
         return {name: value for name in names if (value := getattr(self.model, name, None))}
 
@@ -145,14 +134,7 @@ class Signatures:
     # === Shared by all subclasses ===
 
     def functions(self, ids_only: bool = False) -> Functions:
-        """Returns the signatures.
-
-        Args:
-            ids_only: whether to omit signatures that take strings.
-
-        Raises:
-            InputError: A bucket does not fit the encoder.
-        """
+        """Returns the signatures; `ids_only` omits those on strings."""
         check_buckets(self.buckets, self.config.max_length)
         names = ["serving_default", *self.more(), "embed", "tokenize", "ids", "hub_ids"]
         with encoders_traced_once(self.buckets), core_operations(not self.custom_ops):
@@ -162,7 +144,6 @@ class Signatures:
             return {name: self.function(name) for name in names}
 
     def function(self, name: str) -> Function:
-        """Returns the concrete function of a signature."""
         if name == "ids":
             return self._of_ids({name: name for name in self.features()})
         if name == "hub_ids":
@@ -176,30 +157,20 @@ class Signatures:
         return _of_strings(*of_strings[name])
 
     def features(self) -> tuple[str, ...]:
-        """Returns the names of the features in the signature on ids."""
         return FEATURES
 
     def embed(self, text: tf.Tensor) -> Tensors:
-        """Returns text vectors, which are the means of the last hidden states over the tokens.
-
-        Args:
-            text: string tensor `[batch]`. Truncated to `max_length` tokens.
-
-        Returns:
-            dict of `vectors`, float32 `[batch, hidden]`.
-        """
+        """Returns `vectors`, float32 `[batch, hidden]`, the mean hidden states of the tokens."""
         return self.by_length(self._vectors, self.cut(text))
 
     def in_chunks(self, function: Callable, rows: Tensors) -> Tensors:
-        """Applies a function that calls an encoder to rows; see `chunks.in_chunks`."""
         return in_chunks(function, rows, buckets=self.buckets)
 
     def by_length(self, function: Callable, rows: Tensors, least_length: int = 1) -> Tensors:
-        """Same as `in_chunks`, for chunks of similar length.
+        """Same as `in_chunks`, but chunks contain rows of similar length.
 
         Args:
             function: returns one result per row, without a dimension that depends on the length.
-            least_length: see `chunks.in_chunks_by_length`.
         """
         results, order = self.in_order_of_length(function, rows, least_length)
         back = tf.argsort(order)
@@ -208,11 +179,10 @@ class Signatures:
     def in_order_of_length(
         self, function: Callable, rows: Tensors, least_length: int = 1
     ) -> tuple[Tensors, tf.Tensor]:
-        """Same as `by_length`, but for any function.
+        """Same as `by_length`, but the results are not reordered.
 
         Returns:
-            (results in the order of processing, int32 `[rows]` with the index of each result in
-            `rows`). With buckets or `whole_batches`, rows keep their order.
+            (results in the order of processing, int32 `[rows]` index of the result of each row).
         """
         if self.buckets or self.whole_batches:
             return self.in_chunks(function, rows), tf.range(tf.shape(rows["padding_mask"])[0])
@@ -220,11 +190,7 @@ class Signatures:
         return in_chunks_by_length(function, rows, least_length), order
 
     def cut(self, texts: Any) -> Tensors:
-        """Returns the features of texts, truncated to `max_length` and padded to the longest text.
-
-        Args:
-            texts: see `Tokenizer`.
-        """
+        """Returns the features of texts, truncated to `max_length`, padded to the longest text."""
         features = self.tokenizer(texts, length=self.max_length)
         lengths = tf.reduce_sum(features["padding_mask"], axis=1)
         longest = tf.reduce_max(tf.pad(lengths, [[0, 1]]))  # An empty batch gets length 0.
@@ -245,7 +211,7 @@ class Signatures:
         return _concrete(answer, dict.fromkeys(names.values(), self.features_rank), tf.int32)
 
     def _checks(self, features, names):
-        """Returns in-graph assertions. Some devices do not report out-of-range lookups."""
+        """Returns in-graph assertions, because some devices do not report invalid ids."""
         limits = {"token_ids": self.config.vocabulary_size}
         if self.config.num_segments:
             limits["segment_ids"] = self.config.num_segments
@@ -273,7 +239,7 @@ class Signatures:
 
 
 def _of_strings(function, ranks):
-    """Returns the signature on strings; all inputs must have the same number of texts."""
+    """Returns the signature on strings. All inputs must have the same number of texts."""
     names = list(ranks)
 
     def answer(*texts):
@@ -293,7 +259,7 @@ def _of_strings(function, ranks):
 
 
 def _concrete(function, ranks, dtype):
-    """Returns the concrete function with named inputs, which checks the ranks of the inputs."""
+    """Returns the concrete function with named inputs and rank checks."""
 
     def checked(*given):
         shapes = ([None] * rank for rank in ranks.values())

@@ -23,9 +23,9 @@ class SeveralSignatures(Signatures):
 
     Weights that are equal in several models, such as the frozen encoder below their adapters, are
     stored once. The signatures of a model are `NAME`, `NAME_pairs` and `NAME_ids`. If all models
-    belong to one task and tokenize texts in the same way, `serving_default` returns the outputs of
-    all models, with names such as `NAME_label`. Models whose encoders differ only in the pooler,
-    as with `tuning="head"`, then compute the encoder once.
+    have the same task and tokenization, `serving_default` returns the outputs of all models, with
+    names such as `NAME_label`. If their encoders differ only in the pooler, as with
+    `tuning="head"`, the encoder runs once.
 
     Args:
         parts: dict of name -> signatures of a model.
@@ -120,7 +120,7 @@ class SeveralSignatures(Signatures):
                     return run(compute, features)
                 ids = features["token_ids"]
                 key = id(leader), id(ids)
-                if key not in kept:  # keeps the ids, because `id` of a deleted object is reused
+                if key not in kept:  # A reference keeps the `id` of an object unique.
                     kept[key] = ids, run(leader._compute, features)
                 outputs = kept[key][1]
                 if encoder is leader:

@@ -1,4 +1,4 @@
-"""Resolves directories, hub names and published names to a local model directory."""
+"""Local directories of models from directories, hub names and published names."""
 
 import difflib
 import functools
@@ -101,14 +101,14 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
 
 
 def _model_of(directory):
-    """Returns the model directory of a run; returns any other directory unchanged."""
+    """Returns the model directory of a run, or the directory itself."""
     model = directory / "model"
     is_run = (model / "config.json").is_file() and not (directory / "config.json").exists()
     return model if is_run else directory
 
 
 def _no_directory_but(name, download):
-    """Downloads `owner/name`; if that fails, the error also mentions a missing directory."""
+    """Downloads `owner/name`. An error also mentions that no such directory exists."""
     try:
         return download()
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Lists the files that make up a model."""
+"""The files of a model."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _PRESET = """
 # Weights files of a model directory, in order of preference, each followed by its shard index.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
 INDEX = ".index.json"  # suffix of a shard index
-# The first file that exists is used. The value for an index is the suffix of its shards.
+# The first file that exists is used. The value is the suffix of the shards, for an index.
 _WEIGHTS = {
     name + end: Path(name).suffix if end else None for name in WEIGHTS for end in ("", INDEX)
 }
@@ -37,7 +37,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 
 
 def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
-    """Fetches all files of a model in the Hugging Face or KerasHub preset layout."""
+    """Downloads all files of a model in the Hugging Face or KerasHub layout."""
     files: dict[str, Path] = {}
 
     def get(name):
@@ -75,7 +75,7 @@ def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
 
 
 def _shards(path, suffix, source):
-    """Returns the sorted names of the shards in a Hugging Face or KerasHub index."""
+    """Returns the sorted file names in a shard index."""
     weight_map = read_json(path).mapping("weight_map")
     if not weight_map:
         raise InputError(f"{source}: {path.name} must have a weight_map.")
@@ -90,7 +90,7 @@ def _shards(path, suffix, source):
 
 
 def _folders(path, source):
-    """Returns the folders that `modules.json` lists ("" is the model's), or [] without a path."""
+    """Returns the folders in `modules.json` ("" is the model's), or [] without a path."""
     if path is None:
         return []
     modules = Document({"modules": parse_json(read_text(path), path)}, path)

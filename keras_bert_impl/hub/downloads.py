@@ -1,7 +1,7 @@
-"""Downloads models into the caches of the hubs' own libraries.
+"""Downloads models with the hubs' own libraries and caches.
 
-Only files with known names are requested, one by one. No list or archive from the network
-determines which files are written, and no code is downloaded.
+Only files with known names are requested. No archive or list from the network determines which
+files are written, and no code is downloaded.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ def from_hugging_face(repository: str, revision: str) -> Path:
 
 
 def _check_answer(repository, name, commit):
-    """Checks a file's metadata from the hub, because the library uses it for names in its cache."""
+    """Checks a file's metadata from the hub, because the library uses it in file names."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
     about = _retried(get_hf_file_metadata, hf_hub_url(repository, name, revision=commit))
@@ -80,7 +80,7 @@ def _check_answer(repository, name, commit):
 
 
 def _retried(ask, repository, revision=None):
-    """Sends a request to a hub, and retries it after a delay if the hub is busy."""
+    """Sends a request, and repeats it after a delay if the hub is busy."""
     from huggingface_hub.errors import HfHubHTTPError
 
     for wait in (1, 2, 4, None):
@@ -180,7 +180,7 @@ def _missing(source, hub, error=None):
 
 @contextlib.contextmanager
 def _one_error(source: str, cache: str | Path, variable: str) -> Iterator[None]:
-    """Converts exceptions from a hub's library to an `InputError`."""
+    """Converts exceptions of a hub's library to an `InputError`."""
     try:
         yield
     except InputError:
@@ -195,7 +195,6 @@ def _one_error(source: str, cache: str | Path, variable: str) -> Iterator[None]:
 
 
 def _explanation(error, source):
-    """Returns an error message that contains a hint on how to fix the error."""
     from huggingface_hub import constants, errors
 
     repository = source.removeprefix("hf://").partition("@")[0]

@@ -1,1 +1,1 @@
-"""Input and output: external files, addresses, atomic writes and input errors."""
+"""Files, settings, progress and input errors."""

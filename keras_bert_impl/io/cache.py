@@ -15,10 +15,9 @@ _ENTRY, _ARRAY = 400, 200  # bytes of Python objects per entry, and per array
 
 
 class Cache:
-    """Arrays by key; the least recently used are dropped first. Threads may share a cache.
+    """Arrays by key, at most `max_bytes`.
 
-    Args:
-        max_bytes: Maximum memory of the entries.
+    The least recently used key is dropped first. Thread-safe.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -29,7 +28,6 @@ class Cache:
         self._lock = threading.Lock()
 
     def get(self, keys: Sequence[bytes]) -> list[dict[str, np.ndarray] | None]:
-        """Returns the arrays of each key, or None if the key is missing."""
         with self._lock:
             found = [self._entries.get(key) for key in keys]
             for key, entry in zip(keys, found):
@@ -40,7 +38,7 @@ class Cache:
         return [entry and entry[0] for entry in found]
 
     def put(self, key: bytes, arrays: dict[str, np.ndarray]) -> None:
-        """Stores the arrays of a key. Arrays that exceed the whole cache are not stored."""
+        """Stores the arrays of a key, unless they are larger than the whole cache."""
         # A view would keep its whole batch in memory.
         arrays = {
             n: array.copy() if array.base is not None else array for n, array in arrays.items()
@@ -63,7 +61,7 @@ def _bytes_of(array):
 
 
 def key_of(*parts: Any) -> bytes:
-    """Returns a key for numbers, strings and arrays: equal only if all parts are equal."""
+    """Returns a key for numbers, strings and arrays. Only equal arguments have equal keys."""
     digest = hashlib.blake2b(digest_size=32)
     for part in _parts(parts):
         digest.update(b"%d:" % len(part))

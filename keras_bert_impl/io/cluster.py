@@ -17,7 +17,7 @@ EXAMPLE = (
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The addresses in `TF_CONFIG`, and the task of this process."""
+    """The cluster in `TF_CONFIG`: addresses, and the task of this process."""
 
     # task type, `"chief"` or `"worker"`, -> list of `"host:port"`
     addresses: dict[str, list[str]]
@@ -38,12 +38,12 @@ class Cluster:
 
     @property
     def everyone(self) -> list[str]:
-        """The addresses of all workers, the chief first."""
+        """Addresses of all workers, the chief first."""
         return [*self.addresses.get("chief", []), *self.addresses.get("worker", [])]
 
     @property
     def others(self) -> dict[str, str]:
-        """The addresses of all other tasks, keyed by name, such as `"worker 1"`."""
+        """Addresses of all other tasks: {name such as `"worker 1"`: address}."""
         return {
             address: f"{kind} {index}"
             for kind, addresses in self.addresses.items()
@@ -53,7 +53,7 @@ class Cluster:
 
 
 def read_cluster() -> Cluster | None:
-    """Reads the `Cluster` from `TF_CONFIG`, or returns None if the variable contains no cluster."""
+    """Reads `TF_CONFIG`; returns None if it contains no cluster."""
     text = os.environ.get("TF_CONFIG") or "{}"
     config = parse_json_line(text, "the environment variable TF_CONFIG")
     if not isinstance(config, dict):
@@ -85,7 +85,7 @@ def _addresses(cluster):
 
 
 def host_and_port(address: Any) -> tuple[str, int]:
-    """Splits `"host:port"` into (str, int). The host may be an IPv6 address in brackets."""
+    """Splits `"host:port"`. The host may be an IPv6 address in brackets."""
     if isinstance(address, str):
         found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([\w.-]+)):([0-9]{1,5})", address)
         if found and not address.startswith("-") and 0 < int(found[3]) < 2**16:

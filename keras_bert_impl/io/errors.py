@@ -1,4 +1,4 @@
-"""The error for invalid input, and functions that format names and values in messages."""
+"""The error for invalid input, and formatting of names and values in messages."""
 
 import reprlib
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ class InputError(ValueError):
 
 
 def listed(names: Iterable[object]) -> str:
-    """Formats up to 20 names for a message."""
+    """Formats up to 20 names."""
     names = list(names)
     return ", ".join(map(shown, names[:20])) + (", ..." if len(names) > 20 else "")
 
 
 def shown(value: object) -> str:
-    """Formats any value for a message, in at most 80 characters."""
+    """Formats any value in at most 80 characters."""
     try:
         text = _REPR.repr(value)
     except ValueError:  # Python does not convert very long integers to a string.

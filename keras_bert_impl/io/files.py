@@ -1,9 +1,9 @@
 """Local files, and atomic output.
 
-Output is first written to a hidden, locked scratch folder `.NAME.RANDOM.aside` in the same folder.
-A file is then renamed to its final name. A new directory gets links to the entries that are kept,
-and is then swapped with the existing directory. The next writer in the folder removes
-the scratch folders of processes that have ended.
+Output is first written to a scratch folder `.NAME.RANDOM.aside` in the same folder, which the
+writer locks. A file is then renamed to its final name. A new directory gets links to the entries
+that are kept, and is then swapped with the existing directory. The next writer removes the scratch
+folders of ended processes.
 """
 
 import contextlib
@@ -61,17 +61,15 @@ _BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # also matches gs:/bucket, because `Pat
 
 
 def is_remote(path: str | os.PathLike) -> bool:
-    """Returns whether a str or `Path` names a file in a bucket; see `remote_files`."""
+    """Returns whether a path is in a bucket; see `remote_files`."""
     return "://" in os.fspath(path)
 
 
 def exists(name: str | os.PathLike) -> bool:
-    """Returns whether a file or folder exists."""
     return os.path.exists(expanded(name))
 
 
 def files_in(folder: str | os.PathLike) -> list[Path] | None:
-    """Returns the relative paths of all files in a folder, or None if the folder is missing."""
     folder = local_path(folder)
     if not folder.is_dir():
         return None
@@ -79,7 +77,6 @@ def files_in(folder: str | os.PathLike) -> list[Path] | None:
 
 
 def read_from(name: str | os.PathLike) -> BinaryIO:
-    """Opens a buffered binary file for reading."""
     return open(expanded(name), "rb")
 
 
@@ -102,7 +99,7 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:
-    """Writes an indented JSON file atomically; raises the same errors as `replace_file`."""
+    """Writes an indented JSON file atomically; see `replace_file`."""
     with replace_file(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
@@ -153,18 +150,9 @@ def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
 def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
     """Locks a file without waiting, for as long as the returned object is referenced.
 
-    Several claims in the same process share the lock. An interrupted run can therefore be restarted
-    in a notebook, where the traceback still references the lock. On a file system without locks,
-    every claim succeeds.
-
-    Args:
-        path: Its folder is created if needed.
-
-    Returns:
-        An object with a `release` method, or None if another process has locked the file.
-
-    Raises:
-        InputError: the path is in a bucket, or the folder is not writable.
+    Several claims in one process use the same lock. A run can therefore be restarted in a notebook,
+    where the traceback of the interrupted run still references the lock. On a file system without
+    locks, every claim succeeds. Returns None if another process has the lock.
     """
     path = absolute(path)
     with clear_errors(path):
@@ -184,17 +172,12 @@ def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
 
 
 def check_is_no_link(path: Path) -> None:
-    """Raises `InputError` if the path is a symbolic link."""
     if path.is_symlink():
         raise InputError(f"{path} is a link to {os.readlink(path)}. Remove the link.")
 
 
 def absolute(path: str | os.PathLike) -> Path:
-    """Returns the absolute `Path`, which does not end in `.` or `..`.
-
-    Raises:
-        InputError: the path is in a bucket.
-    """
+    """Returns the absolute `Path`, which does not end in `.` or `..`."""
     if _BUCKET.match(os.fspath(path)):
         raise InputError(
             f"{path} is not on this machine. Write to a local folder and copy it, or mount the "
@@ -244,10 +227,7 @@ def _name_aside(folder, name):
 
 @contextlib.contextmanager
 def _held(path, seconds):
-    """Locks a file for the duration of the block; yields whether the lock was acquired.
-
-    On a file system without locks, the scratch folders of other processes are never removed.
-    """
+    """Locks a file for the duration of the block; yields whether this succeeded."""
     lock = filelock.FileLock(path, timeout=seconds, **_NO_FALLBACK)
     is_held = True
     try:
@@ -265,7 +245,7 @@ def _held(path, seconds):
 
 
 def _remove_dead(folder):
-    """Removes the scratch folders of processes that have ended; does not follow links."""
+    """Removes the scratch folders of ended processes; does not follow links."""
     found = []
     with contextlib.suppress(OSError):  # The folder may be writable but not readable.
         found = [entry for entry in os.scandir(folder) if _OURS.fullmatch(entry.name)]
@@ -281,8 +261,8 @@ def _remove_dead(folder):
 
 
 def _remove(scratch, name):
-    """Removes the scratch folder of a process that has ended; the caller must have locked it."""
-    # If a process is still creating the folder, the rename makes that process fail.
+    """Removes the scratch folder of an ended process. The caller has locked it."""
+    # A process that is still creating the folder then fails.
     scratch = scratch.rename(_name_aside(scratch.parent, name))
     # restores the old directory after an interrupted `put_directory`
     with contextlib.suppress(OSError):
@@ -296,10 +276,7 @@ def clear_errors(
     path: str | os.PathLike,
     hint: str = "Nothing was written. Free some space or choose another folder.",
 ) -> Iterator[None]:
-    """Converts disk errors inside the block to an `InputError` that names `path`.
-
-    Libraries written in other languages report a full disk only in the text of an error.
-    """
+    """Converts disk errors inside the block to an `InputError` that names `path`."""
     try:
         yield
     except InputError as error:
@@ -319,7 +296,7 @@ def clear_errors(
 
 
 class _CannotWriteError(InputError):
-    """Error for a file that cannot be written, with an `errno` code and a hint."""
+    """A file cannot be written. Has an `errno` code and a hint."""
 
     def __init__(self, path: str | os.PathLike, code: int, hint: str) -> None:
         super().__init__(f"cannot write {path}: {os.strerror(code)}. {hint}")

@@ -52,7 +52,7 @@ _WIDE = {  # Longer marks come first, because the UTF-32 mark starts with the UT
 
 
 def suffix_of(path: str | Path) -> str:
-    """Returns a file's suffix in lowercase, ignoring a compression suffix."""
+    """Returns a file's suffix in lowercase; skips the suffix of a compression."""
     path = local_path(path)
     if path.suffix.lower() in COMPRESSED:
         path = path.with_suffix("")
@@ -60,7 +60,7 @@ def suffix_of(path: str | Path) -> str:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yields (1-based line number, text without line ending), as `raw_lines`. Rejects NUL bytes."""
+    """Yields (1-based line number, text without line ending). Rejects NUL bytes."""
     for number, line in raw_lines(path):
         yield number, decoded(line, path, number)
 
@@ -85,7 +85,6 @@ def _is_cut(line):
 
 
 def _cut_lines(line, file):
-    """Yields `line`, then the remaining lines of the file."""
     while line:
         yield line
         while _is_cut(line):
@@ -94,7 +93,7 @@ def _cut_lines(line, file):
 
 
 def _between_returns(text, file):
-    """Yields the lines of a file with classic Mac line endings; `text` is the start of the file."""
+    """Yields the lines of a file with classic Mac line endings, after `text`."""
     while True:
         *lines, text = re.split(rb"\r\n|\r|\n", text)
         for line in lines:
@@ -109,7 +108,7 @@ def _between_returns(text, file):
 
 @contextlib.contextmanager
 def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
-    """Opens a text file as buffered bytes, decompressed, in UTF-8, without a byte order mark."""
+    """Opens a text file as buffered bytes: decompressed, in UTF-8, without byte order mark."""
     try:
         with contextlib.ExitStack() as stack:
             yield _converted(_opened(path, stack), stack)
@@ -135,7 +134,7 @@ def _opened(path, stack):
 
 
 def decompressed(file: io.BufferedReader, name: str | Path) -> io.BufferedReader:
-    """Returns a file object that decompresses gzip, xz and bzip2 files."""
+    """Returns a file that decompresses gzip, xz and bzip2."""
     beginning = file.peek(50)[:50]
     for mark, decompress in _DECOMPRESSORS.items():
         if beginning.startswith(mark):
@@ -159,7 +158,7 @@ class _Decompressed(io.RawIOBase):
         try:
             size = self._content.readinto(buffer)
         except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-            if getattr(error, "errno", None):  # The file itself could not be read.
+            if getattr(error, "errno", None):  # The file could not be read.
                 raise
             raise InputError(
                 f"{self._name} is damaged: {error}. Copy or compress the file again."
@@ -175,7 +174,7 @@ class _Decompressed(io.RawIOBase):
 
 
 def _converted(file, stack):
-    """Returns the file converted to UTF-8, positioned after a byte order mark."""
+    """Returns the file in UTF-8, positioned after a byte order mark."""
     if not hasattr(file, "peek"):
         file = io.BufferedReader(file)
     beginning = file.peek(4)[:4]
@@ -195,11 +194,7 @@ _ENCODING: contextvars.ContextVar[str | None] = contextvars.ContextVar("encoding
 
 @contextlib.contextmanager
 def encoded_as(encoding: str | None) -> Iterator[None]:
-    """Context that sets the encoding of text files without a byte order mark; None means UTF-8.
-
-    Raises:
-        InputError: Python has no such text encoding.
-    """
+    """Context that sets the encoding of text files without byte order mark. None means UTF-8."""
     if check("encoding", encoding, str | None) is not None:
         try:
             "".encode(encoding)
@@ -264,7 +259,7 @@ def read_document(path: str | Path) -> str:
 
 
 def decoded(line: bytes, path: str | Path, number: int) -> str:
-    """Decodes a line to a str without its line ending; raises the same errors as `read_lines`."""
+    """Decodes a line without its line ending; raises `InputError` for invalid bytes."""
     try:
         return text_of(line)
     except InputError as error:
@@ -272,7 +267,7 @@ def decoded(line: bytes, path: str | Path, number: int) -> str:
 
 
 def text_of(line: bytes) -> str:
-    """Decodes a line to a str without its line ending."""
+    """Decodes a line without its line ending."""
     if b"\0" in line:
         raise InputError(_NUL)
     line = line.removesuffix(b"\n").removesuffix(b"\r")

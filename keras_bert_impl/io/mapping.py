@@ -1,4 +1,4 @@
-"""Memory-mapped arrays, which are read from the file on first use."""
+"""Memory-mapped arrays."""
 
 import math
 from pathlib import Path
@@ -12,7 +12,6 @@ DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF1
 
 
 def mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], offset: int) -> np.ndarray:
-    """Returns a read-only memory-mapped array."""
     if math.prod(shape) == 0:  # An empty array cannot be mapped.
         return np.zeros(shape, dtype)
     try:

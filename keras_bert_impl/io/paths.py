@@ -26,7 +26,7 @@ def expanded(path: Any) -> Any:
 
 
 def local_path(path: str | os.PathLike) -> Path:
-    """Returns the `Path` of a file or directory on this machine, with `~` expanded."""
+    """Returns the `Path` of a local file or directory, with `~` expanded."""
     return Path(expanded(path))
 
 
@@ -62,7 +62,7 @@ def is_own(status: os.stat_result) -> bool:
 
 
 def _mounts(path):
-    """Returns the system's mount points; if unknown, only `path`, if it is a mount point."""
+    """Returns the mount points, or only `path` if they are unknown and it is one."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
@@ -101,7 +101,7 @@ def put_directory(new: Path, path: Path, old: Path) -> bool:
 
 
 def _carry_over(source, target):
-    """Links or copies entries to another directory, where none of their names may exist."""
+    """Links or copies entries to a directory that has no entries with these names."""
     for entry in os.scandir(source):
         place = target / entry.name
         if os.path.lexists(place):
@@ -119,7 +119,6 @@ def _carry_over(source, target):
 
 
 def _copy_owner(source, target):
-    """Copies owner, group and permissions from one directory to another."""
     status = os.stat(source)
     if hasattr(os, "chown"):
         os.chown(target, status.st_uid, status.st_gid)
@@ -127,7 +126,7 @@ def _copy_owner(source, target):
 
 
 def _exchange(one, other):
-    """Atomically exchanges the names of two directories; returns False if the system cannot."""
+    """Atomically exchanges the names of two directories; returns False if this is unsupported."""
     if sys.platform != "linux":
         return False
     # Some C libraries do not have this function.
@@ -139,7 +138,7 @@ def _exchange(one, other):
 
 
 def put_entries(names: list[str], new: Path, path: Path, old: Path) -> None:
-    """Moves entries from `new` to `path`; first moves existing entries to `old`."""
+    """Moves entries from `new` to `path`, after moving existing entries to `old`."""
     old.mkdir(exist_ok=True)
     try:
         for name in names:

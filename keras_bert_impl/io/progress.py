@@ -1,4 +1,4 @@
-"""Shows the progress of a long job."""
+"""Progress of a long job."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Progress:
                 self._print_line()
 
     def update(self, done: int, note: str = "") -> None:
-        """Reports that `done` units are finished; also displays `note`."""
+        """Reports that `done` units are finished."""
         self._done, self._note = done, note
         now = time.monotonic()
         if self._bar is None and now - self._start >= _SHORT and self._stream.isatty():
@@ -65,7 +65,7 @@ class Progress:
                 self._print_line()
 
     def say(self, line: str) -> None:
-        """Prints a line, above the bar if there is one."""
+        """Prints a line above the bar."""
         if self._bar is not None:
             self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
@@ -84,7 +84,7 @@ class Progress:
         self.say(f"{self.label}: {self._state()}")
 
     def _state(self):
-        """Describes the progress: `3 of 10 files, 0:00:06, 0.5/s, 0:00:14 left`."""
+        """Returns a text such as `3 of 10 files, 0:00:06, 0.5/s, 0:00:14 left`."""
         seconds = time.monotonic() - self._start
         if not self._unit:
             return clock(seconds)
@@ -99,7 +99,7 @@ class Progress:
 
 
 def clock(seconds: float) -> str:
-    """Formats a duration in seconds as `0:01:30`."""
+    """Formats seconds as `0:01:30`."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 

@@ -1,7 +1,6 @@
-"""Reads external files: text, JSON, YAML and the files of a model directory.
+"""Reads text, JSON, YAML and the files of a model directory.
 
-Reading either returns a value of the right type or raises an `InputError` that names the file and
-the key.
+Invalid files raise an `InputError` that names the file and the key.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ _REQUIRED = object()  # marks a setting without a default
 
 
 class Document(dict):
-    """A JSON or YAML object from an external file, with type-checked access to its values."""
+    """A JSON or YAML object with type-checked access to its values."""
 
     def __init__(self, values: dict, source: str | Path, inside: str = "") -> None:
         super().__init__(values)
@@ -32,7 +31,7 @@ class Document(dict):
         self.inside = inside
 
     def setting(self, key: str, annotation: Any, default: Any = _REQUIRED) -> Any:
-        """Returns a value validated against an annotation, or `default` if it is missing."""
+        """Returns a value validated by an annotation, or `default` if it is missing."""
         if self.get(key) is not None:
             return check(self._name(key), self[key], annotation)
         if default is _REQUIRED:
@@ -42,7 +41,6 @@ class Document(dict):
     def integer(
         self, key: str, default: Any = _REQUIRED, least: int | None = None, most: int | None = None
     ) -> Any:
-        """Returns an integer within inclusive limits; see `setting`."""
         return self.setting(key, Annotated[int, Range(least=least, most=most)], default)
 
     def number(
@@ -54,33 +52,30 @@ class Document(dict):
         below: float | None = None,
         most: float | None = None,
     ) -> Any:
-        """Returns a finite number within limits; see `setting`."""
         limits = Range(least=least, most=most, above=above, below=below)
         return self.setting(key, Annotated[float, limits], default)
 
     def flag(self, key: str, default: Any = _REQUIRED) -> Any:
-        """Returns a bool; see `setting`."""
         return self.setting(key, bool, default)
 
     def text(self, key: str, default: Any = _REQUIRED, choices: Iterable[str] | None = None) -> Any:
-        """Returns a str, one of `choices` if given; see `setting`."""
+        """Returns a str, one of `choices` if given."""
         return self.setting(
             key, str if choices is None else Annotated[str, OneOf(*choices)], default
         )
 
     def mapping(self, key: str, default: Any = _REQUIRED) -> Any:
-        """Returns a nested object as a `Document`, empty if it is missing; see `setting`."""
+        """Returns a nested object, empty if it is missing."""
         value = self.setting(key, dict, {} if default is _REQUIRED else default)
         if not isinstance(value, dict):
             return value
         return Document(value, self.source, f"{self.inside}{key}.")
 
     def mappings(self) -> list[tuple[str, "Document"]]:
-        """Returns a list of (key, `Document`); every value must be an object."""
+        """Returns (key, `Document`) pairs. Every value must be an object."""
         return [(key, self.mapping(key)) for key in self]
 
     def list_of(self, key: str, kind: type, default: Any = _REQUIRED) -> Any:
-        """Returns a list of values of one type; `dict` values become `Document`s."""
         annotation = types.GenericAlias(tuple, (kind, ...))
         if isinstance(self.get(key), str):
             raise self.error(key, rule(annotation))
@@ -114,7 +109,7 @@ _MAX_DIGITS = 100  # maximum digits of a number in YAML
 
 
 def file_within(directory: str | os.PathLike, name: str) -> Path:
-    """Returns the path of a file, which must be inside the model directory."""
+    """Returns the path of a file, which must be inside the directory."""
     directory = local_path(directory)
     parts = PurePosixPath(name)
     if not parts.parts or not all(map(is_plain_name, parts.parts)):
@@ -155,14 +150,13 @@ def _check_content(path):
 
 
 def is_plain_name(name: str) -> bool:
-    """Returns whether a str is a valid file or folder name on every system."""
+    """Returns whether a name is valid for a file or folder on every system."""
     is_short = len(name.encode("utf-8", "surrogatepass")) <= 255
     is_name = name not in ("", ".", "..") and not set(name) & set("/\\")
     return is_name and is_short and name.isprintable()
 
 
 def read_bytes(path: Path) -> bytes:
-    """Returns the content of a small file."""
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(
@@ -174,7 +168,6 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Returns the text of a small UTF-8 file."""
     data = read_bytes(path)
     bad = data.find(b"\0")
     try:
@@ -191,12 +184,11 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Document:
-    """Reads a small JSON file that contains an object."""
+    """Reads a small JSON file with an object."""
     return _document(parse_json(read_text(path), path), path, "one JSON object")
 
 
 def parse_json(text: str | bytes, source: str | Path) -> Any:
-    """Parses a JSON text."""
     try:
         return _json_value(text)
     except json.JSONDecodeError as error:
@@ -219,13 +211,13 @@ def parse_json_line(text: str | bytes, source: str | None = None, finite: bool =
 
 
 def read_yaml(path: Path) -> Document:
-    """Reads a small YAML file that contains a mapping or is empty."""
+    """Reads a small YAML file with a mapping, which may be empty."""
     value = parse_yaml(read_text(path), path)
     return _document({} if value is None else value, path, "a YAML mapping of keys to values")
 
 
 def parse_yaml(text: str, source: str | Path) -> Any:
-    """Parses a YAML text into plain types; see `parse_json`."""
+    """Parses a YAML text into plain types."""
     if len(text) > _MAX_YAML_BYTES:
         raise InputError(
             f"{source} is larger than {_MAX_YAML_BYTES >> 10} KiB, the limit for YAML."
@@ -255,7 +247,7 @@ def _document(value, path, what):
 
 
 class _NotRead(ValueError):
-    """Error for a text that cannot be parsed; its message starts with a verb."""
+    """A text cannot be parsed. The message starts with a verb."""
 
 
 def _unique(pairs):
@@ -315,7 +307,7 @@ def _check_nesting(value, size):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML loader for plain types; rejects duplicate keys and input that is slow to parse."""
+    """YAML loader for plain types. Rejects duplicate keys and input that is slow to parse."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         seen = set()

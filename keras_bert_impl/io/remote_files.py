@@ -1,4 +1,7 @@
-"""Reads and writes files in TensorFlow's file systems, such as `gs://bucket/records`."""
+"""Files in TensorFlow's file systems, such as `gs://bucket/records`.
+
+See `files` for the functions.
+"""
 
 import contextlib
 import errno
@@ -16,7 +19,6 @@ from keras_bert_impl.io.errors import InputError
 
 
 def exists(name: str) -> bool:
-    """Returns whether a file or folder exists in a bucket."""
     try:
         return tf.io.gfile.exists(name)
     except tf.errors.OpError as error:
@@ -24,7 +26,6 @@ def exists(name: str) -> bool:
 
 
 def read_from(name: str) -> BinaryIO:
-    """Opens a file in a bucket as a buffered binary file."""
     return io.BufferedReader(_Raw(name), 1 << 20)
 
 
@@ -47,7 +48,6 @@ class _Raw(io.RawIOBase):
 
 
 def files_in(folder: str) -> list[PurePosixPath] | None:
-    """Returns the relative paths of all files in a folder, or None if the folder is missing."""
     if not tf.io.gfile.isdir(folder):
         return None
     root = PurePosixPath(folder)
@@ -60,7 +60,7 @@ def files_in(folder: str) -> list[PurePosixPath] | None:
 
 @contextlib.contextmanager
 def replace_file(path: str | Path) -> Iterator[Path]:
-    """Replaces a local file or a file in a bucket; see `files.replace_file`."""
+    """See `files.replace_file`."""
     if not files.is_remote(path):
         with files.replace_file(path) as temporary:
             yield temporary
@@ -72,7 +72,7 @@ def replace_file(path: str | Path) -> Iterator[Path]:
 
 
 def upload(directory: Path, name: str, last: str | None = None) -> None:
-    """Copies the files of a directory to a folder in a bucket."""
+    """Copies the files of a directory to a folder in a bucket. `last` is copied last."""
     for path in sorted(directory.iterdir(), key=lambda path: (path.name == last, path.name)):
         _copy(path, os.path.join(name, path.name))
 
@@ -86,7 +86,7 @@ def _copy(path, name):
 
 @contextlib.contextmanager
 def os_errors() -> Iterator[None]:
-    """Converts TensorFlow's file errors inside the block to the equivalent `OSError`."""
+    """Converts TensorFlow's file errors inside the block to `OSError`."""
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:

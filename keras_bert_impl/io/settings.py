@@ -1,10 +1,8 @@
 """Validates settings and arguments by their annotations: types, ranges and choices.
 
-A settings dataclass annotates its fields and calls `validate(self)` in `__post_init__`; a function
-calls `check(name, value, annotation)`. Both raise errors with the same messages. `rule(annotation)`
-returns the description in these messages, for use in a help text. NumPy numbers are accepted as
-numbers. A bool is not a number, and NaN and infinity are always rejected. The module does not
-import NumPy, so that `--help` is fast.
+A settings dataclass calls `validate(self)` in `__post_init__`; a function calls `check(name, value,
+annotation)`. Both raise the same messages. NumPy numbers are accepted as numbers. Bools, NaN and
+infinity are not numbers. The module does not import NumPy, so that `--help` is fast.
 
 Example:
     import dataclasses
@@ -57,7 +55,6 @@ class Range:
     below: float | None = None
 
     def holds(self, value: float) -> bool:
-        """Returns whether a number is within the limits."""
         return (
             (self.least is None or value >= self.least)
             and (self.most is None or value <= self.most)
@@ -66,7 +63,7 @@ class Range:
         )
 
     def rule(self, noun: str) -> str:
-        """Describes the limits in words, such as `"a number in [0, 1)"`."""
+        """Returns the limits in words, such as `"a number in [0, 1)"`."""
         low = self.least if self.least is not None else self.above
         high = self.most if self.most is not None else self.below
         article = "an" if noun == "integer" else "a"
@@ -161,7 +158,7 @@ def misfit(name: str, value: Any, what: str, hint: str = "") -> InputError:
 
 
 def rule(annotation: Any) -> str:
-    """Describes an annotation in words, such as `"a positive integer or None"`."""
+    """Returns an annotation in words, such as `"a positive integer or None"`."""
     return " or ".join(_rule(kind) for kind in _alternatives(annotation))
 
 
@@ -174,7 +171,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @functools.cache
 def settings_hints(settings_class: type) -> dict[str, Any]:
-    """Returns the annotation of each field of a dataclass, including its limits."""
+    """Returns {field: annotation} of a dataclass."""
     hints = typing.get_type_hints(settings_class, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(settings_class)}
 
@@ -185,14 +182,14 @@ def _alternatives(annotation):
 
 
 def _parts(kind):
-    """Splits an annotation into (type, limits); the limits are a `Range`, a `OneOf` or None."""
+    """Splits an annotation into (type, `Range`, `OneOf` or None)."""
     if typing.get_origin(kind) is Annotated:
         return typing.get_args(kind)
     return kind, None
 
 
 def _converted(value, annotation):
-    """Converts the value to the first type that accepts it; returns `_MISFIT` if none does."""
+    """Converts the value to the first type that accepts it, or returns `_MISFIT`."""
     for kind in _alternatives(annotation):
         kind, limits = _parts(kind)
         converted = _of_kind(value, kind)

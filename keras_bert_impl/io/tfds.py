@@ -1,4 +1,4 @@
-"""Opens datasets from TensorFlow Datasets without importing classes that their files name."""
+"""Opens TensorFlow Datasets without importing classes named in their files."""
 
 import contextlib
 import os
@@ -15,11 +15,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = None) -> Any:
-    """Opens a split of a dataset, after downloading it if needed.
-
-    Returns:
-        (`tf.data.Dataset` in the order of the files, its features).
-    """
+    """Returns (`tf.data.Dataset` in the order of the files, features); downloads it if needed."""
     import tensorflow_datasets as tfds
 
     name, data_dir = expanded(name), expanded(data_dir)
@@ -38,7 +34,7 @@ def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = Non
 
 @contextlib.contextmanager
 def _only_classes_of_library(tfds, name):
-    """Rejects classes outside the library, because the library would import their modules."""
+    """Rejects other classes, because the library would import their modules."""
     connector = tfds.features.FeatureConnector
 
     def checked(cls: type, class_name: Any) -> Any:

@@ -1,9 +1,9 @@
 """Reads and writes added tokens in tokenizer files.
 
-`transformers` has stored added tokens in five places since 2019. The order of precedence is:
-`added_tokens_decoder` of tokenizer_config.json; `added_tokens` of tokenizer.json;
-`added_tokens.json` with `special_tokens_map.json`; then the tokens that tokenizer_config.json names
-in `additional_special_tokens`, `extra_special_tokens` and each `..._token`.
+Versions of `transformers` since 2019 define added tokens in different files. In order of
+precedence: `added_tokens_decoder` of tokenizer_config.json; `added_tokens` of tokenizer.json;
+`added_tokens.json` with `special_tokens_map.json`; and the settings `additional_special_tokens`,
+`extra_special_tokens` and `..._token` of tokenizer_config.json.
 """
 
 import dataclasses
@@ -33,19 +33,17 @@ _ROWS = {  # supported values of settings that change the model inputs
 
 
 def read_if_there(path: Path) -> dict[str, Any]:
-    """Reads the object in a JSON file; returns an empty dict if the file is missing."""
+    """Returns the JSON object in a file, or an empty dict if the file is missing."""
     return read_json(path) if path.exists() else {}
 
 
 def content(token: Any) -> Any:
-    """Returns the text of a token, which is a string or an object in a JSON file."""
     return token.get("content") if isinstance(token, dict) else token
 
 
 def check_config(
     path: Path, config: dict[str, Any], wanted: dict[str, Any], named: dict[str, str]
 ) -> None:
-    """Checks the settings in tokenizer_config.json and the tokens in special_tokens_map.json."""
     tokens = {name: (token, None) for name, token in named.items()}
     contents = {name: content(config[name]) for name in named if name in config}
     check_settings(path, config, wanted | _ROWS)
@@ -56,7 +54,6 @@ def check_config(
 
 
 def _check_named(path, contents, tokens):
-    """Raises InputError if a special token has an unexpected value."""
     try:
         check_settings(path, contents, tokens)
     except InputError as error:
@@ -70,7 +67,7 @@ def _check_named(path, contents, tokens):
 
 
 def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
-    """Reads the added tokens of a directory, in the order in which missing ids are assigned."""
+    """Reads the added tokens of a directory. Tokens without an id are in the order of new ids."""
     found = _Found(special)
     path = directory / "tokenizer.json"
     entries = read_if_there(path).get("added_tokens") or []
@@ -114,7 +111,6 @@ def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
 
 
 def _named(files: dict[Path, dict[str, Any]]) -> Iterator[tuple[Path, Any]]:
-    """Yields (path, token) for each special token in the configuration files."""
     for path, settings in files.items():
         for name, value in settings.items():
             if name.endswith("_token") and isinstance(value, (str, dict)):
@@ -127,7 +123,7 @@ def _named(files: dict[Path, dict[str, Any]]) -> Iterator[tuple[Path, Any]]:
 
 
 class _Found:
-    """Added tokens by content; the first file that defines a token takes precedence."""
+    """Added tokens by content. The first definition of a token is used."""
 
     def __init__(self, special: tuple[str, ...]) -> None:
         self._special = special
@@ -165,11 +161,7 @@ class _Found:
 def special_as_matched(
     directory: Path, found: FoundTokens, contents: tuple[str, ...]
 ) -> tuple[bool, list[AddedToken]]:
-    """Reads the options that control how the default special tokens are matched.
-
-    Returns:
-        (mask_strips_left, usual); `settings_of` omits the tokens in `usual`.
-    """
+    """Returns (whether the mask token strips left, special tokens with default matching)."""
     config, names = (
         read_if_there(directory / name)
         for name in ("tokenizer_config.json", "special_tokens_map.json")
@@ -188,7 +180,7 @@ def special_as_matched(
 def with_added_tokens(
     where: Path, vocabulary: list[str], found: FoundTokens, special: tuple[str, ...]
 ) -> list[str]:
-    """Returns a vocabulary with added tokens at their ids."""
+    """Inserts the added tokens into a vocabulary at their ids."""
     vocabulary = list(vocabulary)
     ids = {token: number for number, token in enumerate(vocabulary)}
     for token, number in found:
@@ -219,14 +211,14 @@ def with_added_tokens(
 
 
 def settings_of(found: FoundTokens, usual: list[AddedToken]) -> list[str | dict[str, Any]]:
-    """Returns the `added_tokens` setting of a tokenizer, without the default tokens `usual`."""
+    """Returns the `added_tokens` argument of a tokenizer, without the tokens in `usual`."""
     return [token.setting for token, _ in found if token not in usual]
 
 
 def as_objects(
     special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
 ) -> list[dict[str, Any]]:
-    """Returns `added_tokens` for tokenizer.json, in id order."""
+    """Returns `added_tokens` of tokenizer.json, in id order."""
     changed = {token.content: token for token in (*special, *added)}
     objects = [{"id": ids[name]} | dataclasses.asdict(t) for name, t in changed.items()]
     return sorted(objects, key=lambda token: token["id"])
@@ -235,7 +227,6 @@ def as_objects(
 def added_settings(
     special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
 ) -> dict[str, Any]:
-    """Returns the settings for added tokens in tokenizer_config.json."""
     if not added:
         return {}
     objects = as_objects(special, added, ids)
@@ -248,7 +239,6 @@ def added_settings(
 def to_whole(
     tokenizer: Any, special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
 ) -> str:
-    """Returns the tokenizer.json of a `tokenizers.Tokenizer` with added tokens, as text."""
     whole = json.loads(tokenizer.to_str())
     whole["added_tokens"] = as_objects(special, added, ids)
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

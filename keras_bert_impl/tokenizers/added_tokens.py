@@ -1,7 +1,7 @@
-"""Added tokens, which are matched literally before texts are split into words.
+"""Added tokens, which are matched as literal strings before texts are split into words.
 
-Tokens are matched on code points: tokens with `normalized=False` in the input text, then the other
-tokens in the normalized text between them.
+Tokens with `normalized=False` are matched first, in the input text. All other tokens are matched in
+the normalized text between them.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ _FEW = 8  # maximum number of first characters for comparisons
 
 @dataclasses.dataclass(frozen=True)
 class AddedToken:
-    """A token that is matched literally in texts.
+    """A token that is matched as a literal string.
 
     Attributes:
         content: One or more characters.
@@ -44,7 +44,7 @@ class AddedToken:
 
     @property
     def setting(self) -> str | dict[str, Any]:
-        """The content, or a dict of all fields if another field differs from its default."""
+        """Returns the content, or a dict of all fields if another field is not the default."""
         return self.content if self == AddedToken(self.content) else dataclasses.asdict(self)
 
 
@@ -52,7 +52,7 @@ FIELDS = tuple(field.name for field in dataclasses.fields(AddedToken))
 
 
 def special_tokens(contents: Sequence[str], mask_strips_left: bool = False) -> list[AddedToken]:
-    """Returns the special tokens of a tokenizer; the mask token is last."""
+    """Returns the special tokens of a tokenizer, with the mask token last."""
     return [
         AddedToken(
             content,
@@ -65,7 +65,6 @@ def special_tokens(contents: Sequence[str], mask_strips_left: bool = False) -> l
 
 
 def as_added_tokens(tokens: Iterable[Any]) -> list[AddedToken]:
-    """Converts user input to a list of `AddedToken`."""
     if isinstance(tokens, (str, bytes, dict, set, frozenset)) or not hasattr(tokens, "__iter__"):
         raise InputError(f"expected a list of tokens. Received: {tokens!r:.40}")
     tokens = [_as_added_token(token) for token in tokens]
@@ -100,12 +99,11 @@ def _as_added_token(token):
 
 
 def _is_text(content):
-    """Returns whether a value is a non-empty string without unpaired surrogates."""
     return content != "" and content.encode("utf-8", "ignore").decode() == content
 
 
 def found_tokens(special: list[AddedToken], added: list[AddedToken]) -> list[AddedToken]:
-    """Returns all tokens to match in texts, special tokens first."""
+    """Returns all tokens to match: special tokens first, then added tokens."""
     return [*({token.content: token for token in (*special, *added)}).values()]
 
 
@@ -129,14 +127,14 @@ class AddedTokens:
         """Finds the tokens in texts.
 
         Args:
-            code_points: int32 [code points] of all texts. After each text, there is a code that is
-                neither white space nor part of a token.
+            code_points: int32 [code points] of all texts. A code that no token contains follows
+                each text.
             is_apart: bool [code points], True for letters that may be next to a `single_word`
                 token.
 
         Returns:
-            (starts, ends, numbers): int32 [found], in order: the start and end of each match in
-            code points, including stripped white space, and the token's number.
+            (starts, ends, numbers): int32 [matches], the span and the token index of each match.
+            Spans include stripped white space.
         """
         starts, tokens = self._longest(code_points)
         starts, ends, tokens = tf.cond(
@@ -147,7 +145,7 @@ class AddedTokens:
         return starts, ends, tf.gather(self.numbers, tokens)
 
     def _longest(self, code_points):
-        """Returns (starts, number of the longest token at each start), int32 [candidates]."""
+        """Returns (starts, index of the longest token at each start), int32 [candidates]."""
         candidates = places_of(self._may_begin(code_points))
 
         def step(depth, candidate, node, found):
@@ -171,7 +169,7 @@ class AddedTokens:
         return chosen(candidates, found >= 0), chosen(found, found >= 0)
 
     def _may_begin(self, code_points):
-        """Returns bool [code points], True for possible first characters of a token."""
+        """Returns bool [code points], True for first characters of tokens."""
         if not self._first:
             return tf.zeros_like(code_points, tf.bool)
         # If there are few first characters, comparisons are 5× faster than a table lookup.
@@ -181,7 +179,7 @@ class AddedTokens:
         return functools.reduce(tf.logical_or, equal)
 
     def _found(self, code_points, starts, tokens, is_apart):
-        """Removes overlaps, applies `single_word`, and adds stripped white space."""
+        """Removes overlapping matches, checks `single_word` and extends matches by white space."""
         ends = starts + tf.gather(self._lengths, tokens)
         found = _only(leftmost(starts, ends), (starts, ends, tokens))
         if self._single.any():
@@ -219,16 +217,12 @@ def _only(kept, found):
 def in_place(
     tokens: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, numbers: tf.Tensor
 ) -> tf.Tensor:
-    """Marks each match in int32 [code points]: its token number, then INSIDE; else NO_TOKEN.
-
-    Args:
-        tokens: int32 [code points], in the same format, with earlier matches.
-    """
+    """Writes each match into int32 [code points]: the token index, then INSIDE. Else NO_TOKEN."""
     return put(put(tokens, tf.ragged.range(starts, ends).values, INSIDE), starts, numbers)
 
 
 def _trie(tokens):
-    """Builds a trie; returns (keys, children, tokens)."""
+    """Returns the trie of the tokens as (keys, children, tokens)."""
     edges: dict[int, int] = {}
     ends: dict[int, int] = {}
     for number, token in enumerate(tokens):

@@ -32,13 +32,11 @@ _OTHER_FILES = (
 
 
 def has_tokenizer(directory: str | Path) -> bool:
-    """Returns whether a directory contains a tokenizer."""
     names = ("tokenizer.json", *KIND_OF_FILE)
     return any((local_path(directory) / name).exists() for name in names)
 
 
 def no_tokenizer(directory: Path) -> InputError:
-    """Returns the error for a directory without a tokenizer."""
     return InputError(
         f"{directory} has no tokenizer. Expected tokenizer.json or {' or '.join(KIND_OF_FILE)}."
     )
@@ -57,7 +55,7 @@ def tokenizer_directory(directory: str | Path) -> Path:
 
 
 def write_files(directory: str | Path, files: dict[str, str]) -> None:
-    """Writes files (names to texts), all or none; keeps other files in the directory."""
+    """Writes all files or none; keeps other files in the directory."""
     with replace_directory(directory) as temporary:
         for name, text in files.items():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
@@ -66,7 +64,7 @@ def write_files(directory: str | Path, files: dict[str, str]) -> None:
 def check_settings(
     path: Path, settings: Mapping[str, Any], wanted: Mapping[str, Any], inside: str = ""
 ) -> None:
-    """Raises InputError if a setting has none of the values in `wanted`."""
+    """Raises InputError if a setting has a value that is not in `wanted`."""
     for name, allowed in wanted.items():
         if name in settings and not any(_equal(settings[name], value) for value in allowed):
             raise InputError(
@@ -80,12 +78,11 @@ def _equal(one, other):
 
 
 def is_preset(settings: dict[str, Any]) -> bool:
-    """Returns whether KerasHub wrote this `tokenizer.json` content."""
     return "registered_name" in settings
 
 
 def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the `model` of a tokenizer.json; infers a missing `type` from its fields."""
+    """Returns `model` of a tokenizer.json, with `type` inferred if it is missing."""
     model = whole.get("model")
     model = dict(model) if isinstance(model, dict) else {}
     if "type" not in model:
@@ -97,7 +94,7 @@ def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tokens_by_id(path: Path | str, ids: Any) -> list[str]:
-    """Returns the tokens of a {token: id} object in id order, with "" for an id without a token."""
+    """Returns the tokens of a {token: id} object in id order, with "" for unused ids."""
     if not isinstance(ids, dict) or not ids:
         raise InputError(f"{path} has no vocabulary: expected an object with the id of each token.")
     for token, number in ids.items():
@@ -114,7 +111,6 @@ def tokens_by_id(path: Path | str, ids: Any) -> list[str]:
 
 
 def in_order(vocabulary: Any) -> list[str]:
-    """Converts a user's vocabulary to a list of tokens in id order."""
     if isinstance(vocabulary, dict):
         return tokens_by_id("the vocabulary", vocabulary)
     if isinstance(vocabulary, (set, frozenset, bytes)) or not hasattr(vocabulary, "__len__"):
@@ -126,7 +122,7 @@ def in_order(vocabulary: Any) -> list[str]:
 
 
 def unique_in_order(vocabulary: Any) -> list[str]:
-    """Converts a vocabulary like `in_order`; raises InputError if a token occurs twice."""
+    """Same as `in_order`, but raises InputError if a token occurs twice."""
     vocabulary = in_order(vocabulary)
     ids: dict[str, int] = {}
     for number, token in enumerate(vocabulary):
@@ -137,19 +133,19 @@ def unique_in_order(vocabulary: Any) -> list[str]:
 
 
 def as_vocabulary(vocabulary: Any) -> list[str]:
-    """Converts a vocabulary like `unique_in_order`; also accepts the path of a JSON file."""
+    """Same as `unique_in_order`, but also accepts the path of a JSON file."""
     if isinstance(vocabulary, (str, Path)):
         return tokens_by_id(local_path(vocabulary), read_json(local_path(vocabulary)))
     return unique_in_order(vocabulary)
 
 
 def last_ids(vocabulary: list[str]) -> dict[str, int]:
-    """Returns a dict from tokens to ids, with the last id of duplicate tokens."""
+    """Returns {token: id}. A duplicate token has its last id."""
     return {token: number for number, token in enumerate(vocabulary) if token}
 
 
 def ids_by_token(vocabulary: list[str]) -> dict[str, int]:
-    """Returns the {token: id} object for a file; it contains all ids."""
+    """Returns {token: id}. Duplicate tokens get different names, so that no id is missing."""
     last = last_ids(vocabulary)
     return {
         token if last.get(token) == number else _no_token(number): number
@@ -162,7 +158,7 @@ def _no_token(number):
 
 
 def without_last(vocabulary: list[str], added: set[str]) -> list[str]:
-    """Returns a vocabulary without the added tokens at its end."""
+    """Removes the added tokens at the end of a vocabulary."""
     size = len(vocabulary)
     while size and vocabulary[size - 1] in added | {""}:
         size -= 1
@@ -184,5 +180,4 @@ def row_template(
 
 
 def to_json(value: Any) -> str:
-    """Returns a value as JSON text."""
     return json.dumps(value, indent=2, sort_keys=True) + "\n"

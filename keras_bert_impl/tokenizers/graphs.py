@@ -1,4 +1,4 @@
-"""Traces tokenizers as graphs; operations on positions in flat vectors."""
+"""Traced tokenizer graphs, and operations on positions in flat vectors."""
 
 import contextlib
 import contextvars
@@ -27,8 +27,6 @@ def core_operations_only() -> bool:
 
 
 def graph_of_ids(split: Callable, subwords: Callable) -> Callable:
-    """Traces `Tokenizer.tokenize`; for the arguments, see `graph_of_offsets`."""
-
     def tokenize(texts):
         words = split(texts)
         return _per_text(subwords(words)[0], words)
@@ -61,10 +59,7 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
 
 
 def _traced(function):
-    """Traces a function of texts for any batch size, on the CPU.
-
-    The graphs outside and inside `core_operations` differ. Each is traced on its first use.
-    """
+    """Traces a function of texts on the CPU, once inside and once outside `core_operations`."""
 
     def on_cpu(texts):
         with tf.device("CPU:0"):
@@ -107,18 +102,18 @@ def places_of(mask: tf.Tensor) -> tf.Tensor:
 
 
 def chosen(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Selects values by a mask, with a smaller graph than `tf.boolean_mask`."""
+    """Returns the values where the mask is True. The graph is smaller than `tf.boolean_mask`."""
     return tf.gather(values, places_of(mask))
 
 
 def put(values: tf.Tensor, places: tf.Tensor, new: Any) -> tf.Tensor:
-    """Returns a copy with new values, or one new value, at the given positions."""
+    """Returns a copy with new values at the given positions."""
     new = tf.broadcast_to(new, tf.shape(places))
     return tf.tensor_scatter_nd_update(values, places[:, tf.newaxis], new)
 
 
 def numbers_of(counts: tf.Tensor) -> tf.Tensor:
-    """Returns the part index of each item: sizes 2, 0, 1 give 0, 0, 2."""
+    """Returns the group of each item. Example: group sizes 2, 0, 1 give 0, 0, 2."""
     starts = tf.cumsum(counts, exclusive=True)[1:]
     ends = tf.reduce_sum(counts)
     begun = tf.math.unsorted_segment_sum(tf.ones_like(starts), starts, ends + 1)
@@ -138,19 +133,13 @@ def after(values: tf.Tensor, fill: int | bool, distance: int = 1) -> tf.Tensor:
 
 
 def token_ends(starts: tf.Tensor, words: tf.Tensor, word_ends: tf.Tensor) -> tf.Tensor:
-    """Returns the ends of tokens: the start of the next token in the word, or the end of the word.
-
-    Args:
-        starts: int32 [tokens].
-        words: int64 [tokens], the index of each token's word, ascending.
-        word_ends: int32 [words].
-    """
+    """Returns the ends of tokens: the start of the next token, or the end of the word."""
     is_last = after(words, -1) != words
     return tf.where(is_last, tf.gather(word_ends, words), after(starts, 0))
 
 
 def without_overlaps(pairs: tf.Tensor) -> tf.Tensor:
-    """Keeps the first, third, ... of consecutive positions, because pairs overlap as in aaa."""
+    """Keeps every second one of consecutive positions, because pairs overlap as in `aaa`."""
     places = tf.range(tf.size(pairs))
     begins = pairs & ~before(pairs, False)
     begun = tf.concat([chosen(places, begins), [0]], axis=0)
@@ -159,16 +148,7 @@ def without_overlaps(pairs: tf.Tensor) -> tf.Tensor:
 
 
 def leftmost(starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Selects the non-overlapping matches of a search from left to right.
-
-    Args:
-        starts: int32 [matches], ascending; a search finds a match from any position up to its
-            start.
-        ends: int32 [matches], each after its start. The search continues here.
-
-    Returns:
-        bool [matches].
-    """
+    """Selects non-overlapping matches from left to right; returns bool [matches]."""
     size = tf.size(starts)
     overlap = tf.reduce_any(starts[1:] < ends[:-1])
     # After n rounds, 2^n matches are found, and `jumps` skips 2^n matches.

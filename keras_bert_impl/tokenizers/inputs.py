@@ -1,4 +1,4 @@
-"""Converts user input to strings, and token ids to padded model inputs."""
+"""Converts texts to string tensors, and token ids to padded model inputs."""
 
 import re
 import types
@@ -34,7 +34,7 @@ _NUMPY = types.SimpleNamespace(
 
 
 def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
-    """Returns the first segments, the second segments, and whether each row has a second one."""
+    """Returns (first segments, second segments, whether each text has a second segment)."""
     if type(texts).__name__ == "KerasTensor":
         raise InputError(
             "a keras.Input has no strings to tokenize. Tokenize the data with dataset.map(lambda "
@@ -69,7 +69,6 @@ def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
 
 
 def as_strings(texts: Any) -> tf.Tensor:
-    """Converts one text, a list of texts or a string tensor to a string tensor [batch]."""
     if not tf.is_tensor(texts):
         texts = as_bytes(texts)
         return tf.constant(texts, tf.string, shape=[len(texts)])
@@ -81,7 +80,6 @@ def as_strings(texts: Any) -> tf.Tensor:
 
 
 def as_bytes(texts: Any) -> list[bytes]:
-    """Converts one text or a list of texts to a list of bytes in UTF-8."""
     if isinstance(texts, (str, bytes)):
         texts = [texts]
     _check_no_table(texts)
@@ -121,7 +119,7 @@ def _as_bytes(text, position):
 
 
 def beginning(text: str, num_tokens: int) -> str:
-    """Returns the beginning of a text, which almost always has at least `num_tokens` tokens."""
+    """Returns the start of a text. It has at least `num_tokens` tokens, except in rare cases."""
     place = _CHARACTERS_OF_TOKEN * num_tokens
     cut = _CUT.search(text, place, 2 * place) if len(text) > 2 * place else None
     return text[: cut.start()] if cut else text

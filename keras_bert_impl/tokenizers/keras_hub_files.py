@@ -19,8 +19,8 @@ _KINDS = {
     "AlbertTokenizer": "SentencePiece",
 }
 _ASSETS = Path("assets", "tokenizer")
-# Kind of tokenizer -> arguments of our tokenizers that KerasHub does not support. They are stored
-# in KerasHub's tokenizer.json, where KerasHub ignores them.
+# Kind of tokenizer -> arguments that KerasHub does not support. They are stored in tokenizer.json,
+# and KerasHub ignores them.
 NOTES: dict[str, dict[str, Any]] = {
     "WordPiece": {"strip_accents": (bool, type(None)), "split_on_cjk": bool, "added_tokens": list},
     "byte-level BPE": {"mask_strips_left": bool, "add_prefix_space": bool, "added_tokens": list},
@@ -34,7 +34,7 @@ NOTES: dict[str, dict[str, Any]] = {
 
 
 def kind_of(path: Path) -> str:
-    """Returns the kind, a key of `NOTES`, of the tokenizer in KerasHub's `tokenizer.json`."""
+    """Returns the kind of tokenizer, a key of `NOTES`, in KerasHub's `tokenizer.json`."""
     name = read_json(path).get("registered_name")
     package, _, kind = str(name).partition(">")
     if package not in _PACKAGES or kind not in _KINDS:
@@ -46,12 +46,7 @@ def kind_of(path: Path) -> str:
 
 
 def read_wordpiece(directory: Path) -> tuple[Path, dict[str, Any]]:
-    """Reads the vocabulary path and the settings of a WordPiece preset.
-
-    Returns:
-        (path, arguments): a file with one token per line, and other arguments of
-        `WordPieceTokenizer`.
-    """
+    """Returns (path of the vocabulary, other arguments of `WordPieceTokenizer`)."""
     path = directory / "tokenizer.json"
     settings = _settings(path)
     wanted: dict[str, tuple] = {
@@ -72,12 +67,7 @@ def read_wordpiece(directory: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def read_byte_pairs(directory: Path) -> tuple[Path, Path, dict[str, Any]]:
-    """Reads the vocabulary path, the merges path and the settings of a byte-level BPE preset.
-
-    Returns:
-        (vocabulary, merges, arguments): a JSON file and a text file in Hugging Face's format, and
-        other arguments of `ByteLevelBPETokenizer`.
-    """
+    """Returns (path of vocab.json, path of merges.txt, other arguments of the tokenizer)."""
     path = directory / "tokenizer.json"
     settings = _settings(path)
     check_settings(path, settings, {"add_prefix_space": (True, False)})
@@ -87,18 +77,17 @@ def read_byte_pairs(directory: Path) -> tuple[Path, Path, dict[str, Any]]:
 
 
 def sentencepiece_model(directory: str | Path) -> Path:
-    """Returns the path of the SentencePiece model of an ALBERT or XLM-RoBERTa preset."""
     return local_path(directory) / _ASSETS / "vocabulary.spm"
 
 
 def sentencepiece_notes(path: Path) -> dict[str, Any]:
-    """Reads the arguments of `SentencePieceTokenizer` that are not in the SentencePiece model."""
+    """Reads the arguments of `SentencePieceTokenizer` that the SentencePiece model lacks."""
     check_settings(path, _settings(path), {"add_bos": (False,), "add_eos": (False,)})
     return notes(path, "SentencePiece")
 
 
 def notes(path: Path, kind: str) -> dict[str, Any]:
-    """Reads the arguments of our tokenizer that are stored in KerasHub's `tokenizer.json`."""
+    """Reads our own arguments from KerasHub's `tokenizer.json`."""
     found = read_json(path).get("keras_bert_impl", {})
     # `extra_tokens` is an old name for the setting in SentencePiece tokenizers.
     types = NOTES[kind] | {"extra_tokens": list}

@@ -1,4 +1,4 @@
-"""Converts tokenizers to KerasHub's classes, in memory and in presets."""
+"""Converts tokenizers to KerasHub objects and presets."""
 
 import base64
 import io
@@ -43,7 +43,6 @@ _SPACES = "\t\n\v\f\r\x85\u1680\u2028\u2029"  # white space that NFKD does not c
 
 
 def to_keras_hub(tokenizer: Tokenizer, architecture: str) -> Any:
-    """Converts a tokenizer to KerasHub's class with the same vocabulary."""
     name, kind = _CLASSES.get(architecture, (f"tokenizer of {architecture}", None))
     if kind is None or type(tokenizer) is not kind or not _is_family(tokenizer, name):
         raise InputError(f"a {_describe(tokenizer)} cannot be converted to KerasHub's {name}.")
@@ -61,7 +60,6 @@ def _describe(tokenizer):
 
 
 def _arguments(tokenizer):
-    """Returns the arguments of KerasHub's class."""
     if tokenizer.added_tokens:
         tokens = ", ".join(token.content for token in tokenizer.added_tokens)
         _log.warning("KerasHub's tokenizer treats these tokens as ordinary text: %s", tokens)
@@ -84,7 +82,7 @@ def _arguments(tokenizer):
 
 
 def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
-    """Adds the settings that only our tokenizer reads to a preset."""
+    """Adds our own settings to a preset. KerasHub ignores them."""
     config = tokenizer.get_config()
     (kind,) = [name for name, cls in _KINDS.items() if type(tokenizer) is cls]
     notes = {name: config[name] for name in NOTES[kind]}
@@ -125,7 +123,7 @@ def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
 
 
 def _pieces(tokenizer, facts):
-    """Returns (piece, score) pairs, without the special tokens of XLM-RoBERTa."""
+    """Returns (token, score) pairs, without the special tokens of XLM-RoBERTa."""
     pieces = list(zip(tokenizer.vocabulary, tokenizer.scores))
     if "" in tokenizer.vocabulary:
         raise InputError(
@@ -153,7 +151,7 @@ def _kind(piece, facts):
 
 
 def _with_folding(character_map):
-    """Compiles a character map that first folds characters, as in ALBERT's tokenizer."""
+    """Compiles a character map that first lowercases and strips accents, as in ALBERT."""
     import sentencepiece
     from sentencepiece import sentencepiece_model_pb2
 

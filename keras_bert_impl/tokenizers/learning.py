@@ -71,7 +71,6 @@ def learn_wordpiece_vocabulary(
 
 
 def _alphabet(counts):
-    """Returns the most frequent characters, in code point order."""
     frequency: collections.Counter = collections.Counter()
     for word, count in counts.items():
         for character in word:
@@ -98,7 +97,7 @@ def _train(counts, start, vocabulary_size, min_frequency):
 
 
 def _repeated(counts):
-    """Yields texts in which every word occurs as often as it was counted."""
+    """Yields texts with each word as often as it was counted."""
     for word, count in sorted(counts.items()):
         for done in range(0, count, 1000):
             yield f"{word} " * min(1000, count - done)
@@ -165,7 +164,7 @@ def _in_tokens(tokenizer, counts):
 
 
 def _by_first_letters(counts):
-    """Counts only the leading letters of words, because SentencePiece words include punctuation."""
+    """Counts the leading letters of words, because SentencePiece words include punctuation."""
     found: collections.Counter = collections.Counter()
     for word, count in counts.items():
         letters = _LETTERS.match(word)
@@ -175,7 +174,7 @@ def _by_first_letters(counts):
 
 
 def _whole_words(words, vocabulary, count, min_frequency, mark=""):
-    """Returns a dict from new tokens to the ids of their old tokens, largest savings first."""
+    """Returns {new token: ids of its old tokens}, largest savings first."""
     known = set(vocabulary)
     found = {
         mark + word: (ids, times)
@@ -193,11 +192,7 @@ def further_merges(
     count: int,
     min_frequency: int,
 ) -> tuple[dict[str, list[int]], list[tuple[str, str]]]:
-    """Learns the next merges of byte-pair encoding.
-
-    Returns:
-        (old_ids, merges): the old token ids of each new token; (left, right) pairs.
-    """
+    """Learns the next merges; returns ({new token: old token ids}, list of (left, right))."""
     texts = list(vocabulary)
     old_ids = [[number] for number in range(len(texts))]
     known = {*texts, *(left + right for left, right in merges)}
@@ -221,7 +216,7 @@ def further_merges(
 
 
 class _Pairs:
-    """Counts of neighboring token pairs in words; a merge updates the counts."""
+    """Counts of neighboring token pairs in words."""
 
     def __init__(self, words: Iterable[tuple[list[int], int]]) -> None:
         self._words = [(list(ids), times) for ids, times in words]
@@ -248,11 +243,10 @@ class _Pairs:
         return None
 
     def forget(self, pair: tuple[int, int]) -> None:
-        """Excludes a pair from all further searches."""
+        """Excludes a pair from later searches."""
         self._counts[pair] = 0
 
     def merge(self, pair: tuple[int, int], merged: int) -> None:
-        """Replaces a pair with one token in all words."""
         changed = set()
         for number in self._where.pop(pair):
             ids, times = self._words[number]
@@ -268,7 +262,6 @@ class _Pairs:
 
 
 def _merged(ids, pair, merged):
-    """Replaces each occurrence of a pair in `ids` with `merged`, from left to right."""
     found, place = [], 0
     while place < len(ids):
         is_pair = tuple(ids[place : place + 2]) == pair
@@ -278,11 +271,6 @@ def _merged(ids, pair, merged):
 
 
 def count_words(texts: Iterable[str], words_of: Callable) -> dict[str, int]:
-    """Counts the words of texts.
-
-    Args:
-        words_of: Graph function from a string tensor [batch] to a string tensor of words.
-    """
     words_of = tf.function(
         words_of, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
     )
@@ -293,7 +281,7 @@ def count_words(texts: Iterable[str], words_of: Callable) -> dict[str, int]:
 
 
 def _batches(texts):
-    """Yields lists of texts, each with a few megabytes."""
+    """Yields lists of texts of a few megabytes."""
     batch, size = [], 0
     for text in itertools.chain.from_iterable(map(_pieces, texts)):
         batch.append(text)
@@ -305,7 +293,7 @@ def _batches(texts):
 
 
 def _pieces(text):
-    """Splits a text at a space once per megabyte, to limit memory."""
+    """Splits a text at spaces into chunks of about one megabyte, to limit memory."""
     start = 0
     while len(text) - start > _CHARACTERS_AT_ONCE:
         most = start + _CHARACTERS_AT_ONCE

@@ -1,4 +1,4 @@
-"""Reads the kind and class of a tokenizer, and the layout of its input sequences."""
+"""Reads the kind and class of a tokenizer, and its format of special tokens and segments."""
 
 import json
 import logging
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
 WITH_SEGMENTS = ["input_ids", "token_type_ids", "attention_mask"]
 WITHOUT_SEGMENTS = ["input_ids", "attention_mask"]
-_FIRST, _SECOND = 2**32 - 1, 2**32 - 2  # placeholder ids for the two texts in a row
+_FIRST, _SECOND = 2**32 - 1, 2**32 - 2  # placeholder ids for the two texts
 
 _INSTEAD = {  # unsupported class of `transformers` -> reason and alternative
     "BertJapaneseTokenizer": (
@@ -70,7 +70,7 @@ def kind_of(directory: str | Path) -> str:
 
 
 def _is_flaubert(directory):
-    """Returns whether vocab.json and merges.txt belong to FlauBERT rather than RoBERTa."""
+    """Returns whether vocab.json and merges.txt belong to FlauBERT, not to RoBERTa."""
     keys = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
     for name, key in keys.items():
         kind = read_if_there(directory / name).get(key)
@@ -80,14 +80,14 @@ def _is_flaubert(directory):
 
 
 def tokenizer_class(directory: Path) -> str | None:
-    """Returns `tokenizer_class` from tokenizer_config.json or config.json, without "Fast"."""
+    """Returns `tokenizer_class` of tokenizer_config.json or config.json, without "Fast"."""
     name = read_if_there(directory / "tokenizer_config.json").get("tokenizer_class")
     name = name or read_if_there(directory / "config.json").get("tokenizer_class")
     return str(name).removesuffix("Fast") if name else None
 
 
 def is_generic(directory: Path) -> bool:
-    """Returns whether `transformers` creates the tokenizer from tokenizer.json alone."""
+    """Returns whether `transformers` reads only tokenizer.json to create the tokenizer."""
     if not (directory / "tokenizer.json").exists():
         return False
     name = tokenizer_class(directory)
@@ -96,7 +96,6 @@ def is_generic(directory: Path) -> bool:
 
 
 def unsupported_class(path: Path, name: str, kind: str, usual: str) -> InputError:
-    """Returns the error for a `tokenizer_class` that does not match the tokenizer files."""
     what = _INSTEAD.get(name) or (
         f"The directory contains {kind} files. If they are correct, set "
         f'"tokenizer_class": "{usual}".'
@@ -111,11 +110,7 @@ def read_rows(
     usual: tuple[int, int],
     separators: tuple[int, ...] = (),
 ) -> tuple[int, int]:
-    """Reads the format of rows with one text and with two texts, as `transformers` does.
-
-    Returns:
-        (number of separators, segment id of the second text).
-    """
+    """Returns (number of separators, segment id of the second text) as in `transformers`."""
     with_segments = _with_segments(directory)
     unchanged = usual[0], usual[1] if with_segments else 0
     path = directory / "tokenizer.json"
@@ -154,7 +149,6 @@ def read_rows(
 
 
 def _unsupported(path, rows, ids, special, num_separators):
-    """Returns the error for a `post_processor` with unsupported rows."""
     names = {number: token for token, number in ids.items()} | {_FIRST: "A", _SECOND: "B"}
     one, two = (" ".join(names.get(token, str(token)) for token, _ in row) for row in rows)
     segments = " ".join(str(segment) for _, segment in rows[1])
@@ -195,12 +189,12 @@ def _segment_in(directory, segment, with_segments):
 
 
 def _ids(*rows):
-    """Removes the segment ids from rows."""
+    """Removes the segment ids."""
     return tuple([token for token, _ in row] for row in rows)
 
 
 def _encode(path, processor):
-    """Returns the rows for one text and for two texts, as lists of (id, segment id)."""
+    """Returns the inputs for one text and for two texts, as lists of (id, segment id)."""
     from tokenizers import Tokenizer
 
     model = {"type": "WordLevel", "vocab": {"A": _FIRST, "B": _SECOND}, "unk_token": "A"}
@@ -213,7 +207,7 @@ def _encode(path, processor):
 
 
 def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -> None:
-    """Warns about a setting in tokenizer.json that a class in `transformers` ignores."""
+    """Warns that a class in `transformers` ignores a setting of tokenizer.json."""
     _log.warning(
         "%s has no %s: %s=%s of tokenizer.json is used. %s of transformers ignores it and uses %s. "
         "Set %s in tokenizer_config.json.",
@@ -228,5 +222,5 @@ def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -
 
 
 def input_names(segment_of_second: int) -> dict[str, list[str]]:
-    """Returns the setting in tokenizer_config.json that enables or disables segment ids."""
+    """Returns the setting of tokenizer_config.json that enables or disables segment ids."""
     return {"model_input_names": WITH_SEGMENTS if segment_of_second else WITHOUT_SEGMENTS}

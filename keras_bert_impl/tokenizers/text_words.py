@@ -1,6 +1,6 @@
-"""Splits texts into words and assigns tokens to words, in the graph.
+"""Splits texts into words, and assigns tokens to words in the graph.
 
-The texts of a batch are concatenated. A position is an index into the code points of all texts.
+A position is an index into the code points of all texts of a batch.
 """
 
 from typing import NamedTuple
@@ -34,18 +34,16 @@ class Texts(NamedTuple):
         return tf.strings.unicode_encode(code_points, "UTF-8")
 
     def in_texts(self, positions: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
-        """Converts positions to int32 character offsets in the texts with the given numbers."""
+        """Converts positions to character offsets in the given texts, int32."""
         return positions - tf.gather(self.starts, texts)
 
 
 class TextReader:
-    """Converts texts to `Texts`, with a lookup table of character kinds."""
-
     def __init__(self) -> None:
         self._index, self._blocks = shared_blocks(character_kinds())
 
     def __call__(self, texts: tf.Tensor) -> Texts:
-        """Returns the `Texts` of a string tensor [batch]; invalid UTF-8 becomes U+FFFD."""
+        """Decodes a string tensor [batch]; invalid UTF-8 becomes U+FFFD."""
         code_points, starts = utf8.decode(texts)
         block = tf.gather(self._index, tf.bitwise.right_shift(code_points, 7))
         kinds = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
@@ -68,7 +66,7 @@ class TextWords(NamedTuple):
 
 
 def find_words(texts: Texts) -> TextWords:
-    """Finds the words of texts, which are runs of characters or single characters."""
+    """Finds words: runs of letters and digits, or single signs."""
     kinds = texts.kinds
     is_alone = tf.equal(kinds, ALONE)
     before = tf.concat([[SPACE], kinds[:-1]], axis=0)[: tf.size(kinds)]
@@ -82,12 +80,12 @@ def find_words(texts: Texts) -> TextWords:
 
 
 class WordTokens(NamedTuple):
-    """Assignment of tokens to words, numbered over all texts; see `TokenAlignment`.
+    """Assignment of tokens to words; see `TokenAlignment`. Indices count over all texts.
 
     Attributes:
         words: int32 [tokens], the word of each token; -1 if it has none.
-        firsts: int32 [words], the first token of each word, which another word may share; -1 if it
-            has none.
+        firsts: int32 [words], the first token of each word, or -1. Two words may have the same
+            first token.
         owns: bool [words], whether any token belongs to the word.
     """
 
@@ -99,7 +97,7 @@ class WordTokens(NamedTuple):
 def find_tokens(
     texts: Texts, words: TextWords, token_starts: tf.RaggedTensor, token_ends: tf.RaggedTensor
 ) -> WordTokens:
-    """Matches tokens with words."""
+    """Assigns each token to a word."""
     shifts = tf.gather(texts.starts, numbers_of(token_starts.row_lengths()))
     starts, ends = token_starts.values + shifts, token_ends.values + shifts  # [tokens]
     num_words, num_tokens = tf.size(words.starts), tf.size(starts)
@@ -125,15 +123,7 @@ def find_tokens(
 def padded(
     flat: dict[str, tf.Tensor], counts: tf.Tensor, **fillings: int | float
 ) -> dict[str, tf.Tensor]:
-    """Groups flat tensors by example, and pads them to the largest count.
-
-    Args:
-        flat: tensors `[all, ...]`, ordered by example.
-        counts: int `[batch]`, the number of entries of each example.
-
-    Returns:
-        Tensors `[batch, most, ...]`.
-    """
+    """Groups tensors `[all, ...]` by example, and pads them to `[batch, most, ...]`."""
     return {
         name: tf.RaggedTensor.from_row_lengths(
             values, tf.cast(counts, tf.int64), validate=False
@@ -143,7 +133,7 @@ def padded(
 
 
 def counts_of(texts: tf.Tensor, num_texts: tf.Tensor) -> tf.Tensor:
-    """Counts the entries per text, int32 [num_texts], given the text number of each entry."""
+    """Returns the number of entries per text, int32 [num_texts]."""
     return tf.math.unsorted_segment_sum(tf.ones_like(texts, tf.int32), texts, num_texts)
 
 
@@ -184,7 +174,7 @@ def window_features(
 
 
 def first_tokens(word_firsts: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns int32, 1 for each token in `word_firsts` and 0 for all others."""
+    """Returns int32, 1 for each token in `word_firsts`, else 0."""
     indices = tf.where(word_firsts >= 0, word_firsts, num_tokens)
     marked = tf.zeros([num_tokens + 1], tf.bool)
     return tf.tensor_scatter_nd_update(

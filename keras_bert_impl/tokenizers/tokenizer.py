@@ -40,7 +40,7 @@ class Tokenizer(abc.ABC):
         num_separators: Number of `sep_id` tokens between two segments.
         segment_of_second: The segment id of the second segment.
         word_breaks: ASCII characters at which a text can be split without changing its tokens, as
-            at spaces (U+0020). `tokenize_words` accepts the parts.
+            at spaces (U+0020). `tokenize_words` accepts the words between them.
         later_settings: Arguments that later versions added, with values that give the behavior of
             earlier versions. They keep fingerprints stable.
         can_be_cut: Whether a text can be truncated at a space between two letters without changing
@@ -50,7 +50,7 @@ class Tokenizer(abc.ABC):
     kind: str
     _read: Callable[[Path], dict[str, Any]]  # reads the arguments from a directory
     _write: Callable  # writes the arguments to a directory
-    special_tokens: tuple[str, ...]  # padding, unknown, start of a row, separator and mask token
+    special_tokens: tuple[str, ...]  # padding, unknown, first, separator and mask token
     num_separators: int = 1
     segment_of_second: int = 1
     word_breaks: str = ""
@@ -146,7 +146,7 @@ class Tokenizer(abc.ABC):
 
     @known_arguments("Tokenizer.tokenize")
     def tokenize(self, texts: Any) -> tf.RaggedTensor:
-        """Converts texts to token ids, without the special tokens at the start and end of a row.
+        """Converts texts to token ids, without [CLS] and [SEP].
 
         Args:
             texts: list of str, or string tensor [batch]. A single str is a batch of one.
@@ -215,7 +215,6 @@ class Tokenizer(abc.ABC):
         return np.array([self._is_word_start(token) for token in self.vocabulary])
 
     def _is_word_start(self, token):
-        """Returns whether a token begins a word."""
         raise NotImplementedError
 
     @functools.cached_property
@@ -235,7 +234,7 @@ class Tokenizer(abc.ABC):
         """Tokenizes words from `_split`; see `graph_of_offsets`."""
 
     def _trimmed(self, ids, starts, ends):
-        """Returns (starts, ends), int32 [tokens], without the white space that offsets exclude."""
+        """Excludes white space from (starts, ends), int32 [tokens]."""
         return starts, ends
 
     def get_config(self) -> dict[str, Any]:
@@ -293,7 +292,7 @@ class Tokenizer(abc.ABC):
                 two lists or tensors, for the first and second segments. Tensors also work in
                 `tf.data` and `tf.function`.
             length: Sequence length: longer texts are truncated (the longer segment first), and
-                shorter texts are padded. Default: the length of the longest row.
+                shorter texts are padded. Default: the length of the longest text.
             multiple_of: Without `length`, the sequence length is a multiple of this number, so that
                 a model is compiled for few shapes.
 
@@ -383,7 +382,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _join(self, tokens):
-        """Joins tokens to form a text."""
+        """Joins tokens to a text."""
 
     def id_to_token(self, token_id: int) -> str:
         """Returns the token with this id in the vocabulary."""

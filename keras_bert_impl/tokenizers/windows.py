@@ -33,7 +33,7 @@ class Windows(NamedTuple):
     token_ends: tf.RaggedTensor
 
     def tokens(self) -> tf.Tensor:
-        """Returns each token's index in its text, or -1 if it has none: int32 [windows, length]."""
+        """Returns each token's index in its text, or -1: int32 [windows, length]."""
         places = tf.range(tf.shape(self.features["token_ids"])[1])[tf.newaxis, :]
         within = places - self.columns[:, tf.newaxis]
         is_token = (within >= 0) & (within < self.counts[:, tf.newaxis])
@@ -67,15 +67,12 @@ class Windows(NamedTuple):
 def window_spans(
     lengths: tf.Tensor, room: tf.Tensor, stride: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes spans that cover texts of any length; several spans of a text overlap.
+    """Computes overlapping spans that cover each text; returns (texts, starts, ends), int64
+    [spans].
 
     Args:
         lengths: int64 [texts], the number of tokens in each text.
         room: int64 [texts], the maximum span length in tokens, at least 1.
-
-    Returns:
-        (texts, starts, ends), int64 [spans] each. The last span of a text ends at the end of the
-        text; an empty text has one empty span.
     """
     step = tf.minimum(tf.cast(stride, tf.int64), room)
     more = tf.maximum(lengths - room, 0)
@@ -158,5 +155,5 @@ def as_other_and_long(texts: Any, long_part: str) -> tuple[Any, Any]:
 
 
 def in_order(other: Any, long: Any, long_part: str) -> tuple[Any, Any]:
-    """Returns the texts of pairs as a tuple, in row order."""
+    """Returns the texts of pairs in their original order."""
     return (other, long) if long_part == "second" else (long, other)

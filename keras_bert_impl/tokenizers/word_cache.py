@@ -1,4 +1,4 @@
-"""Tokenizes texts without a graph, by looking up words that occurred before."""
+"""Tokenizes texts without a graph, by looking up words that were tokenized before."""
 
 import itertools
 import threading
@@ -10,13 +10,13 @@ import tensorflow as tf
 _AT_ONCE = 1 << 18  # Bytes of text per batch. The arrays of a batch fit into the cache of the CPU.
 _SHORT, _FEW = 15, 4  # maximum bytes and tokens of a word in a table
 _MOST_WORDS = 1 << 18  # maximum words in a table
-# maximum number, and maximum bytes, of words that are too long for a table
+# maximum number and bytes of the cached words that are too long for a table
 _MOST_OTHERS, _LONGEST = 1 << 15, 64
-_SAMPLE, _LONG = 64, 32  # number of sampled texts, and maximum average bytes per word
+_SAMPLE, _LONG = 64, 32  # number of texts to sample, and maximum average bytes per word
 _END = b"\xff"  # start of each text; never a byte of UTF-8
 _PLAIN, _ALONE, _BEGINS = 1, 2, 3  # byte classes; all other bytes are 0
 
-_MASKS = np.zeros((_SHORT + 2, 2), "<u8")  # word length -> mask for the word's bytes, out of 16
+_MASKS = np.zeros((_SHORT + 2, 2), "<u8")  # word length -> mask for 16 bytes
 for _length in range(_SHORT + 1):
     _MASKS[_length] = np.frombuffer((b"\xff" * _length).ljust(16, b"\0"), "<u8")
 
@@ -25,8 +25,8 @@ class WordCache:
     """Tokenizes texts, and caches the tokens of each distinct word.
 
     Args:
-        tokenize_words: Function from a list of distinct str without newlines to (ids, counts):
-            int32 [tokens], int64 [words].
+        tokenize_words: Function from distinct str without newlines to (ids, counts): int32
+            [tokens], int64 [words].
     """
 
     def __init__(
@@ -42,12 +42,7 @@ class WordCache:
         self._lock = threading.Lock()
 
     def __call__(self, texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        """Tokenizes UTF-8 texts.
-
-        Returns:
-            (ids, counts): int32 [tokens], the ids of all texts; int64 [texts], the number of ids
-            per text.
-        """
+        """Returns (ids int32 [tokens], number of ids of each text int64 [texts])."""
         parts = [self._tokenized(batch) for batch in _batches(texts)]
         if not parts:
             return np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -99,7 +94,7 @@ class WordCache:
         return data, starts, lengths, np.flatnonzero(is_text)
 
     def _find(self, keys):
-        """Returns (tokens, missing): int32 [words, _FEW], and the indices of missing words."""
+        """Returns (tokens int32 [words, _FEW], indices of missing words)."""
         with self._lock:
             rows = self._table.find(keys)
             tokens = self._table.tokens.take(rows, axis=0)
@@ -114,7 +109,6 @@ class WordCache:
         return tokens, missing
 
     def _add(self, keys, tokens):
-        """Adds distinct words that are not in the table."""
         if self._table.size + len(keys) > _MOST_WORDS:
             self._table, self._full_table = _Table(), self._table
         self._table.add(keys[:_MOST_WORDS], tokens[:_MOST_WORDS])
@@ -132,7 +126,7 @@ class WordCache:
         return np.frombuffer(b"".join(entries), np.int32), counts
 
     def _learn(self, words, keys):
-        """Tokenizes and caches distinct words; returns a dict of their tokens."""
+        """Tokenizes and caches distinct words; returns {word: tokens}."""
         texts = [word.decode("utf-8", "replace").replace("\n", " ") for word in words]
         ids, counts = self._tokenize_words(texts)
         ids, ends = ids + np.int32(1), np.cumsum(counts)
@@ -153,24 +147,24 @@ class WordCache:
 
 
 def suits(texts: Sequence[bytes]) -> bool:
-    """Returns whether texts should be tokenized with a `WordCache`."""
+    """Returns whether a `WordCache` is likely to be faster than the graph for these texts."""
     sample = b" ".join(texts[:_SAMPLE])
     has_words = len(sample) <= _LONG * (1 + sample.count(b" "))
     return has_words and not any(_END in text for text in texts)
 
 
 class _Table:
-    """Hash table of short words and their tokens, with open addressing in NumPy arrays."""
+    """Hash table of short words and their tokens, with open addressing."""
 
     def __init__(self) -> None:
         self.size = 1
         self.tokens = np.zeros((_MOST_WORDS + 1, _FEW), np.int32)
         self._keys = np.zeros((_MOST_WORDS + 1, 2), np.uint64)
-        # Rows are in insertion order, which uses the CPU cache better than hash order.
+        # Insertion order uses the CPU cache better than hash order.
         self._rows = np.zeros(2 * _MOST_WORDS, np.int32)  # slot of a hash -> row; 0 if free
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """Returns the row of each key, or 0 if the table lacks the key; int32 [keys]."""
+        """Returns the row of each key, or 0: int32 [keys]."""
         places = self._places(keys)
         rows = self._rows.take(places)
         left = np.flatnonzero(self._are_of_others(rows, keys))
@@ -197,7 +191,7 @@ class _Table:
             rows, places = rows[is_left], self._next(places[is_left])
 
     def _places(self, keys):
-        """Returns the first slot for each key, int64 [keys]."""
+        """Returns the first slot of each key, int64 [keys]."""
         # In a product, a bit affects only itself and higher bits. With the shifts and the sum,
         # every byte affects the slot.
         hashes = keys[:, 0] * np.uint64(0x9E3779B97F4A7C15)
@@ -219,11 +213,9 @@ def _batches(texts) -> Iterator[Sequence[bytes]]:
 
 
 def _kinds_of_bytes(word_breaks):
-    """Returns two tables for `bytes.translate`; a word begins where their sum is >= _BEGINS.
+    """Returns two tables for `bytes.translate`: the class of the byte left and right of a boundary.
 
-    Returns:
-        (left, right): bytes [256], the class of each byte to the left and to the right of a
-        boundary.
+    A word begins where the sum of both classes is >= _BEGINS.
     """
     left = bytearray(256)
     for byte in range(33, 127):  # printable ASCII characters
@@ -234,7 +226,7 @@ def _kinds_of_bytes(word_breaks):
 
 
 def _keys(data, starts, lengths):
-    """Returns word keys, uint64 [words, 2]: 15 bytes of the word, then a byte for its length."""
+    """Returns word keys, uint64 [words, 2]: 15 bytes of the word, then its length."""
     lengths = np.minimum(lengths, _SHORT + 1)
     # the 16 bytes starting at each position
     pieces = np.ndarray(len(data) - 15, np.complex128, data, strides=1)

@@ -35,7 +35,7 @@ from keras_bert_impl.tokenizers.row_files import (
 
 _log = logging.getLogger(__name__)
 
-# Padding, unknown token, start of a row, separator, mask.
+# Padding, unknown, first, separator and mask token.
 ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 GPT2 = ("<|endoftext|>",) * 5
@@ -43,21 +43,20 @@ _CLASSES = ("LongformerTokenizer", "RobertaTokenizer", "GPT2Tokenizer", *GENERIC
 
 
 def byte_characters() -> list[str]:
-    """Returns the printable characters that represent the 256 bytes in vocabularies."""
+    """Returns the printable character of each of the 256 bytes."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
     return [chr(byte if byte in printable else next(others)) for byte in range(256)]
 
 
 def usual_rows(special: tuple[str, ...]) -> tuple[int, int]:
-    """Returns the defaults for (number of separators, segment id of the second text)."""
+    """Returns the default (number of separators, segment id of the second text)."""
     if special == ROBERTA:
         return 2, 0
     return (1, 0) if special == GPT2 else (1, 1)
 
 
 def read(directory: str | Path) -> dict[str, Any]:
-    """Reads the arguments of `ByteLevelBPETokenizer` from a model directory."""
     directory = tokenizer_directory(directory)
     whole = directory / "tokenizer.json"
     if whole.exists() and is_preset(read_json(whole)):
@@ -80,7 +79,7 @@ def read(directory: str | Path) -> dict[str, Any]:
         usual += [dataclasses.replace(token, normalized=True) for token in usual]
     vocabulary = added_files.with_added_tokens(directory, arguments["vocabulary"], found, special)
     rows = usual_rows(special)
-    if special != GPT2:  # Its files add no special tokens; rows here begin and end with one.
+    if special != GPT2:  # GPT-2's files add no special tokens; this package adds one at each end.
         rows = read_rows(directory, vocabulary, special, rows, separators=(1, 2))
     return arguments | {
         "vocabulary": vocabulary,
@@ -93,7 +92,6 @@ def read(directory: str | Path) -> dict[str, Any]:
 
 
 def _read_special(whole, vocabulary):
-    """Returns the special tokens: of RoBERTa, unless others are in the files."""
     added = added_files.read_if_there(whole).get("added_tokens") or []
     names = [added_files.content(token) for token in added] if isinstance(added, list) else []
     if BERT[-1] in names:
@@ -103,7 +101,6 @@ def _read_special(whole, vocabulary):
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
-    """Writes the arguments of `ByteLevelBPETokenizer` to files."""
     special, trim_offsets = settings["special_tokens"], settings["trim_offsets"]
     named = _settings(special)
     ids = last_ids(settings["vocabulary"])
@@ -142,7 +139,6 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
 
 
 def _settings(special):
-    """Returns the special tokens for `tokenizer_config.json`."""
     if special == GPT2:
         names = ("bos_token", "eos_token", "unk_token", "pad_token")
         return dict.fromkeys(names, special[0])
@@ -153,7 +149,6 @@ def _settings(special):
 
 
 def _whole(ids, settings, added):
-    """Creates the `tokenizers.Tokenizer`, without its added tokens."""
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -189,7 +184,7 @@ def _post_processor(ids, settings, prefix):
 
 
 def _trims(processor):
-    """Returns whether the post_processor of a tokenizer.json trims leading spaces from offsets."""
+    """Returns whether the post-processor excludes leading spaces from offsets."""
     if not isinstance(processor, dict):
         return False
     if processor.get("type") == "Sequence" and isinstance(processor.get("processors"), list):
@@ -199,7 +194,7 @@ def _trims(processor):
 
 
 def _read_config(path, arguments, special):
-    """Reads the settings of tokenizer_config.json into the arguments; checks all others."""
+    """Adds the settings of tokenizer_config.json to `arguments`."""
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "RobertaTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
@@ -225,7 +220,6 @@ def _read_config(path, arguments, special):
 
 
 def _read_parts(vocabulary, merges):
-    """Reads the arguments from vocab.json and merges.txt."""
     tokens = tokens_by_id(vocabulary, read_json(vocabulary))
     pairs = []
     for number, line in enumerate(read_text(merges).split("\n"), 1):
@@ -235,7 +229,6 @@ def _read_parts(vocabulary, merges):
 
 
 def _read_whole(path):
-    """Reads the arguments from a tokenizer.json; raises InputError for unsupported settings."""
     whole = read_json(path)
     model = model_of(whole)
     splitter, normalizer = (

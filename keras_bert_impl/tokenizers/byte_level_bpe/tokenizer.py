@@ -31,9 +31,9 @@ from keras_bert_impl.tokenizers.inputs import SegmentId
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 
 _NO_RANK = np.iinfo(np.int32).max
-_PART, _SHARED = 65, 24  # symbols in a part of a long word, and symbols shared by neighboring parts
-# Distance between the starts of parts. With a prime distance, all parts of a run of the same letter
-# are joined in the same step.
+_PART, _SHARED = 65, 24  # symbols in a chunk of a long word; symbols in the overlap of two chunks
+# Distance between the starts of chunks. If it is prime, all chunks of a repeated letter are merged
+# in the same step.
 _STEP = _PART - _SHARED
 
 
@@ -50,13 +50,13 @@ class ByteLevelBPETokenizer(Tokenizer):
         merges: (left, right) pairs of tokens, best first.
         mask_strips_left: Whether a `<mask>` in the text includes the white space before it, as in
             RoBERTa.
-        special_tokens: Padding, unknown token, start of a row, separator, mask. Two segments become
+        special_tokens: Padding, unknown, first, separator and mask token. Two segments become
             `<s> A </s></s> B </s>` with RoBERTa's special tokens, and `[CLS] A [SEP] B [SEP]` with
             other tokens, unless `num_separators` is set. With GPT-2's, `<|endoftext|>` has all five
             roles.
-        added_tokens: str, `AddedToken` or dicts of its fields: additional tokens matched literally
-            in the text. Tokens missing from the vocabulary get the next ids. If a special token is
-            listed here, the entry defines how it is matched.
+        added_tokens: str, `AddedToken` or dicts of its fields: additional tokens, matched as
+            literal strings. Tokens missing from the vocabulary get the next ids. If a special token
+            is listed here, the entry defines how it is matched.
         normalize: Whether texts are normalized to composed characters (NFC) before tokens are
             matched.
         trim_offsets: Whether offsets exclude the space before a token, as in RoBERTa but not in
@@ -157,7 +157,7 @@ class ByteLevelBPETokenizer(Tokenizer):
 
     @functools.cached_property
     def _num_spaces(self):
-        """Number of leading and trailing spaces of each token, int32 [vocabulary]."""
+        """Returns the number of leading and trailing spaces of each token, int32 [vocabulary]."""
         space = byte_characters()[ord(" ")]
         leading = [len(token) - len(token.lstrip(space)) for token in self.vocabulary]
         trailing = [len(token) - len(token.rstrip(space)) for token in self.vocabulary]
@@ -185,21 +185,13 @@ class BytePairMerger:
         left, right, merged = np.array(merges, np.int64).reshape(-1, 3).T
         keys = (left << 32) | right
         order = np.argsort(keys)
-        # A sentinel that differs from every pair. With it, a search never returns the index after
-        # the last entry.
+        # This sentinel is greater than every pair, so a search always returns a valid index.
         self._keys = np.append(keys[order], np.iinfo(np.int64).max)
         self._ranks = np.append(order, _NO_RANK).astype(np.int32)
         self._merged = np.append(merged, -1).astype(np.int32)  # id of the merged token, by rank
 
     def __call__(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Splits words into tokens.
-
-        Args:
-            words: string [words], not empty.
-
-        Returns:
-            (ids, starts): int32 `tf.RaggedTensor`s [words, (tokens)]; `starts` in bytes.
-        """
+        """Returns (ids, byte offsets of the tokens), ragged int32 [words, (tokens)]."""
         lengths = tf.strings.length(words)
         data = tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8)
         ids = tf.gather(self._byte_ids, tf.cast(data, tf.int32))
@@ -216,11 +208,7 @@ class BytePairMerger:
         return found, starts.with_values(place - tf.gather(first, word))
 
     def _merged_ids(self, ids, lengths):
-        """Merges the tokens of words; `lengths` is the number of tokens of each word.
-
-        Returns:
-            (ids, starts): ragged [words, (tokens)]; `starts` in tokens of the input.
-        """
+        """Returns (ids, index of each token's first symbol), ragged int32 [words, (tokens)]."""
         word = numbers_of(lengths)
         ends = tf.cumsum(lengths)
         found, start = tf.cond(
@@ -234,12 +222,7 @@ class BytePairMerger:
         return found, found.with_values(start - tf.gather(ends - lengths, word))
 
     def _in_parts(self, ids, starts, ends):
-        """Merges the symbols of long words in parts; returns (ids, start), int32 [tokens].
-
-        Args:
-            ids: int32 [symbols].
-            starts, ends: int32 [words], the span of each word.
-        """
+        """Merges long words in overlapping chunks; returns (ids, start), int32 [tokens]."""
         counts = 1 + tf.maximum(ends - starts - _SHARED - 1, 0) // _STEP
         word = numbers_of(counts)
         first = tf.gather(tf.cumsum(counts, exclusive=True), word)
@@ -278,7 +261,7 @@ class BytePairMerger:
         )
 
     def _of_parts(self, ids, begins, ends, parts):
-        """Merges the tokens of some parts; returns (ids, part, start), int32 [tokens]."""
+        """Merges the symbols of each chunk; returns (ids, chunk, start), int32 [tokens]."""
         begins, ends = tf.gather(begins, parts), tf.gather(ends, parts)
         number = numbers_of(ends - begins)
         start = tf.ragged.range(begins, ends).values
@@ -286,7 +269,7 @@ class BytePairMerger:
         return found, tf.gather(parts, number), start
 
     def _in_rounds(self, ids, word, start):
-        """Merges the tokens of words until no merge is possible; returns the new arguments."""
+        """Repeats merges until no pair of neighbors has a rank."""
         rank = self._ranks_of(ids, after(ids, 0), after(word, -1) == word)
         vector = tf.TensorShape([None])
         return tf.while_loop(
@@ -322,12 +305,7 @@ class BytePairMerger:
 
 
 def _meeting_places(size, begins, ends, part, start):
-    """Returns the start of the first token that a part shares with the previous part, or -1.
-
-    Args:
-        begins, ends: int32 [parts], in order; a part overlaps only its two neighbors.
-        part, start: int32 [tokens], for the tokens of all parts in order.
-    """
+    """Returns the first token of each chunk that is also in the previous chunk, or -1."""
     end = token_ends(start, part, ends)
     odd, even = (
         put(tf.zeros([size], tf.int32), chosen(start, mask), chosen(end, mask))

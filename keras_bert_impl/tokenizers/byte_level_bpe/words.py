@@ -78,8 +78,6 @@ class ByteLevelWords:
 
 
 class ByteLevelSplitter:
-    """Splits texts into words, with added tokens matched first."""
-
     def __init__(
         self,
         tokens: list[AddedToken],
@@ -151,7 +149,7 @@ class ByteLevelSplitter:
         )
 
     def _trimmed(self, line):
-        """Excludes stripped white space from the positions of added tokens."""
+        """Excludes stripped white space from the spans of added tokens."""
 
         def trim():
             size = tf.size(line.tokens)
@@ -177,7 +175,10 @@ class ByteLevelSplitter:
 
 
 class _Line(NamedTuple):
-    """Texts before they are split into words; fields as in `ByteLevelWords` and `in_place`."""
+    """Texts before they are split into words.
+
+    See `ByteLevelWords` and `in_place` for the fields.
+    """
 
     code_points: tf.Tensor
     tokens: tf.Tensor
@@ -187,13 +188,13 @@ class _Line(NamedTuple):
 
 
 def _marked(code_points, text_starts, tokens):
-    """Writes CODE_POINTS at tokens and text ends. Words and matches never cross these positions."""
+    """Marks tokens and text ends with CODE_POINTS. Words and matches never cross a mark."""
     marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
     return tf.where(tf.equal(tokens, NO_TOKEN), marked, CODE_POINTS)
 
 
 def _normalized(line):
-    """Normalizes a line to composed characters (NFC); a token becomes a single code point."""
+    """Normalizes texts to NFC; each added token is a single code point."""
     places = places_of(tf.not_equal(line.tokens, INSIDE))
     codes = tf.gather(tf.where(line.tokens >= 0, _TOKEN, line.code_points), places)
     code_points, origins = compose(codes)
@@ -207,7 +208,7 @@ def _normalized(line):
 
 
 def _with_prefix_spaces(line):
-    """Inserts a space before each part of a text, unless the part starts with a space."""
+    """Inserts a space at the start of each text and after each added token, if there is none."""
     marked = _marked(line.code_points, line.text_starts, line.tokens)
     is_boundary = marked >= CODE_POINTS
     begins = ~is_boundary & before(is_boundary, True) & (marked != ord(" "))

@@ -1,6 +1,6 @@
-"""Characters of texts with their positions, and their properties in Moses' rules.
+"""Characters of texts, their positions and their properties in Moses' rules.
 
-The table of properties comes from `tools/make_moses_table.py`. An entry is a uint8 of flags. Equal
+`tools/make_moses_table.py` writes the table of properties. An entry is a uint8 of flags. Equal
 blocks of BLOCK entries are stored once.
 """
 
@@ -41,11 +41,7 @@ _FILE = Path(__file__).with_name("table.npz")
 
 
 class MosesTable(CodePointTable):
-    """Looks up the flags of code points in a graph.
-
-    Attributes:
-        composition: entries for composition, from Python's version of Unicode.
-    """
+    """Table of the flags of code points."""
 
     def __init__(self) -> None:
         with np.load(_FILE, allow_pickle=False) as stored:
@@ -58,15 +54,14 @@ class MosesTable(CodePointTable):
 
 
 def has(flags: tf.Tensor, wanted: int) -> tf.Tensor:
-    """Returns bool, whether at least one of the requested flags is set."""
+    """Returns bool, whether at least one of the flags is set."""
     return tf.not_equal(tf.bitwise.bitwise_and(flags, wanted), 0)
 
 
 SPECIAL_TOKENS = ("<s>", "</s>", "<pad>", "<unk>", *(f"<special{number}>" for number in range(10)))
 
-# Internal codes are Unicode noncharacters, U+FDD0 to U+FDEF, and private-use code points of planes
-# 15 and 16. Moses removes these code points from texts; they are therefore replaced with _JUNK,
-# which Moses also removes.
+# Internal codes are Unicode noncharacters and private-use code points of planes 15 and 16. In
+# texts, they become _JUNK, because Moses removes both.
 FIRST_SPECIAL = 0xFDD0  # code of the first special token
 FIRST_ADDED = 0xF0000  # code of the first added token
 TEXT_END = FIRST_SPECIAL + len(SPECIAL_TOKENS)
@@ -79,11 +74,11 @@ SPECIAL = special_tokens(SPECIAL_TOKENS)
 
 
 class Characters(NamedTuple):
-    """Characters of a batch of texts, with TEXT_START at the start and TEXT_END after each text.
+    """Characters of a batch of texts. TEXT_START is before all texts; TEXT_END follows each text.
 
     Attributes:
         codes: int32 [characters], code points.
-        starts, ends: int32 [characters], the span of each character in the original texts.
+        starts, ends: int32 [characters], the span of each character in the input texts.
     """
 
     codes: tf.Tensor
@@ -91,11 +86,11 @@ class Characters(NamedTuple):
     ends: tf.Tensor
 
     def at(self, places: tf.Tensor) -> tf.Tensor:
-        """Returns the codes at the given positions, which may be up to two beyond the ends."""
+        """Returns the codes at the given positions, which may exceed the ends by two."""
         return tf.gather(self.codes, tf.clip_by_value(places, 0, tf.size(self.codes) - 1))
 
     def places(self, *codes: int) -> tf.Tensor:
-        """Returns the positions of the given codes, int32 [found]."""
+        """Returns the positions of the given codes, int32 [matches]."""
         found = functools.reduce(tf.logical_or, [tf.equal(self.codes, code) for code in codes])
         return places_of(found)
 
@@ -109,16 +104,15 @@ class Characters(NamedTuple):
         return self._replace(ends=ends).having(places, DELETED)
 
     def gather(self, order: tf.Tensor) -> "Characters":
-        """Reorders, repeats or drops characters."""
         return Characters(*(tf.gather(part, order) for part in self))
 
     def compacted(self) -> "Characters":
-        """Returns the characters without the deleted ones."""
+        """Removes the deleted characters."""
         return self.gather(places_of(tf.not_equal(self.codes, DELETED)))
 
 
 class TokenFinder(AddedTokens):
-    """Finds FlauBERT's special and added tokens, as `transformers` does in Python."""
+    """Finds FlauBERT's special and added tokens, like the Python code of `transformers`."""
 
     def __init__(self, tokens: list[AddedToken]) -> None:
         count = len(SPECIAL_TOKENS)
@@ -134,12 +128,7 @@ class TokenFinder(AddedTokens):
 def decode(
     texts: tf.Tensor, table: MosesTable, lowercase: bool, find: TokenFinder
 ) -> tuple[Characters, tf.Tensor]:
-    """Decodes texts to composed characters (NFC); a token or double quote is one character.
-
-    Returns:
-        (characters, text_starts): `Characters`; int32 [texts + 1], the start of each text in the
-        characters of all texts, with one extra character after each text.
-    """
+    """Decodes texts to NFC characters; returns (characters, start of each text in them)."""
     strings, places = _with_tokens_as_one(texts, find)
     strings = tf.strings.regex_replace(strings, "``|''", '"' + chr(SECOND))
     before, starts_of_texts = utf8.decode(strings)  # A newline follows each text.
@@ -157,12 +146,7 @@ def decode(
 
 
 def _with_tokens_as_one(texts, find):
-    """Replaces each token with one character; returns the positions of the characters.
-
-    Returns:
-        (strings, places): string [texts]; int32 [characters + 1], the position of each character in
-        the input texts, and the end of all texts.
-    """
+    """Replaces each token with one character; returns (texts, position of each character)."""
     code_points, text_starts = utf8.decode(texts)
     own = (code_points >= FIRST_SPECIAL) & (code_points <= _JUNK)
     own |= (code_points == 0) | (code_points >= FIRST_ADDED)
@@ -185,7 +169,7 @@ def _with_tokens_as_one(texts, find):
 
 
 def _align(before, after, table):
-    """Returns the first and last original character of each normalized character."""
+    """Returns (first, last) original character of each normalized character."""
     group_before, group_after = _groups(before, table), _groups(after, table)
     num_groups = tf.reduce_max(tf.concat([[0], group_before], axis=0)) + 1
     # The groups are equal if TensorFlow and this package's table have the same Unicode version.
@@ -208,6 +192,6 @@ def _groups(codes, table):
 
 
 def is_boundary(codes: tf.Tensor) -> tf.Tensor:
-    """Returns whether a code is a token, or the start or end of a text; bool."""
+    """Returns whether a code is a token, or the start or end of a text."""
     is_special = (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
     return is_special | (codes >= FIRST_ADDED)

@@ -45,7 +45,6 @@ _NAMES = {
 
 
 def _read(directory: str | Path) -> dict[str, Any]:
-    """Reads the arguments of `MosesBPETokenizer` from a model directory."""
     directory = tokenizer_directory(directory)
     lowercase = _read_config(directory / "tokenizer_config.json")
     vocabulary = tokens_by_id(directory / "vocab.json", read_json(directory / "vocab.json"))
@@ -60,7 +59,6 @@ def _read(directory: str | Path) -> dict[str, Any]:
 
 
 def _write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
-    """Writes the arguments of `MosesBPETokenizer` to files."""
     ids = last_ids(settings["vocabulary"])
     added = as_added_tokens(settings["added_tokens"])
     config = {
@@ -81,7 +79,7 @@ def _write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> N
 
 
 def _read_config(path):
-    """Returns whether to lowercase texts; checks the other settings."""
+    """Returns the setting `lowercase`. All other settings must have supported values."""
     config = added_files.read_if_there(path)
     wanted = {"tokenizer_class": ("FlaubertTokenizer", None), "do_lowercase": (True, False)}
     added_files.check_config(path, config, wanted, _NAMES)
@@ -96,7 +94,7 @@ def _read_config(path):
 
 
 def _read_merges(path):
-    """Reads pairs of tokens. A line may also contain the count of the pair."""
+    """Reads pairs of tokens. A line may also contain the frequency of the pair."""
     merges: dict[tuple[str, ...], int] = {}
     # `transformers` also ignores text after the last newline.
     for number, line in enumerate(read_text(path).split("\n")[:-1], 1):
@@ -205,7 +203,7 @@ class _CharacterPairMerger(BytePairMerger):
         unk_id: int,
         tokens: dict[int, str],
     ) -> None:
-        # The result of a merge may be missing from the vocabulary, but be part of another merge.
+        # A merged token may be missing from the vocabulary, and later merge again.
         triples = [(left, right, left + right) for left, right in merges]
         symbols = list(dict.fromkeys([*ids, *itertools.chain(*triples)]))
         number = {symbol: position for position, symbol in enumerate(symbols)}
@@ -221,14 +219,7 @@ class _CharacterPairMerger(BytePairMerger):
         self._symbols = np.array([[*inside, unknown], [*at_end, unknown]], np.int32)
 
     def __call__(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Splits words into tokens.
-
-        Args:
-            words: string [words], not empty.
-
-        Returns:
-            (ids, starts): int32 `tf.RaggedTensor`s [words, (tokens)]; `starts` in characters.
-        """
+        """Returns (ids, first character of each token), ragged int32 [words, (tokens)]."""
         codes = tf.strings.unicode_decode(words, "UTF-8")  # [words, (characters)]
         position = tf.searchsorted(self._characters, codes.values)
         unknown = len(self._characters)

@@ -1,10 +1,9 @@
-"""Moses' tokenizer for French in the graph: splits a normalized text into words.
+"""Moses' tokenizer for French: splits a normalized text into words in the graph.
 
-Moses' rules insert spaces one after the other. In this module, characters are not moved. Instead,
-each character has a flag, its gap, which separates it from the previous character. Most rules apply
-only next to commas, dots and apostrophes, which are few. Source: Koehn et al. 2007, "Moses: Open
-Source Toolkit for Statistical Machine Translation"; the rules and abbreviations are from the
-tokenizer for French in `sacremoses` 0.2.0.
+Moses inserts spaces, one rule after the other. Here, a rule sets a flag instead: the gap before a
+character. Most rules apply only next to commas, dots and apostrophes, which are few. Source: Koehn
+et al. 2007, "Moses: Open Source Toolkit for Statistical Machine Translation". The rules and
+abbreviations are from the French tokenizer of `sacremoses` 0.2.0.
 """
 
 import dataclasses
@@ -104,7 +103,7 @@ class MosesWords:
 
 
 class MosesSplitter:
-    """Splits texts into words; first matches special and added tokens."""
+    """Splits texts into words. Special and added tokens are matched first."""
 
     def __init__(self, lowercase: bool, find: TokenFinder | None = None) -> None:
         self._table = MosesTable()
@@ -190,7 +189,7 @@ class _Line:
         self._add_gaps(chosen(places, at_end))
 
     def cut_at_apostrophes(self) -> None:
-        """Splits after an apostrophe between letters, and around any other apostrophe in a text."""
+        """Splits after an apostrophe between letters, and around other apostrophes in a text."""
         places = self._places(_APOSTROPHE)
         left, right = self._left(places), self._right(places)
         neither = chosen(places, ~has(left | right, LETTER | _NOTHING))
@@ -229,12 +228,10 @@ class _Line:
         return places_of(tf.equal(self._codes, code))
 
     def _left(self, places):
-        """Returns the flags of the previous characters."""
         gaps = tf.gather(self._gaps, places)
         return tf.where(gaps, SPACE, tf.gather(self._flags, places - 1))
 
     def _right(self, places):
-        """Returns the flags of the next characters."""
         gaps = tf.gather(self._gaps, places + 1)
         return tf.where(gaps, SPACE, tf.gather(self._flags, places + 1))
 
@@ -242,7 +239,7 @@ class _Line:
         self._gaps = put(self._gaps, tf.concat(places, axis=0), True)
 
     def _places_in_string(self):
-        """Returns each character's position as if each gap were a space, int32 [characters]."""
+        """Returns the position of each character if every gap were a space, int32 [characters]."""
         return tf.range(tf.size(self._codes)) + tf.cumsum(tf.cast(self._gaps, tf.int32))
 
     @staticmethod
@@ -252,10 +249,10 @@ class _Line:
 
 
 class PunctuationNormalizer:
-    """Normalizes the punctuation of texts in the same order as `transformers`.
+    """Normalizes punctuation, in the same order as `transformers`.
 
-    First, wide punctuation is converted to ASCII. Moses' normalizer for French follows, without the
-    rules that only change white space next to separate words.
+    Wide punctuation first becomes ASCII. Then Moses' normalizer for French is applied. Its rules
+    for white space next to separate words are omitted, because they have no effect.
     """
 
     def __init__(self, table: MosesTable, lowercase: bool, find: TokenFinder) -> None:
@@ -264,7 +261,7 @@ class PunctuationNormalizer:
         self._lowercase = lowercase
 
     def __call__(self, texts: tf.Tensor) -> tuple[Characters, tf.Tensor]:
-        """Normalizes string [texts]; returns the types that `characters.decode` returns."""
+        """Normalizes string [texts]; returns the same types as `characters.decode`."""
         characters, text_starts = decode(texts, self._table, self._lowercase, self._find)
         characters = self._ascii_punctuation(characters)
         characters = self._apostrophes_and_spaces(characters).compacted()
@@ -274,7 +271,7 @@ class PunctuationNormalizer:
         return characters._replace(codes=codes), text_starts
 
     def _ascii_punctuation(self, characters):
-        """Converts wide and typographic punctuation to ASCII and deletes carriage returns."""
+        """Converts wide and typographic punctuation to ASCII; deletes carriage returns."""
         is_space = has(self._table.lookup(characters.codes), SPACE)
         others = places_of(~is_space)
         stops = characters.places(*map(ord, _FULL_STOPS))
@@ -290,7 +287,7 @@ class PunctuationNormalizer:
         return _expanded(characters.having(characters.places(_GRAVE), _APOSTROPHE))
 
     def _apostrophes_and_spaces(self, characters):
-        """Converts pairs of apostrophes and guillemets to quotes; replaces no-break spaces."""
+        """Converts double apostrophes and guillemets to quotes, and no-break spaces to spaces."""
         # Moses puts spaces around a quote made of two apostrophes, so other rules do not apply to
         # it.
         characters = _paired(characters, _APOSTROPHE, SPACED_QUOTE)
@@ -322,8 +319,8 @@ class PunctuationNormalizer:
         )
 
     def _order_with_moved(self, quotes, characters):
-        # A match includes the next character that is not a space, unless it is `<`. Dots in a match
-        # are not part of the next match.
+        # A match ends with the next character that is not a space, unless it is `<`. Matches do not
+        # overlap.
         flags = self._table.lookup(characters.codes)
         others = places_of(~has(flags, SPACE))
         after = tf.gather(others, tf.searchsorted(others, quotes + 1))
@@ -340,7 +337,7 @@ class PunctuationNormalizer:
 
 
 def _paired(characters, code, new):
-    """Replaces each pair of equal characters with a new one; marks the second as deleted."""
+    """Replaces the first of two equal characters, and marks the second as deleted."""
     places = characters.places(code)
     places = chosen(places, characters.at(places + 1) == code)
     places = chosen(places, leftmost(places, places + 2))
@@ -348,7 +345,7 @@ def _paired(characters, code, new):
 
 
 def _expanded(characters):
-    """Expands characters that represent several characters."""
+    """Expands characters that stand for several characters."""
     places = characters.places(*map(ord, _SEVERAL))
 
     def expand():

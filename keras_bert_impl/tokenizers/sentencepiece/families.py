@@ -23,11 +23,12 @@ class Family:
         special_tokens: Tokens: padding, unknown, first, separator, mask.
         num_separators, segment_of_second: See `Tokenizer`.
         folds: Whether to decompose the text, remove combining marks and lowercase.
-        first_tokens: The tokens before the pieces of the SentencePiece model.
-        num_replaced: Number of the model's first pieces that are replaced by `first_tokens`.
-        first_pieces: The first pieces of the SentencePiece model, if not the special tokens.
+        first_tokens: Tokens before the tokens of the SentencePiece model.
+        num_replaced: Number of tokens of the SentencePiece model that `first_tokens` replaces.
+        first_pieces: First tokens of the SentencePiece model, if they are not the special tokens.
         named_ends: `bos_token` and `eos_token`, if not the first token and the separator.
-        splits_at_spaces: Whether only spaces end a word; other white space is unknown.
+        splits_at_spaces: Whether only spaces end a word. Other white space is then an unknown
+            character.
     """
 
     tokenizer_class: str
@@ -99,7 +100,6 @@ _FOLDS = [
 
 
 def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
-    """Creates the `tokenizers.Tokenizer`, without its added tokens."""
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -128,7 +128,6 @@ def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
 
 
 def read_whole(path: Path, family: str | None) -> dict[str, Any]:
-    """Reads the arguments from a tokenizer.json; raises InputError for unsupported settings."""
     whole = read_json(path)
     model = model_of(whole)
     check_settings(path, model, {"type": ("Unigram",)}, "model.")
@@ -209,7 +208,7 @@ def _parts(path, whole, name, inside):
 
 
 def _pieces(path, vocabulary):
-    """Returns (pieces, scores) from a list of pairs."""
+    """Returns (tokens, scores) from a list of pairs."""
     if not isinstance(vocabulary, list) or not vocabulary:
         raise InputError(f"{path} has no vocabulary, which must be a list of pieces and scores.")
     for number, pair in enumerate(vocabulary):
@@ -227,7 +226,7 @@ def _pieces(path, vocabulary):
 
 
 def _family_of(path, vocabulary):
-    """Returns the model family with this layout of the vocabulary."""
+    """Infers the model family from the first tokens of a vocabulary."""
     for family, facts in FAMILIES.items():
         if tuple(vocabulary[: len(facts.start)]) == facts.start:
             return family

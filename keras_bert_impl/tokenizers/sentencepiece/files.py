@@ -30,13 +30,12 @@ _log = logging.getLogger(__name__)
 
 _NOT_USED = ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
 _NOT_USED_SCORE = -100.0
-_UNIGRAM, _BYTE = 1, 6  # model and piece types in sentencepiece_model.proto
+_UNIGRAM, _BYTE = 1, 6  # model and token types in sentencepiece_model.proto
 _TYPES = {2: "BPE", 3: "word", 4: "character"}
-AVOIDED = 100.0  # Penalty on the score of a piece that ALBERT does not use.
+AVOIDED = 100.0  # penalty on the score of a token that ALBERT splits
 
 
 def read(directory: str | Path) -> dict[str, Any]:
-    """Reads the arguments of `SentencePieceTokenizer` from a model directory."""
     directory = tokenizer_directory(directory)
     whole = directory / "tokenizer.json"
     if whole.exists() and is_preset(read_json(whole)):
@@ -89,7 +88,6 @@ def read(directory: str | Path) -> dict[str, Any]:
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
-    """Writes the arguments of `SentencePieceTokenizer` to files."""
     facts = FAMILIES[settings["family"]]
     named, segment = _named(facts), settings["segment_of_second"]
     added = as_added_tokens(settings["added_tokens"])
@@ -110,7 +108,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
         **added_files.added_settings(tokens, added, ids),
         **entries,
     }
-    if kind == "CamembertTokenizer":  # Otherwise this class would add its own template.
+    if kind == "CamembertTokenizer":  # Otherwise the class in `transformers` adds its own template.
         config.setdefault("extra_special_tokens", [])
         config["additional_special_tokens"] = config["extra_special_tokens"]
     if facts.folds:
@@ -141,14 +139,13 @@ def _check_scheme(path, settings, facts, scheme):
 
 
 def _named(facts):
-    """Returns the special tokens for tokenizer_config.json."""
     named = dict(zip(added_files.SPECIAL_NAMES, facts.special_tokens))
     ends = facts.named_ends or facts.special_tokens[2:4]
     return named | dict(zip(("bos_token", "eos_token"), ends))
 
 
 def _family_named(directory, settings, model):
-    """Returns the model family named in the configuration files, or None if they name none."""
+    """Returns the model family in the configuration files, or None."""
     name = str(settings.get("tokenizer_class") or "").removesuffix("Fast")
     if name and name not in GENERIC:
         for family, facts in FAMILIES.items():
@@ -169,7 +166,6 @@ def _family_named(directory, settings, model):
 
 
 def _read_preset(directory, whole):
-    """Reads the arguments from a KerasHub preset."""
     name = read_json(whole)["registered_name"].partition(">")[2]
     family = _family_named(directory, {"tokenizer_class": name}, {})
     path = keras_hub_files.sentencepiece_model(directory)
@@ -177,7 +173,7 @@ def _read_preset(directory, whole):
 
 
 def _read_model(directory, family):
-    """Reads the arguments from a SentencePiece model that has no other files."""
+    """Reads a SentencePiece model without configuration files."""
     # If two families use the same file name, it belongs to the first one.
     for candidate in [family] if family else FAMILIES:
         for name in FAMILIES[candidate].files:
@@ -187,7 +183,6 @@ def _read_model(directory, family):
 
 
 def _of_model(path, family):
-    """Reads the arguments from the SentencePiece model of a family."""
     facts = FAMILIES[family]
     pieces, scores, character_map = read_model(path)
     if facts.first_tokens:
@@ -210,17 +205,12 @@ def _of_model(path, family):
 
 
 def is_avoided(piece: str) -> bool:
-    """Returns whether a piece ends with a digit and a comma, which ALBERT splits."""
+    """Returns whether a token ends with a digit and a comma, which ALBERT splits."""
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
 
 
 def read_model(path: Path) -> tuple[list[str], list[float], str]:
-    """Reads a unigram model.
-
-    Returns:
-        (pieces, scores, character_map). The character map is the compiled map in base64, which may
-        be empty.
-    """
+    """Returns (tokens, scores, character map in base64 or "") of a unigram model."""
     # Only SentencePiece models need protobuf.
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2

@@ -42,9 +42,9 @@ class SentencePieceTokenizer(Tokenizer):
         vocabulary: The tokens in id order, with `▁` for the space before a word.
         scores: Log probabilities of the tokens, without added tokens at the end of the vocabulary.
         character_map: the compiled map of the model in base64. Default: no normalization.
-        added_tokens: str, `AddedToken` or dicts of its fields: additional tokens matched literally
-            in the text. Tokens missing from the vocabulary get the next ids. If a special token is
-            listed here, the entry defines how it is matched.
+        added_tokens: str, `AddedToken` or dicts of its fields: additional tokens, matched as
+            literal strings. Tokens missing from the vocabulary get the next ids. If a special token
+            is listed here, the entry defines how it is matched.
         mask_strips_left: Whether the offsets of a mask in the text include the white space before
             it, as in the published models.
         prepend_scheme: The words to which a missing `▁` is added: `"always"` (all words), `"first"`
@@ -136,9 +136,9 @@ class SentencePieceTokenizer(Tokenizer):
         return subwords_of_unique(words, self._subwords_of, self._token_ids)
 
     def _subwords_of(self, words):
-        """Returns the ids, starts and ends of the tokens in string [words]."""
+        """Returns (ids, starts, ends) of the tokens in string [words]."""
         characters, bounds = utf8.decode(words)  # A newline follows each word.
-        # Each newline is moved to the front of the next word, in place of its mark.
+        # The newline after a word replaces the mark of the next word.
         characters = before(characters, ord("\n"))
         if self.prepend_scheme == "always":
             characters = tf.where(tf.equal(characters, ord("\n")), ord(SPACE_MARK), characters)

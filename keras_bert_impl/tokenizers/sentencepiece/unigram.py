@@ -1,4 +1,4 @@
-"""Unigram segmentation of all words at once, in the graph."""
+"""Unigram segmentation of all words of a batch in the graph."""
 
 import numpy as np
 import tensorflow as tf
@@ -9,20 +9,20 @@ from keras_bert_impl.tokenizers.sentencepiece.families import SPACE_MARK
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, CodePointTable, shared_blocks
 
 _UNKNOWN_PENALTY = 10.0  # difference between the lowest score and the score of unknown characters
-_MAX_CHARACTERS = 128  # maximum characters of a piece; published models have up to 16
-# Longer segments are split into parts of this size, which are searched in parallel. Their scores
-# differ from the scores in `tokenizers` by rounding errors.
+_MAX_CHARACTERS = 128  # maximum characters of a token; published models have up to 16
+# Longer segments are searched in parallel, in chunks of this size. Scores differ from the scores in
+# `tokenizers` by rounding errors.
 _PART = 2048
 
 
 class UnigramModel:
-    """Splits words into the pieces with the highest total score.
+    """Splits words into the tokens with the highest total score.
 
     Source: Kudo 2018 (arXiv:1804.10959), section 3.2; Viterbi 1967.
     """
 
     def __init__(self, vocabulary: list[str], scores: list[float], unk_id: int) -> None:
-        # Words contain a mark only at the start, so pieces with a mark inside never match.
+        # Words contain a mark only at the start, so tokens with an inner mark never match.
         ids = [i for i, piece in enumerate(vocabulary) if piece and SPACE_MARK not in piece[1:]]
         self._unk_id = unk_id
         self._unk_score = np.float64(min(scores) - _UNKNOWN_PENALTY)
@@ -32,7 +32,7 @@ class UnigramModel:
             raise InputError(
                 f"the vocabulary has a piece of {longest} characters; at most {_MAX_CHARACTERS}."
             )
-        letters = np.zeros([len(ids), longest], np.int64)  # 0 after the end of a piece
+        letters = np.zeros([len(ids), longest], np.int64)  # 0 after the end of a token
         for row, i in enumerate(ids):
             letters[row, : len(vocabulary[i])] = [ord(character) for character in vocabulary[i]]
         alphabet = np.unique(letters[letters > 0])
@@ -43,20 +43,15 @@ class UnigramModel:
         self._levels = list(_levels(entries[letters], np.array(ids, np.int64), self._num_letters))
 
     def __call__(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Splits words into pieces.
+        """Returns (ids, index of the first character of each token), int32 [tokens].
 
         Args:
-            characters: int32 [n], code points of all words. Each word begins with SPACE_MARK and
-                contains no other SPACE_MARK.
-
-        Returns:
-            (ids, starts): int32 [pieces], the id of each piece and the index of its first
-            character.
+            characters: int32 [n], code points of all words. Each word begins with SPACE_MARK.
         """
         begins = tf.equal(characters, ord(SPACE_MARK))  # first characters of words
         first, size, ids = self._matches(characters, begins)
         segments = _Segments(tf.size(characters), first, size)
-        num_columns = len(self._levels)  # The last column is for single-character pieces.
+        num_columns = len(self._levels)  # The last column is for tokens of one character.
         row = tf.gather(segments.rows, first + size - 1)
         cells = tf.stack([row, num_columns - size], axis=1)
         nothing = np.float64(-np.inf)
@@ -65,20 +60,20 @@ class UnigramModel:
         table = _table(segments.rows, num_columns, -1, self._unk_id)
         table = tf.tensor_scatter_nd_update(table, cells, ids)
         column = segments.best_columns(scores)
-        # [n], score of the piece that ends at each position
+        # [n], score of the token that ends at each position
         size = num_columns - tf.gather(column, segments.rows)
         starts, ends = segments.pieces(size)
         row = tf.gather(segments.rows, ends - 1)
         ids = tf.gather_nd(table, tf.stack([row, tf.gather(column, row)], axis=1))
-        # Merge adjacent unknown pieces.
+        # Merge adjacent unknown tokens.
         is_unknown = tf.equal(ids, self._unk_id)
         kept = ~(is_unknown & before(is_unknown, False)) | tf.gather(begins, starts)
         return chosen(ids, kept), chosen(starts, kept)
 
     def _matches(self, characters, begins):
-        """Returns all matches of pieces: (first character, number of characters, id)."""
+        """Returns all matches of tokens: (first character, number of characters, id)."""
         letters = self._letters.lookup(characters)
-        # No piece extends beyond the start of the next word or the end.
+        # No token crosses the start of the next word.
         inner = tf.concat([tf.where(begins, 0, letters), tf.zeros([_MAX_CHARACTERS], tf.int32)], 0)
         place, node = tf.range(tf.size(letters)), tf.zeros_like(letters)
         found = []
@@ -96,17 +91,14 @@ class UnigramModel:
 
 
 class _Segments:
-    """Parts of words that are segmented in parallel, because no piece crosses their boundaries.
+    """Segments of words. No token crosses a segment boundary, so segments are independent.
 
     Args:
-        first, size: int32 [matches], the positions of pieces.
-
-    Attributes:
-        rows: int32 [characters], the row of each character.
+        first, size: int32 [matches], the first character and length of each match.
     """
 
     def __init__(self, num_characters: tf.Tensor, first: tf.Tensor, size: tf.Tensor) -> None:
-        # A segment cannot end inside a piece.
+        # A segment cannot end inside a token.
         change = tf.concat([first + 1, first + size], axis=0)
         value = tf.concat([tf.ones_like(first), -tf.ones_like(first)], axis=0)
         holds = tf.cumsum(tf.math.unsorted_segment_sum(value, change, num_characters + 1))
@@ -121,21 +113,21 @@ class _Segments:
         lengths -= self._starts
         self._order = tf.argsort(lengths, direction="DESCENDING", stable=True)
         steps = tf.range(tf.reduce_max(tf.concat([lengths, [0]], axis=0)))
-        # Parts longer than the step size come first.
+        # The chunks followed by another chunk of the same segment come first.
         self._alive = tf.searchsorted(-tf.gather(lengths, self._order), -steps)  # [steps]
         self._row_starts = tf.cumsum(self._alive, exclusive=True)
         rank = tf.gather(tf.math.invert_permutation(self._order), part)
         self.rows = tf.gather(self._row_starts, place) + rank
 
     def best_columns(self, scores: tf.Tensor) -> tf.Tensor:
-        """Returns the last column of the best path to each row.
+        """Returns the column of the best token that ends at each character (Viterbi).
 
         Args:
-            scores: float64 [characters, columns], of the pieces that end at each character; the
-                longest piece is first.
+            scores: float64 [characters, columns], scores of the tokens that end at each character,
+                longest first.
 
         Returns:
-            int32 [characters], in row order.
+            int32 [characters], in the order of `rows`.
         """
         num_columns = scores.shape[1]
 
@@ -158,12 +150,12 @@ class _Segments:
         )[2].concat()
 
     def _sums_before(self, scores):
-        """Returns the best sums before each part, float64 [parts, columns]."""
+        """Returns the best total scores before each chunk, float64 [chunks, columns]."""
         nothing = np.float64(-np.inf)
         sums = _table(self._starts, scores.shape[1], nothing, np.float64(0))
         is_first = tf.gather(self._begins, self._starts)
         later = places_of(~is_first)
-        previous = later - 1  # parts of full size, followed by another part
+        previous = later - 1  # chunks of full size, followed by another chunk
 
         def continued():
             through = self._sums_through(scores, tf.gather(self._starts, previous))
@@ -181,14 +173,7 @@ class _Segments:
         return tf.cond(tf.size(later) > 0, continued, lambda: sums)
 
     def _sums_through(self, scores, starts):
-        """Returns the best sums at the end of each full part, for each state at its start.
-
-        Args:
-            starts: int32 [parts].
-
-        Returns:
-            float64 [parts, columns at the start, columns at the end].
-        """
+        """Returns the best total scores through full chunks, for each state at their start."""
         size = scores.shape[1]
         same = np.where(np.eye(size, dtype=bool), 0.0, -np.inf)
 
@@ -202,16 +187,11 @@ class _Segments:
         return tf.while_loop(lambda number, _: number < _PART, step, (0, sums), shapes)[1]
 
     def pieces(self, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the start and end of each piece in the best segmentation.
-
-        Args:
-            size: int32 [characters], the size of the piece that ends at each character on the best
-                path.
-        """
+        """Returns (start, end) of the tokens from the size of the last token at each character."""
         jumps = tf.concat([[0], tf.range(1, tf.size(size) + 1) - size], axis=0)
         bounds = tf.concat([self._begins, [True]], axis=0)
 
-        def follow():  # Each step finds one more piece of each segment.
+        def follow():  # Each step finds one more token of each segment.
             def step(bounds, found):
                 found = tf.gather(jumps, found)
                 found = chosen(found, ~tf.gather(bounds, found))
@@ -221,7 +201,7 @@ class _Segments:
             shapes = tf.TensorShape([None]), tf.TensorShape([None])
             return tf.while_loop(lambda _, found: tf.size(found) > 0, step, state, shapes)[0]
 
-        def double():  # After n steps, 2^n pieces of each segment are found.
+        def double():  # After n steps, 2^n tokens of each segment are found.
             def step(_, bounds, jumps):
                 more = put(bounds, chosen(jumps, bounds), True)
                 return tf.reduce_any(more != bounds), more, tf.gather(jumps, jumps)
@@ -240,12 +220,9 @@ def _table(rows, num_columns, value, last):
 
 
 def _levels(letters, ids, num_letters):
-    """Builds the trie of pieces, level by level.
+    """Yields each level of the trie: int64 keys, int32 ids (-1: no token ends here).
 
-    Yields:
-        (keys, pieces): int64 [nodes + 1], parent node * num_letters + letter, sorted; int32 [nodes
-        + 1], the id of the piece that ends in the node, or -1 if none does. The last entry is a
-        sentinel.
+    A key is parent * num_letters + letter.
     """
     parents = np.zeros(len(ids), np.int64)
     for level in range(letters.shape[1]):

@@ -1,8 +1,8 @@
 """Splits texts into normalized words with space marks, for a SentencePiece model.
 
-As in the `tokenizers` library, added tokens are matched first, before normalization. The text
-between them is normalized and split at white space, and each word without a leading `▁` gets one. A
-`▁` inside a word starts a new word.
+As in the `tokenizers` library, added tokens are matched before normalization. The text between them
+is normalized and split at white space. A word without a leading `▁` gets one. A `▁` inside a word
+starts a new word.
 """
 
 import base64
@@ -51,7 +51,7 @@ _SEQUENCE = 1 << 22
 _MAX_BYTES = 5  # maximum bytes of a character with its marks that are looked up together
 _MAX_NODES = 1 << 15  # Maximum nodes of the trie; nmt_nfkc has 8,568.
 
-_UNKNOWN = 0xFFFD  # a character that no vocabulary contains
+_UNKNOWN = 0xFFFD  # character outside all vocabularies
 
 _QUOTES = ("`", "'")  # ALBERT converts two of these to a double quote.
 
@@ -87,7 +87,7 @@ class MarkedWords:
     def characters_of(
         self, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts spans in words, ragged [words, (pieces)], to positions of code points."""
+        """Converts spans in words, ragged [words, (tokens)], to positions of code points."""
         word = numbers_of(starts.row_lengths())
         begin = tf.gather(self.starts, word)
         # A mark that is not in the text gets the position of the next character.
@@ -126,7 +126,6 @@ class MarkedWordSplitter:
             )
 
     def _normalized_texts(self, texts):
-        """Returns the normalized texts, a list of str."""
         with tf.init_scope():
             code_points, text_starts = utf8.decode(tf.constant(texts))
             marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
@@ -214,7 +213,7 @@ def _join_quotes(characters, places, place_ends):
 
 
 def read_map(encoded: str) -> dict[str, str]:
-    """Reads the replacements of characters and short sequences from a compiled map."""
+    """Decodes a compiled character map to a dict."""
     try:
         data = base64.b64decode(encoded, validate=True)
         return _keys_of(data) if data else {}
@@ -224,7 +223,7 @@ def read_map(encoded: str) -> dict[str, str]:
 
 
 def _keys_of(data):
-    """Traverses a double-array trie, all nodes of the same depth at once."""
+    """Traverses a double-array trie, level by level."""
     size = int.from_bytes(data[:4], "little")
     if size % 4 or size > len(data) - 4:
         raise ValueError(f"a trie of {size} bytes in {len(data)} bytes")
@@ -251,8 +250,6 @@ def _keys_of(data):
 
 
 class CharacterTable:
-    """Replacements of single characters."""
-
     def __init__(self, changes: dict[str, str], others: Sequence[str] = ()) -> None:
         entries = np.zeros(CODE_POINTS, np.int32)
         rows: list[str] = []
@@ -269,7 +266,7 @@ class CharacterTable:
         self._splits = np.cumsum([0, *map(len, rows), 0]).astype(np.int32)
 
     def replace(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Replaces int32 characters [n]; also returns the rows for `put_in`, or -1 for none."""
+        """Returns (characters, rows for `put_in` or -1), int32 [n]."""
         entries = self._table.lookup(characters)
         is_sequence = entries >= _SEQUENCE
         row = tf.where(is_sequence, entries - _SEQUENCE, -1)
@@ -282,17 +279,16 @@ class CharacterTable:
         covered: tf.Tensor | None = None,
         count: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Replaces characters with rows of several characters.
+        """Replaces characters with sequences of characters.
 
         Args:
             characters: int32 [n].
-            row: int32 [n], the replacement of each character; -1 keeps the character. covered: bool
-                [n], True for characters that the row of another character also replaces.
-            count: int32 [n], the number of characters that each row replaces. Default: 1 each.
+            row: int32 [n], index of the sequence that replaces each character; -1 keeps it.
+            covered: bool [n], True for characters that are replaced together with an earlier one.
+            count: int32 [n], number of characters that each sequence replaces. Default: 1.
 
         Returns:
-            (characters, source): int32 [m], the new characters and the index of each one's original
-            character.
+            (characters, index of the original of each), int32 [m].
         """
         covered = tf.zeros_like(row, tf.bool) if covered is None else covered
         count = tf.ones_like(row) if count is None else count
@@ -314,7 +310,7 @@ class CharacterTable:
 
 
 class CharacterMap:
-    """Normalizes characters with the replacements from `read_map`."""
+    """Normalizes characters with the dict from `read_map`."""
 
     def __init__(self, changes: dict[str, str]) -> None:
         single = {key: text for key, text in changes.items() if len(key) == 1}
@@ -325,22 +321,13 @@ class CharacterMap:
         }
         keys = np.array([ord(k[0]) * CODE_POINTS + ord(k[1]) for k in pairs], np.int64)
         order = np.argsort(keys)
-        # A sentinel that differs from every pair. With it, a search never returns the index after
-        # the last entry.
+        # This sentinel is greater than every pair, so a search always returns a valid index.
         self._pairs = np.append(keys[order], np.iinfo(np.int64).max)
         self._table = CharacterTable(single, list(pairs.values()))
         self._pair_rows = np.append(order + self._table.first_other, -1).astype(np.int32)
 
     def __call__(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Normalizes texts.
-
-        Args:
-            characters: int32 [n]; codes beyond Unicode separate texts.
-
-        Returns:
-            (characters, source): int32 [m], the new characters and the index of each one's original
-            character, as in `tokenizers`.
-        """
+        """Returns (characters, index of the original of each, as in `tokenizers`), int32 [m]."""
         single, row = self._table.replace(characters)
         kind = grapheme_table().lookup(characters)
         previous = before(kind, CONTROL)
@@ -377,7 +364,7 @@ class CharacterMap:
 
 
 def _places_of_tokenizers(source, characters):
-    """Changes positions near deleted characters to the positions that `tokenizers` reports."""
+    """Changes positions near deleted characters to the positions in `tokenizers`."""
     # The last of several replacements has the position of a deleted character after it.
     is_repeated = source == before(source, -1)
     source += tf.cast(is_repeated & (after(source, 0) > source + 1), tf.int32)

@@ -1,8 +1,8 @@
 """Unicode normalization form C (composed characters) in the graph.
 
-Most texts are already composed. In other texts, only the groups that may change are composed. A
-group is a character and all later characters that may combine with it or be reordered. Source:
-Unicode Standard Annex 15; Unicode Standard, section 3.12 for Hangul.
+Only groups that may change are composed, because most texts are already composed. A group is a
+character with all later characters that may combine with it or be reordered. Source: Unicode
+Standard Annex 15; Unicode Standard, section 3.12 for Hangul.
 """
 
 import numpy as np
@@ -31,11 +31,10 @@ def compose(codes: tf.Tensor, classes: CodePointTable | None = None) -> tuple[tf
 
     Args:
         codes: int32 [characters], with a newline after each text.
-        classes: table of composition classes. Default: `table.composition_table()`.
+        classes: Default: `table.composition_table()`.
 
     Returns:
-        (composed, origins): int32 [composed characters], the code points, and the index in `codes`
-        of their original characters, ascending.
+        (code points, index of the original character of each), int32 [composed characters].
     """
     classes = classes or composition_table()
     entries = classes.lookup(codes)
@@ -49,7 +48,7 @@ def compose(codes: tf.Tensor, classes: CodePointTable | None = None) -> tuple[tf
 
 
 def _composed_groups(codes, begins, may_change, classes):
-    """Composes the groups that may change, and merges them with all other groups."""
+    """Composes the groups that may change, and keeps all other groups."""
     group = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [characters]
     starts = tf.concat([places_of(begins), [tf.size(codes)]], axis=0)
     sizes = starts[1:] - starts[:-1]  # [groups]
@@ -67,11 +66,7 @@ def _composed_groups(codes, begins, may_change, classes):
 
 
 def _compose(codes, group, classes):
-    """Composes characters.
-
-    Returns:
-        int32 vectors: codes, group numbers, and indices of the original characters in the group.
-    """
+    """Returns int32 vectors: composed codes, group indices, original characters in the group."""
     codes, group, more = _decompose(codes, group)
     is_first = before(group, -1) != group
     ranks = tf.bitwise.bitwise_and(classes.lookup(codes), RANK)
@@ -95,15 +90,14 @@ def _compose(codes, group, classes):
 
 
 def _join(codes, ranks, uses, numbers, last):
-    """Combines the start of each run with the first character of the run that can combine with it.
+    """Combines the start of each run with the first later character that can combine.
 
     Args:
-        codes: int32 [characters], as are ranks, uses and numbers.
+        codes: int32 [characters].
         ranks: 0 at the start of a run, _BEGINS at the start of a group.
-        uses: number of original characters that the character replaces, or 0 for a further part of
-            the preceding character.
-        numbers: ascending.
-        last: for the start of a run, the number of the last combined character.
+        uses: number of original characters that the character stands for.
+        numbers: ascending indices of the characters.
+        last: for the start of a run, the index of the last combined character.
 
     Returns:
         (the same tensors for the remaining characters, whether any characters were combined).
@@ -128,7 +122,7 @@ def _join(codes, ranks, uses, numbers, last):
 
 
 def _pair(first, second):
-    """Returns the int32 composition of two characters, or 0 if there is none."""
+    """Returns the int32 composition of two characters, or 0."""
     found = _stored_pair(first, second)
     one, two, three = first - _FIRST, second - _VOWEL, second - _FINAL
     is_syllable = (one >= 0) & (one < _FIRSTS) & (two >= 0) & (two < _VOWELS)
@@ -140,10 +134,9 @@ def _pair(first, second):
 
 
 def _decompose(codes, group):
-    """Decomposes characters, except Hangul syllables, because composition would restore them.
+    """Returns int32 (codes, groups, 0 or 1); 1 marks all but a character's first code.
 
-    Returns:
-        int32 vectors: codes, group numbers, and 1 for each part of a character except the first.
+    Hangul is not decomposed, because composition would restore it.
     """
     known, rows = (read_composition()[name] for name in ("decomposed", "parts"))
     place = tf.minimum(tf.searchsorted(known, codes), len(known) - 1)

@@ -62,26 +62,21 @@ def make_entry(value: int, flags: int, rank: int = 0) -> int:
 
 
 def value_of(entries: tf.Tensor) -> tf.Tensor:
-    """Returns the normalized code point, or the row in `sequences`."""
+    """Returns the normalized code point, or the index in `sequences`."""
     return tf.bitwise.right_shift(entries, _VALUE_SHIFT)
 
 
 def rank_of(entries: tf.Tensor) -> tf.Tensor:
-    """Returns the rank of marks in canonical order, or 0 for other characters."""
+    """Returns the rank of marks in canonical order, or 0."""
     return tf.bitwise.bitwise_and(tf.bitwise.right_shift(entries, _RANK_SHIFT), _RANK_MASK)
 
 
 def flags_of(entries: tf.Tensor, flags: int) -> tf.Tensor:
-    """Returns the given flags of entries."""
     return tf.bitwise.bitwise_and(entries, flags)
 
 
 def shared_blocks(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Deduplicates blocks of BLOCK entries.
-
-    Returns:
-        (index, blocks), int32; the entry of `c` is blocks[index[c // BLOCK] + c % BLOCK].
-    """
+    """Stores equal blocks once; the entry of `c` is blocks[index[c // BLOCK] + c % BLOCK]."""
     numbers: dict[bytes, int] = {}
     rows = np.asarray(entries, np.int32).reshape(-1, BLOCK)
     index = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
@@ -100,13 +95,12 @@ def read_folding() -> dict[str, str]:
 
 @functools.cache
 def read_composition() -> dict[str, np.ndarray]:
-    """Reads the decompositions of characters and the compositions of pairs, except for Hangul.
+    """Reads the decompositions of characters and the compositions of pairs, without Hangul.
 
     Returns:
-        dict of `decomposed`, int32 [characters], the characters that decompose, ascending; `parts`,
-        int32 [characters, 4], their decompositions, padded with -1; `pairs`, int64 [pairs],
-        ascending, the first character shifted by PAIR_SHIFT plus the second; `composites`, int32
-        [pairs].
+        dict: `decomposed`, int32 [characters], ascending; `parts`, int32 [characters, 4], their
+            decompositions, padded with -1; `pairs`, int64 [pairs], ascending, (first << PAIR_SHIFT)
+            + second; `composites`, int32 [pairs].
     """
     names = ("decomposed", "parts", "pairs", "composites")
     with np.load(_FILE, allow_pickle=False) as stored:
@@ -114,7 +108,7 @@ def read_composition() -> dict[str, np.ndarray]:
 
 
 class CodePointTable:
-    """A table with an entry for each code point, for lookups in a graph."""
+    """A table with an entry for each code point."""
 
     def __init__(self, index: np.ndarray, blocks: np.ndarray, beyond: int = 0) -> None:
         self._index = np.append(index, len(blocks)).astype(np.int32)
@@ -135,30 +129,29 @@ def _stored_blocks(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def class_table() -> CodePointTable:
-    """Returns the table of classes for byte-level BPE; codes beyond Unicode are BOUNDARY."""
+    """Table of classes for byte-level BPE; codes beyond Unicode are BOUNDARY."""
     return CodePointTable(*_stored_blocks("byte_level"), BOUNDARY)
 
 
 @functools.cache
 def word_table() -> CodePointTable:
-    """Returns a table: 1 for letters, digits, marks and connecting punctuation, otherwise 0."""
+    """Table with 1 for letters, digits, marks and connecting punctuation, else 0."""
     return CodePointTable(*_stored_blocks("word"))
 
 
 @functools.cache
 def composition_table() -> CodePointTable:
-    """Returns the table for composition."""
     return CodePointTable(*_stored_blocks("composition"))
 
 
 @functools.cache
 def grapheme_table() -> CodePointTable:
-    """Returns the table with values PLAIN, JOINS, PREPENDS and CONTROL."""
+    """Table with the values PLAIN, JOINS, PREPENDS and CONTROL."""
     return CodePointTable(*_stored_blocks("grapheme"), CONTROL)
 
 
 class UnicodeTable(CodePointTable):
-    """The table for a setting of BERT's normalizer."""
+    """Table for one setting of BERT's normalizer."""
 
     def __init__(
         self, lowercase: bool, strip_accents: bool | None = None, split_on_cjk: bool = True
@@ -179,7 +172,7 @@ class UnicodeTable(CodePointTable):
         return super().lookup(code_points) + tf.bitwise.left_shift(code_points, _VALUE_SHIFT)
 
     def characters(self, code_point: int) -> list[tuple[int, int, int]]:
-        """Normalizes one code point in Python to a list of (code point, flags, rank)."""
+        """Normalizes one code point to a list of (code point, flags, rank), in Python."""
         entry = int(self._blocks[self._index[code_point // BLOCK] + code_point % BLOCK])
         entry += code_point << _VALUE_SHIFT
         row = self._sequences[entry >> _VALUE_SHIFT].tolist() if entry & SEQUENCE else [entry]
@@ -187,5 +180,5 @@ class UnicodeTable(CodePointTable):
         return [(e >> _VALUE_SHIFT, e & flags, e >> _RANK_SHIFT & _RANK_MASK) for e in row]
 
     def sequence(self, rows: tf.Tensor) -> tf.Tensor:
-        """Returns the entries in the given rows of `sequences`, [..., SLOTS]."""
+        """Returns the entries at the given indices of `sequences`, [..., SLOTS]."""
         return tf.gather(self._sequences, rows)

@@ -1,8 +1,7 @@
-"""Converts texts to code points and words to strings; the code is optimized for ASCII.
+"""Conversion between texts and code points, optimized for ASCII.
 
 TensorFlow's conversions would take as long as the rest of tokenization. ASCII is therefore copied
-as bytes, and only other characters are converted. For texts with many other characters,
-TensorFlow's conversions are faster, so they are used.
+as bytes. Texts with many other characters use TensorFlow's conversions, which are then faster.
 """
 
 import tensorflow as tf
@@ -11,15 +10,13 @@ from keras_bert_impl.tokenizers.graphs import places_of, put
 
 
 def decode(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes all texts to code points, with a newline after each text.
+    """Decodes texts to code points, with a newline after each text.
 
     Args:
-        texts: string tensor [texts]. Each invalid UTF-8 sequence becomes one U+FFFD, as with
-            Python's `decode("utf-8", "replace")`.
+        texts: string tensor [texts]. Invalid UTF-8 becomes U+FFFD.
 
     Returns:
-        (code_points, text_starts): int32 [code points], and int32 [texts + 1], the start of each
-        text.
+        (code_points, text_starts): int32 [code points]; int32 [texts + 1], the start of each text.
     """
     texts = tf.strings.join([texts, "\n"])
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)  # [bytes]
@@ -39,7 +36,7 @@ def decode(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _decode_bytes(data):
-    """Decodes bytes that end with an ASCII character; also returns whether they are valid UTF-8."""
+    """Returns (code points, whether the bytes are valid UTF-8). The last byte must be ASCII."""
     # A byte 10xxxxxx continues a character. Every other byte begins a character.
     places = places_of(tf.bitwise.bitwise_and(data, 0xC0) != 0x80)
     code_points = tf.cast(tf.gather(data, places), tf.int32)
@@ -65,9 +62,6 @@ def encode(characters: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tens
     Args:
         characters: int32 [characters], code points.
         starts, ends: int32 [words], the span of each word, ascending.
-
-    Returns:
-        string tensor [words].
     """
     data = tf.cast(tf.minimum(characters, 127), tf.uint8)
     # A serialized tensor ends with the bytes of its values.

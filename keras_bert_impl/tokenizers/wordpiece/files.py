@@ -62,7 +62,6 @@ _CAPITALS = 0.05  # minimum fraction of tokens with capital letters in a cased v
 
 
 def read(directory: str | Path) -> dict[str, Any]:
-    """Reads the arguments of `WordPieceTokenizer` from vocab.txt, tokenizer.json and other files."""
     directory = tokenizer_directory(directory)
     settings: dict[str, Any] = {}
     vocabulary = None
@@ -100,7 +99,7 @@ def read(directory: str | Path) -> dict[str, Any]:
 
 
 def _lowercase_of(directory, vocabulary):
-    """Returns the value of `lowercase` if no file sets it."""
+    """Infers `lowercase` if no file contains it."""
     model = added_files.read_if_there(directory / "config.json").get("_name_or_path")
     names = [model] if isinstance(model, str) else []
     names += [part for part in reversed(directory.resolve().parts) if part != "/"][:4]
@@ -142,7 +141,6 @@ def check_vocabulary(vocabulary: list[str], where: Any = "the vocabulary") -> No
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
-    """Writes the arguments of `WordPieceTokenizer` to files, including vocab.txt."""
     special = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
     added = as_added_tokens(settings["added_tokens"])
     lines = settings["vocabulary"]
@@ -169,7 +167,6 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
 
 
 def _whole(lines, settings, added, ids):
-    """Returns the text of tokenizer.json in the format of the `tokenizers` library."""
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -192,7 +189,7 @@ def _whole(lines, settings, added, ids):
 
 
 def _read_config(path, settings):
-    """Reads the settings of tokenizer_config.json into the arguments; checks all others."""
+    """Adds the settings of tokenizer_config.json to `settings`."""
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
@@ -224,7 +221,6 @@ def _read_config(path, settings):
 
 
 def _read_whole(path):
-    """Reads the arguments from a tokenizer.json; raises InputError for unsupported settings."""
     whole = read_json(path)
     parts = {}
     for name, kind in _PARTS.items():
@@ -256,7 +252,7 @@ def _read_whole(path):
 
 
 def _without_lowercase(normalizer):
-    """Returns the BertNormalizer that is equivalent to the steps in sentence-transformers."""
+    """Returns the BertNormalizer that equals the normalizer steps in sentence-transformers."""
     steps = normalizer.get("normalizers")
     if normalizer.get("type") == "Sequence" and isinstance(steps, list) and len(steps) == 2:
         if steps[0] == {"type": "Lowercase"} and isinstance(steps[1], dict):

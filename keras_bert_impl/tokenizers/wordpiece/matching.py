@@ -1,7 +1,7 @@
 """Splits words into WordPiece tokens, with TensorFlow Text or core operations.
 
-Both return the same tokens. TensorFlow Text is used if it can be imported. A graph of core
-operations needs only TensorFlow.
+Both return the same tokens. TensorFlow Text is used if it is installed. A graph of core operations
+needs only TensorFlow.
 """
 
 import functools
@@ -35,7 +35,6 @@ _UNKNOWN = word_of_token(SPECIAL_TOKENS.index("[UNK]"))
 
 
 def default(tokens: list[str], ids: np.ndarray) -> "TextMatcher | CoreMatcher":
-    """Returns the faster of the available matchers."""
     return (CoreMatcher if tensorflow_text is None else TextMatcher)(tokens, ids)
 
 
@@ -63,12 +62,7 @@ class TextMatcher:
         return self._with_offsets(words)[0]
 
     def __call__(self, words: Words) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Splits words into tokens.
-
-        Returns:
-            (ids, starts, ends): int32 ragged [words, (tokens)]; int32 [tokens], the span of each
-            token in the characters of the words.
-        """
+        """Returns ids, ragged int32 [words, (tokens)], and starts and ends in characters."""
         ids, starts, ends = self._with_offsets(words.strings())
         sizes = tf.cast(utf8.byte_lengths(words.characters), tf.int64)
         places = tf.cumsum(sizes, exclusive=True)  # [characters], in bytes
@@ -100,10 +94,9 @@ class CoreMatcher:
     """Splits words into tokens with core operations, by hashes of substrings.
 
     Let p[k] be the sum of c[i] * B^(i + 1) over the first k characters c, modulo 2^64. The hash of
-    the characters from s to e is (p[e] - p[s]) * B^-s. The tokens are in a table with two slots for
-    each hash (cuckoo hashing, Pagh and Rodler 2004). Most words are one token. Only the other words
-    are searched, each distinct word once: first for the longest token at the start of the word,
-    then repeatedly for the longest token that follows.
+    the characters from s to e is (p[e] - p[s]) * B^-s. The tokens are in a table with two slots per
+    hash (cuckoo hashing, Pagh and Rodler 2004). Most words are one token. Each other distinct word
+    is searched once, for the longest token at each position.
     """
 
     def __init__(self, tokens: list[str], ids: np.ndarray) -> None:
@@ -117,7 +110,7 @@ class CoreMatcher:
 
     @functools.cached_property
     def ids_of(self) -> Callable[[tf.Tensor], tf.RaggedTensor]:
-        """Splits words into ids, like `TextMatcher.ids_of`."""
+        """See `TextMatcher.ids_of`."""
 
         def ids_of(words):
             characters, starts = utf8.decode(words)  # A newline follows each word.
@@ -127,7 +120,7 @@ class CoreMatcher:
         return tf.function(ids_of, [tf.TensorSpec([None], tf.string)], autograph=False)
 
     def __call__(self, words: Words) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Splits words into tokens, like `TextMatcher`."""
+        """See `TextMatcher`."""
         pieces = self._tokens(words.characters, words.starts, words.ends)
         begin = tf.gather(words.starts, numbers_of(pieces.splits[1:] - pieces.splits[:-1]))
         return self._ragged_ids(pieces), begin + pieces.starts, begin + pieces.ends
@@ -137,7 +130,7 @@ class CoreMatcher:
         return tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
 
     def _tokens(self, characters, starts, ends):
-        """Splits words, given as int32 [words] spans of characters, into `_Pieces`."""
+        """Splits words, int32 [words] spans of characters, into `_Pieces`."""
         find, hashes = _Lookup(self._keys), _Hashes(characters, self._longest)
         keys = hashes.of(starts, ends)
         slots, is_token = find(keys)
@@ -159,7 +152,7 @@ class CoreMatcher:
         return _Pieces(*pieces, splits)
 
     def _search(self, find, hashes, first, last):
-        """Splits distinct words, given as int32 [words] spans, into `_Pieces`."""
+        """Splits distinct words, int32 [words] spans, into `_Pieces`."""
         size = tf.size(first)
         room = tf.reduce_max(tf.concat([[0], last - first], axis=0))
         lengths = 1 + tf.range(tf.minimum(room, self._longest))
@@ -191,7 +184,7 @@ class CoreMatcher:
         is_known = put(tf.fill([size], True), failed, False)
         counts = tf.where(is_known, tf.math.bincount(word, minlength=size, maxlength=size), 1)
         splits = tf.concat([[0], tf.cumsum(counts)], axis=0)
-        # A word with an unknown part becomes a single unknown token.
+        # A word with an unknown character becomes a single unknown token.
         known = tf.gather(is_known, word)
         lengths = tf.bitwise.right_shift(matches, _LENGTH_SHIFT)
         starts -= tf.gather(first, word)
@@ -207,8 +200,6 @@ class CoreMatcher:
 
 
 class _Lookup:
-    """Looks up hashes in a table."""
-
     def __init__(self, table):
         self._table = tf.constant(table)
 
@@ -220,8 +211,6 @@ class _Lookup:
 
 
 class _Hashes:
-    """Hashes of substrings of a vector of characters."""
-
     def __init__(self, characters, margin):
         size = tf.size(characters)
         products = tf.cast(characters, tf.int64) * _powers(_BASE, _BASE, size)[:size]

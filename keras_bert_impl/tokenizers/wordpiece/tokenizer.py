@@ -47,9 +47,9 @@ class WordPieceTokenizer(Tokenizer):
             [UNK], [CLS], [SEP] and [MASK] are required. For a duplicate token, the last id is used.
         strip_accents: Whether accents are removed. Default: same as `lowercase`.
         split_on_cjk: Whether each Chinese character is a separate word.
-        added_tokens: str, `AddedToken` or dicts of its fields: tokens matched literally in the
-            text. Tokens missing from the vocabulary get the next ids. If a special token is listed
-            here, the entry defines how it is matched.
+        added_tokens: str, `AddedToken` or dicts of its fields: tokens matched as literal strings.
+            Tokens missing from the vocabulary get the next ids. If a special token is listed here,
+            the entry defines how it is matched.
         segment_of_second: The segment id of the second text of a pair, 0 or 1.
 
     Raises:
@@ -146,11 +146,8 @@ class WordPieceTokenizer(Tokenizer):
 def _reachable(vocabulary, num_words, tokens):
     """Returns the vocabulary for the matcher, and the ids of its entries.
 
-    Returns:
-        (written, ids): list of str and int32 array. Special tokens, empty tokens, tokens that are
-        only added, and all duplicates except the last are replaced with words that no text
-        contains. An added token has two more entries, because it is also looked up as a single
-        character.
+    Tokens that no word may contain are replaced: special, empty, duplicate and only added tokens.
+    An added token has two more entries, because a single character may be looked up too.
     """
     last = {token: position for position, token in enumerate(vocabulary) if token}
     written = [

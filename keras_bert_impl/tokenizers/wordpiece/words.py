@@ -32,7 +32,7 @@ MAX_CHARACTERS = 100  # A longer word becomes [UNK].
 WORD_BREAKS = "".join(sorted(set(string.punctuation) - set("[]")))
 
 # Cleaning removes control and private-use characters, so words of a text never contain these.
-# first character of a word that is too long, and the end of a text in `Translation`
+# marks a word that is too long, and the end of a text in `Translation`
 UNKNOWN_WORD, TEXT_END = "\1", "\2"
 _FIRST_TOKEN = 0xF0000  # character of the word for the first added token
 _FIRST_UNREACHABLE = 0x100000
@@ -82,12 +82,12 @@ def word_of_token(number: int) -> str:
 
 
 def unreachable_word(number: int) -> str:
-    """Returns a word that no text contains, a different one for each number."""
+    """Returns a word that no text contains, unique for each number."""
     return chr(_FIRST_UNREACHABLE + number % 0xFFFE) * (1 + number // 0xFFFE)
 
 
 class WordSplitter:
-    """Cleans and normalizes texts, and splits them at spaces and punctuation, as BERT does."""
+    """Normalizes texts and splits them at spaces and punctuation, as BERT does."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class WordSplitter:
         ]
 
     def __call__(self, texts: tf.Tensor) -> Words:
-        # Because of the newline, words and added tokens never extend into the next text.
+        # No word or added token crosses the newline.
         code_points, text_starts = utf8.decode(texts)
         ends = text_starts[1:] - 1
         found = self._find(put(code_points, ends, CODE_POINTS))
@@ -143,14 +143,14 @@ class WordSplitter:
         return _split(entries, originals, text_starts)
 
     def _normalize(self, entries):
-        """Returns the normalized entries, and the index of each entry's original character."""
+        """Returns (normalized entries, index of the original character of each)."""
         originals = tf.range(tf.size(entries))
         entries, originals = self._expand(entries, originals)
         entries, originals = _order_marks(entries, originals)
         return _drop(entries, originals)
 
     def _expand(self, entries, originals):
-        """Expands every character to SLOTS entries if any character becomes several characters."""
+        """Expands all characters to SLOTS entries if any character becomes several."""
         is_sequence = flags_of(entries, SEQUENCE) != 0
 
         def expand():
@@ -182,7 +182,7 @@ def _codes(entries):
 
 
 def _order_marks(entries, originals):
-    """Sorts combining marks into canonical order if normalization keeps any mark."""
+    """Sorts combining marks into canonical order if normalization keeps any."""
     ranks = rank_of(entries)
     survives = (ranks > 0) & (flags_of(entries, DROPPED) == 0)
 
@@ -201,7 +201,7 @@ def _order_marks(entries, originals):
 
 
 def _drop(entries, originals):
-    """Removes accents and other dropped characters, which leaves words contiguous."""
+    """Removes accents and other dropped characters. Words are then contiguous."""
     dropped = flags_of(entries, DROPPED | BREAK_BEFORE) == DROPPED
 
     def drop():
@@ -211,7 +211,7 @@ def _drop(entries, originals):
 
 
 def _split(entries, originals, text_starts):
-    """Finds the words; a word that is too long gets a first character that no token has."""
+    """Finds the words. A word that is too long gets a first character that no token has."""
     breaks_before = flags_of(entries, BREAK_BEFORE) != 0
     breaks_after = flags_of(entries, BREAK_AFTER) != 0
     breaks = tf.concat([breaks_before, [True]], axis=0) | tf.concat([[True], breaks_after], axis=0)
@@ -234,7 +234,6 @@ class Translation(dict):
         self._marks: list[str] = []
 
     def __call__(self, texts: list[str]) -> list[str] | None:
-        """Splits texts without newlines into words."""
         text = "\n".join([*texts, ""])
         if _SPECIAL_TOKEN.search(text):
             return None
