@@ -88,6 +88,25 @@ def _berts():
     ]
 
 
+def _chinese():
+    """Returns the Chinese models of HFL: BERT, whatever their names."""
+    about = {"lowercase": True, "paper": "Cui et al. 2021, arXiv:1906.08101"}
+    mac = about | {"paper": "Cui et al. 2020, arXiv:2004.13922"}
+    shallow = {"rbt3": (3, 768, 12), "rbt4": (4, 768, 12), "rbt6": (6, 768, 12)}
+    shallow["rbtl3"] = (3, 1024, 16)
+    return [
+        _bert("hfl/chinese-bert-wwm", 21128, **about),
+        _bert("hfl/chinese-bert-wwm-ext", 21128, **about),
+        _bert("hfl/chinese-roberta-wwm-ext", 21128, **about),
+        _bert("hfl/chinese-roberta-wwm-ext-large", 21128, "large", **about),
+        *(
+            PublishedModel(_config(21128, *shape), f"hfl/{name}", **about)
+            for name, shape in shallow.items()
+        ),
+        *_base_and_large("hfl/chinese-macbert-{}", 21128, mac),
+    ]
+
+
 def _small_berts():
     about = {"lowercase": True, "paper": "Turc et al. 2019, arXiv:1908.08962"}
     shapes = itertools.product((2, 4, 6, 8, 10, 12), (128, 256, 512, 768))
@@ -264,6 +283,7 @@ def _gpts():
 
 _FAMILIES = (
     _berts,
+    _chinese,
     _small_berts,
     _distilled,
     _robertas,

@@ -33,7 +33,7 @@ def test_wide_shows_every_column(capsys):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["chinese"], ["bert-base-chinese"]),
+        (["chinese", "large"], ["chinese-roberta-wwm-ext-large", "chinese-macbert-large"]),
         (["Small", "uncased"], ["electra-small-discriminator", "electra-small-generator"]),
         (["cased", "spanbert"], ["spanbert-base-cased", "spanbert-large-cased"]),
         (["bert-base-dutch"], ["bert-base-dutch-cased"]),

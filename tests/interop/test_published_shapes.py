@@ -7,6 +7,8 @@ from tests.interop.parity import published_differences
 
 NAMES = [
     "bert-base-uncased",
+    "chinese-roberta-wwm-ext",
+    "rbt3",
     "roberta-base",
     "xlm-roberta-base",
     "camembert-base",
