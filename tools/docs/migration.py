@@ -26,9 +26,9 @@ Garden and google-research/bert. Names that are almost the same are left out.
 
 - `TextClassifier.fit(epochs=)` is the argument `epochs` of `TextClassifier.fit`. The other task models have the same
   methods.
-- `finetune --train` is an option of `keras-bert finetune`. In Python, settings such as `--batch-size` are keyword
-  arguments of `finetune` and `pretrain`: `batch_size=16`.
-- For many names of other libraries, the error message shows the equivalent.
+- `finetune --batch-size` is an option of `keras-bert finetune`. In Python, it is the argument `batch_size` of
+  `finetune`.
+- If you pass a name of another library, the error message often shows the equivalent.
 
 The tables are for transformers 4.57, KerasHub 0.32, tf-models-official 2.16 and bert-tensorflow 1.0.
 """

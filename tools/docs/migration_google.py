@@ -7,21 +7,22 @@ _TUNE, _TRAIN, _PREPARE = "keras-bert finetune", "keras-bert pretrain", "keras-b
 _SENTENCES = [
     Row("task.init_checkpoint", (f"{_TUNE} --model",), "the checkpoint path"),
     Row("task.hub_module_url", (f"{_TUNE} --model",), "the directory of the SavedModel"),
-    Row("task.model.num_classes", ("TextClassifier.from_pretrained(num_classes=)",)),
     Row(
         "task.train_data.tfds_name",
         (f"{_TUNE} --tfds",),
         "`--train` and `--dev` name the splits",
     ),
     Row("task.train_data.text_fields", (f"{_TUNE} --text", f"{_TUNE} --pair")),
-    Row("task.train_data.global_batch_size", (f"{_TUNE} --batch-size",)),
-    Row("task.train_data.seq_length", (f"{_TUNE} --max-length",)),
     Row("trainer.train_steps", (f"{_TUNE} --epochs",), "epochs instead of steps"),
-    Row("trainer.checkpoint_interval", (), "saved after each epoch"),
+    Row(
+        "trainer.checkpoint_interval",
+        (f"{_TUNE} --checkpoint-minutes",),
+        "also saves after each epoch",
+    ),
     Row(
         "trainer.optimizer_config.learning_rate.polynomial.decay_steps",
         (),
-        "the learning rate decays to 0 at the end of the run",
+        "decays to 0 at the end of the run",
     ),
     Row(
         "trainer.optimizer_config.warmup.polynomial.warmup_steps",
@@ -34,15 +35,12 @@ _SENTENCES = [
         "biases and normalization layers by default",
     ),
     Row("runtime.distribution_strategy", (f"{_TUNE} --strategy", "get_strategy(name=)")),
-    Row("runtime.mixed_precision_dtype", (f"{_TUNE} --dtype",)),
 ]
 _PRETRAINING = [
     Row("task.train_data.tfds_name", (_PREPARE,), "`tfds://name:split` as the text"),
     Row("task.train_data.vocab_file_path", (f"{_PREPARE} --tokenizer",)),
-    Row("task.train_data.seq_length", (f"{_PREPARE} --length",)),
     Row("task.train_data.use_next_sentence_label", (f"{_PREPARE} --objective",)),
     Row("task.train_data.use_whole_word_masking", (f"{_TRAIN} --mask-unit",), "`word`"),
-    Row("task.train_data.max_predictions_per_seq", (f"{_TRAIN} --max-predictions",)),
     Row("task.validation_data", (f"{_PREPARE} --held-out",)),
     Row("task.model.cls_heads", (f"{_TRAIN} --objectives",)),
     Row("trainer.train_steps", (f"{_TRAIN} --total-steps",)),
@@ -52,27 +50,24 @@ _PRETRAINING = [
 ]
 _RUN_CLASSIFIER = [
     Row("--data_dir", (f"{_TUNE} --data",), "or a table with `--train` and `--dev`"),
-    Row("--task_name", (f"{_TUNE} --task",)),
     Row("--init_checkpoint", (f"{_TUNE} --model",), "the directory of the checkpoint"),
     Row("--bert_config_file, --vocab_file", (), "not needed: read from the checkpoint directory"),
     Row("--do_lower_case", ("WordPieceTokenizer(lowercase=)",), "inferred from the vocabulary"),
-    Row("--output_dir", (f"{_TUNE} --out",)),
-    Row("--max_seq_length", (f"{_TUNE} --max-length",)),
     Row("--do_train", (_TUNE,), "also evaluates the model"),
     Row("--do_eval", ("keras-bert evaluate",)),
     Row("--do_predict", ("keras-bert predict",)),
-    Row("--train_batch_size", (f"{_TUNE} --batch-size",)),
     Row("--learning_rate", (f"{_TUNE} --learning-rate",), "default 3e-5, not 5e-5"),
-    Row("--warmup_proportion", (f"{_TUNE} --warmup",)),
-    Row("--save_checkpoints_steps", (), "saved after each epoch"),
+    Row(
+        "--save_checkpoints_steps",
+        (f"{_TUNE} --checkpoint-minutes",),
+        "also saves after each epoch",
+    ),
     Row("--use_tpu, --tpu_name", (f"{_TUNE} --strategy",), "`tpu`"),
 ]
 _CREATE = [
-    Row("--input_file", (_PREPARE,), "the first argument, files, directories or buckets"),
-    Row("--output_file", (f"{_PREPARE} --out",), "a directory"),
+    Row("--input_file", (_PREPARE,), "first argument: files, directories or buckets"),
     Row("--vocab_file", (f"{_PREPARE} --tokenizer",), "a directory"),
     Row("--do_lower_case", ("keras-bert vocab --cased",), "saved with the tokenizer"),
-    Row("--max_seq_length", (f"{_PREPARE} --length",)),
     Row("--random_seed", (f"{_PREPARE} --seed",), "default 0, not 12345"),
     Row(
         "--dupe_factor",

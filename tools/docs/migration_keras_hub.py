@@ -30,7 +30,6 @@ _CLASSIFIER = [
         "returns probabilities, not logits",
     ),
     Row("BertTextClassifier(dropout=)", (f"{_MODEL}(head_dropout=)",)),
-    Row("BertTextClassifier.fit(x=)", ("TextClassifier.fit(x=)",), "strings; pairs are tuples"),
     Row("BertTextClassifier.backbone", ("Encoder",), "the attribute `encoder`"),
     Row("BertTextClassifier.preprocessor", ("Tokenizer",), "the attribute `tokenizer`"),
     Row(
@@ -54,7 +53,6 @@ _PREPROCESSOR = [
     Row(
         "BertTokenizer(lowercase=)", ("WordPieceTokenizer(lowercase=)",), "default true, not false"
     ),
-    Row("BertMaskedLMPreprocessor(mask_selection_rate=)", ("mask_tokens(mask_rate=)",)),
     Row(
         "BertMaskedLMPreprocessor(mask_selection_length=)",
         ("mask_tokens(max_predictions=)",),
@@ -73,7 +71,6 @@ _PREPROCESSOR = [
 ]
 _BACKBONE = [
     Row("BertBackbone(dropout=)", ("EncoderConfig(dropout=)", "EncoderConfig(attention_dropout=)")),
-    Row("BertBackbone(max_sequence_length=)", ("EncoderConfig(max_length=)",)),
     Row("BertBackbone.enable_lora(rank=)", ("Adapter(size=)",), '`Adapter("lora", size=4)`'),
 ]
 
