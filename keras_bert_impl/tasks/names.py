@@ -14,7 +14,6 @@ from keras_bert_impl.tasks.base.options import MAX_LENGTH, LongTextSettings
 
 @functools.cache
 def _folders() -> list[ModuleType]:
-    """Returns the packages of the tasks with labeled examples."""
     folders = pkgutil.iter_modules([Path(__file__).parent], f"{__package__}.")
     packages = [importlib.import_module(folder.name) for folder in folders if folder.ispkg]
     return [package for package in packages if hasattr(package, "TASK_NAME")]
@@ -27,7 +26,6 @@ def task_names() -> list[str]:
 
 
 def settings_of_tasks() -> type:
-    """Returns a dataclass with the settings of all built-in tasks."""
     kinds = dict.fromkeys(folder.SETTINGS for folder in _folders())
     bases = [kind for kind in kinds if not any(kind in other.__mro__[1:] for other in kinds)]
     return type("TaskSettings", tuple(bases), {})
@@ -40,7 +38,6 @@ def registered_tasks() -> list[type]:
 
 
 def readers() -> dict[str | None, Callable[[Any, str], Any]]:
-    """Returns the readers of the built-in tasks by task name."""
     return {folder.TASK_NAME: folder.read for folder in _folders()}
 
 

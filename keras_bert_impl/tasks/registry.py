@@ -38,7 +38,6 @@ def register_task(task: type[Task]) -> type[Task]:
 
 
 def all_tasks() -> list[type[Task]]:
-    """Returns all tasks: the built-in ones, then the registered ones."""
     return [*_built_in(), *_registered]
 
 
@@ -61,7 +60,6 @@ def task_named(name: str | None) -> type[Task]:
 
 
 def task_of_model(model: TaskModel) -> type[Task]:
-    """Returns the task of a model."""
     for model_class in type(model).__mro__:
         for task in all_tasks():
             if model_class in task.model_classes:
@@ -85,7 +83,6 @@ def _check_labeled(examples):
 
 
 def task_of_examples(examples: Any) -> type[Task]:
-    """Returns the task of labeled examples."""
     for kind in type(examples).__mro__:
         for task in all_tasks():
             if task.example_class is kind:
@@ -139,7 +136,6 @@ def _named_class(source):
 
 
 def model_class_named(name: str | None) -> type[TaskModel] | None:
-    """Returns the task model class of this name, if it exists."""
     classes = {model.__name__: model for task in all_tasks() for model in task.model_classes}
     return classes.get(name)
 

@@ -15,7 +15,6 @@ from keras_bert_impl.training.jax_devices import num_hosts
 
 
 def as_loss(loss: Any, is_multi_label: bool) -> keras.losses.Loss:
-    """Converts a loss name, function or object to a `keras.losses.Loss`."""
     if isinstance(loss, (list, tuple)) and len(loss) == 1:
         loss = loss[0]
     if isinstance(loss, (dict, list, tuple)):
@@ -37,7 +36,6 @@ def as_loss(loss: Any, is_multi_label: bool) -> keras.losses.Loss:
 
 
 def as_metric(metric: Any, accuracy: Callable[[], keras.metrics.Metric]) -> keras.metrics.Metric:
-    """Converts a metric name, function or object to a `keras.metrics.Metric`."""
     name = None
     if isinstance(metric, str):
         name = metric
@@ -61,8 +59,6 @@ def as_metric(metric: Any, accuracy: Callable[[], keras.metrics.Metric]) -> kera
 
 
 class _FunctionLoss(keras.losses.Loss):
-    """Loss of a function of labels and predictions."""
-
     def __init__(self, function: Callable) -> None:
         super().__init__(name=getattr(parts(function)[0], "__name__", "loss"))
         self.function = function
@@ -72,8 +68,6 @@ class _FunctionLoss(keras.losses.Loss):
 
 
 class _FunctionMetric(keras.metrics.MeanMetricWrapper):
-    """Mean of a function of labels and predictions."""
-
     def __init__(self, function: Callable, name: str) -> None:
         super().__init__(function, name=name)
         self.function = function
@@ -121,7 +115,6 @@ _Int64 = Annotated[int, Range(least=-(2**63), most=2**63 - 1)]
 
 
 def check_backend() -> None:
-    """Raises if the Keras backend or its number of hosts is not supported."""
     backend = keras.backend.backend()
     if backend not in ("tensorflow", "jax"):
         raise InputError(
@@ -136,7 +129,6 @@ def check_backend() -> None:
 
 
 def check_arguments(optimizer: Any, learning_rate: Any, seed: Any, others: dict[str, Any]) -> None:
-    """Raises if arguments of `compile` are invalid."""
     if optimizer is not None and learning_rate is not None:
         raise InputError("pass either an optimizer or the learning_rate of the default optimizer.")
     if isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule):

@@ -83,7 +83,6 @@ class Explained:
 
 
 def label_number(labels: list[str], target: Any) -> int | None:
-    """Converts a label name or index to its index; keeps None."""
     if target is None:
         return None
     if target in labels:
@@ -95,6 +94,6 @@ def label_number(labels: list[str], target: Any) -> int | None:
 
 
 def log_odds(logits: Any, number: int) -> Any:
-    """Computes the log-odds of a class from logits `[batch, classes]`, float32 `[batch]`."""
+    """Computes the log-odds of a class, float32 `[batch]`, from logits `[batch, classes]`."""
     others = ops.concatenate([logits[:, :number], logits[:, number + 1 :]], axis=1)
     return logits[:, number] - ops.logsumexp(others, axis=1)

@@ -124,7 +124,6 @@ def fit_arguments(
 
 
 def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.Callback]:
-    """Returns the callbacks as a list; raises if one cannot be used."""
     if isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = callbacks.callbacks
     rate = learning_rate_of(getattr(optimizer, "inner_optimizer", optimizer))
@@ -160,7 +159,6 @@ def check_frozen_layers(model: Any) -> None:
 
 
 def _restart_schedule(model, steps, epochs):
-    """Restarts the learning rate schedule of the default optimizer."""
     if not model.uses_default_optimizer or epochs < 1:
         return
     if steps < 1:
@@ -222,13 +220,12 @@ def joined(parts: Iterable) -> Any:
 def _predict_block(model, batch_size, texts, **kwargs):
     rows, _ = model.rows(texts)
     if not rows.num_texts:
-        return model.joined(_scores_of_nothing(model), texts, rows)
+        return model.joined(_empty_scores(model), texts, rows)
     outputs = predict_sorted(model, model.predict_batches, rows, batch_size, **kwargs)
     return model.joined(outputs, texts, rows)
 
 
-def _scores_of_nothing(model):
-    """Returns empty arrays of scores."""
+def _empty_scores(model):
     # Some layers do not support empty batches.
     one = {
         name: tf.zeros([1, *(size or 2 for size in symbol.shape[1:])], symbol.dtype)
@@ -257,7 +254,6 @@ def predict_list(
     verbose: int | str = "auto",
     callbacks: None | list = None,
 ) -> Any:
-    """Predicts a short list of batches; concatenates the outputs."""
     progress = keras.utils.Progbar(len(batches), verbose=1 if verbose == "auto" else verbose)
     outputs = []
     for (features,) in batches:

@@ -32,7 +32,6 @@ def _annotations(model_class):
 
 
 def argument_of(model_class: type, name: str) -> tuple[Any, Any] | None:
-    """Returns the annotation and default of a constructor argument, if it exists."""
     for kind in model_class.__mro__:
         if "__init__" in vars(kind):
             argument = inspect.signature(kind.__init__).parameters.get(name)  # type: ignore[misc]
@@ -43,7 +42,6 @@ def argument_of(model_class: type, name: str) -> tuple[Any, Any] | None:
 
 
 def checked_length(length: int, limit: int) -> int:
-    """Returns `length`; raises if it is below 3 or above `limit`."""
     if not 3 <= check("max_length", length, int) <= limit:
         raise InputError(
             f"max_length must be from 3 to {limit}, the number of positions of the encoder. "

@@ -171,7 +171,6 @@ class TaskLoss(keras.losses.Loss):
 
     @property
     def takes_soft_labels(self) -> bool:
-        """Whether the loss takes a distribution over the classes instead of one class."""
         return self._view.labels != "numbers"
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -215,7 +214,6 @@ class TaskMetric(keras.metrics.Metric):
 
 
 def as_list(metrics: Any) -> list:
-    """Converts the metrics of `compile` to a list."""
     if metrics is None:
         return []
     if isinstance(metrics, dict):
@@ -237,7 +235,6 @@ def _default_accuracy(outputs):
 
 
 def _view(given, name, outputs):
-    """Returns the `_View` of a loss or metric."""
     takes_logits = _takes_logits(given) or name in _MARGINS
     predictions = "logits" if takes_logits else "probabilities"
     if name == "accuracy":
@@ -336,7 +333,7 @@ def _rows(values, logits):
 
 
 def multi_label_metrics() -> dict[str, Callable[[], Any]]:
-    """Returns {name: function that creates the multi-label F1 metric}."""
+    """Returns functions that create the multi-label F1 metrics, by name."""
 
     def f1(average):
         metric = keras.metrics.F1Score(average, threshold=0.5, name=f"{average}_f1")
@@ -346,7 +343,6 @@ def multi_label_metrics() -> dict[str, Callable[[], Any]]:
 
 
 def task_metrics(metrics: Any, named: dict[str, Callable], outputs_are: Outputs) -> list:
-    """Converts metrics of `compile` to task metrics."""
     return [_task_metric(metric, named, outputs_are) for metric in as_list(metrics)]
 
 

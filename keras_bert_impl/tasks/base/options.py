@@ -60,7 +60,6 @@ class VectorSettings(LongTextSettings):
 
 
 def setting_names(settings_class: type) -> tuple[str, ...]:
-    """Returns the names of the task-specific settings in a task's `SETTINGS` class."""
     general = {field.name for field in dataclasses.fields(TuningSettings)}
     names = (field.name for field in dataclasses.fields(settings_class))
     return tuple(name for name in names if name not in general)

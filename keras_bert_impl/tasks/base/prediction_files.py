@@ -73,7 +73,6 @@ def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def read_column(path: Path, name: str) -> list[tuple[int, str]]:
-    """Returns (index of the example, cell) of each row."""
     headings, *rows = _read_table(path)
     if name not in headings:
         raise InputError(f"{path} has no column {name!r}.")
@@ -82,7 +81,6 @@ def read_column(path: Path, name: str) -> list[tuple[int, str]]:
 
 
 def _read_table(path):
-    """Returns the rows as lists of cells; the first row contains the headings."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             lines = list(csv.reader(file, delimiter="\t"))

@@ -41,7 +41,6 @@ class Quantized:
 
 
 def quantized_error(what: str) -> InputError:
-    """Returns the error for training or saving a quantized model."""
     return InputError(
         f"a quantized model cannot be {what}: call export(directory), or quantize a copy."
     )

@@ -23,7 +23,6 @@ _COUNTED = ("classes", "numbers", "entities", "tags", "questions", "endings")
 
 
 def similar_labels(names: Iterable[str]) -> list[list[str]]:
-    """Returns groups of names that differ only in case and white space."""
     groups = collections.defaultdict(list)
     for name in names:
         groups["".join(name.casefold().split())].append(name)
@@ -59,7 +58,6 @@ def percentiles(lengths: Sequence[int]) -> dict[str, int]:
 
 
 def advice(train: Any) -> list[str]:
-    """Returns warnings about the texts and classes of a training set."""
     _, counts = train.label_counts()
     found = []
     for group in similar_labels(counts):
@@ -128,7 +126,6 @@ def check_examples(
 
 
 def lines_of(found: Mapping[str, Any]) -> list[str]:
-    """Formats the return value of `check_examples` as lines of text."""
     form = [found["encoding"]] if found.get("encoding") else []
     if found.get("delimiter"):
         marks = ("tab" if mark == "\t" else shown(mark) for mark in found["delimiter"])
@@ -183,7 +180,6 @@ def lengths_text(lengths: Mapping[str, int]) -> str:
 
 
 def counts_text(counts: Mapping[str, float]) -> str:
-    """Formats at most eight counts or other numbers by name."""
     shown_counts = [
         f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:g}"
         for name, value in list(counts.items())[:_SHOWN]

@@ -23,7 +23,6 @@ OF_ALL = ("label_names", "metrics", "skipped")  # fields without a value per exa
 
 
 def content_hash(*columns: Any) -> str:
-    """Returns the hexadecimal SHA-256 hash of columns."""
     content = json.dumps(columns, default=str)  # JSON escapes non-ASCII characters
     return hashlib.sha256(content.encode("ascii")).hexdigest()
 
@@ -33,12 +32,10 @@ def index_of_name(names: Iterable[str]) -> dict[str, int]:
 
 
 def made_names(num_classes: int) -> list[str]:
-    """Returns default class names."""
     return [f"LABEL_{number}" for number in range(num_classes)]
 
 
 def most_common(names: Iterable[str]) -> dict[str, float]:
-    """Counts names, most common first."""
     return dict(collections.Counter(names).most_common())
 
 
@@ -169,7 +166,6 @@ class LabeledExamples:
 
 
 def check_read(examples: Any) -> None:
-    """Raises if `examples` are not labeled examples."""
     if not isinstance(examples, LabeledExamples):
         raise InputError(
             "expected examples from a reader such as read_table, or Examples(texts, labels). "

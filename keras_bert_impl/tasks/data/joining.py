@@ -67,7 +67,6 @@ def join_examples(parts: Iterable[AnyExamples]) -> AnyExamples:
 
 
 def _check_fits(part, before):
-    """Raises if `part` cannot be joined with the examples before it."""
     if part.read_with and part.source in [other.source for other in before]:
         raise InputError(f"{part.source} is passed twice.")
     for other in before[:1]:

@@ -26,7 +26,6 @@ def check_ids(features: dict[str, tf.Tensor], config: EncoderConfig) -> None:
 
 
 def check_numbers(labels: tf.Tensor, what: str) -> None:
-    """Raises if the labels are not numbers or bools."""
     if not isinstance(labels, tf.Tensor):
         raise InputError(f"labels must be {what}. Received: {type(labels).__name__} {labels!r:.80}")
     if not (labels.dtype.is_floating or labels.dtype.is_integer or labels.dtype.is_bool):
@@ -34,7 +33,6 @@ def check_numbers(labels: tf.Tensor, what: str) -> None:
 
 
 def check_width(labels: tf.Tensor, width: int, what: str) -> None:
-    """Raises if the last dimension is not `width`."""
     if labels.shape.rank is not None and (
         labels.shape.rank != 2 or labels.shape[1] not in (None, width)
     ):
@@ -62,7 +60,6 @@ def one_hot_tensor(labels: tf.Tensor) -> tf.Tensor:
 
 
 def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.ndarray:
-    """Checks one-hot labels `[..., classes]` and converts them to float32."""
     count = rows.sum(axis=-1)
     is_one_hot = np.isin(rows, (0, 1)).all(axis=-1) & ((count == 1) | (with_zeros & (count == 0)))
     if not is_one_hot.all():

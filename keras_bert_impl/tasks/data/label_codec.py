@@ -62,7 +62,6 @@ class LabelCodec:
 
 
 def text_labels(names: list[str], problem_type: str, takes_soft: bool = False) -> LabelCodec:
-    """Returns the label codec of a `TextClassifier`."""
     if problem_type == SINGLE:
         return ClassLabels(names, takes_soft)
     return SeveralLabels(names) if problem_type == MULTI else NumberLabels(len(names))

@@ -29,7 +29,7 @@ MOST_WEIGHT = 1e9
 
 
 def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
-    """Checks class names, or creates names for `num_classes`."""
+    """Checks class names; without names, creates them for `num_classes`."""
     if labels is None:
         if num_classes is None:
             raise InputError("pass num_classes or labels (the class names).")
@@ -54,7 +54,6 @@ def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
 
 
 def check_several(names: list[str], source: str | None = None, unit: str = "texts") -> None:
-    """Raises if there is only one class."""
     if len(names) > 1:
         return
     if source is None:
@@ -63,7 +62,6 @@ def check_several(names: list[str], source: str | None = None, unit: str = "text
 
 
 def label_values(labels: Any, count: int) -> list | np.ndarray:
-    """Converts labels to a list or numeric array."""
     if hasattr(labels, "numpy") and not isinstance(labels, np.ndarray):
         labels = np.asarray(labels)
     if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "biuf":
@@ -78,7 +76,6 @@ def label_values(labels: Any, count: int) -> list | np.ndarray:
 
 
 def number_of(name: Any, position: int, places: dict[str, int]) -> int:
-    """Returns the index of a label; raises if the label is unknown."""
     name = name.decode() if isinstance(name, bytes) else name
     if not isinstance(name, str) or name not in places:
         wrong = f"text {position}: label {name!r} is not one of {listed(places)}."
@@ -173,7 +170,6 @@ def _label(names, key):
 
 
 def label_config(labels: list[str]) -> dict[str, dict]:
-    """Returns the label entries of `config.json`."""
     return {
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": index_of_name(labels),

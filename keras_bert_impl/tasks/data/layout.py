@@ -77,7 +77,6 @@ class Layout:
         return [self.label] if isinstance(self.label, str) else self.label
 
     def check_labels(self) -> None:
-        """Raises if label settings contradict each other."""
         if isinstance(self.label, list):
             if not self.label or len(set(self.label)) < len(self.label):
                 raise InputError(f"label columns must be unique names. Received: {self.label}")
@@ -88,7 +87,6 @@ class Layout:
                 )
 
     def text_of(self, row: dict[str, Any]) -> str | tuple[str, ...]:
-        """Returns the text of a row, or its segments."""
         segments = tuple(row[name] for name in self.texts)
         for name, segment in zip(self.texts, segments):
             if not self.allow_empty and not segment.strip():
@@ -117,7 +115,6 @@ class Layout:
         return names[0]
 
     def _names(self, value):
-        """Returns the label name or list of names in a cell."""
         if isinstance(value, str) and value.strip() not in self._known:
             value = parsed(value)
         if isinstance(value, dict):

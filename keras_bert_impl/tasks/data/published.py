@@ -149,7 +149,6 @@ def read_glue(
 
 
 def has_glue(task: str, directory: str | Path, split: str) -> bool:
-    """Whether a GLUE folder contains the file of a split."""
     places = _places(directory, TASKS[task].folder, _name_of(task, split))
     return any(path.is_file() for path in places)
 
@@ -169,7 +168,6 @@ def _name_of(task, split):
 
 
 def find_file(directory: str | Path, folder: str, name: str) -> Path:
-    """Finds a file in a subfolder of a directory or in the directory."""
     for path in _places(directory, folder, name):
         if path.is_file():
             return path
@@ -278,7 +276,6 @@ def _translated(rows):
 
 
 def _of_language(path, rows, language):
-    """Yields the rows of one language and all invalid rows."""
     languages = set()
     for line, read in rows:
         try:
@@ -370,7 +367,6 @@ def _text(example, column):
 
 
 def _label(value, names):
-    """Converts a label to str: the name of its class, or its number."""
     if names is None:
         if getattr(value, "ndim", 1) or value.dtype.kind not in "fiu":
             raise InputError("the label must be a class or a number.")

@@ -100,7 +100,6 @@ class ExampleSource:
         ]
 
     def _columns(self):
-        """Describes the columns of the first file for a message."""
         from keras_bert_impl.tasks.data.tables import table_columns
 
         if self.tfds:
@@ -122,7 +121,6 @@ class ExampleSource:
         return [name.strip() for name in next(csv.reader([self.label], skipinitialspace=True))]
 
     def check_table(self, *needed: str) -> None:
-        """Raises if a file or column does not exist."""
         for split in self.splits:
             for one in self.each(split):
                 one._check_columns(one.file(split, *needed))
@@ -220,7 +218,6 @@ def applicable(form: dict[str, Any], file: str | Path) -> dict[str, Any]:
 
 
 def given_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns the options that differ from the defaults of `ExampleSource`."""
     return {
         name: value
         for name, value in options.items()

@@ -180,14 +180,12 @@ def _reason(error):
 
 
 def arrow_schema(path: str | Path) -> Any:
-    """Returns the `pyarrow.Schema` of an Arrow, Feather or Parquet file."""
     with open_arrow(path) as (schema, _):
         _ = schema.names  # raises decoding errors, which name the file
         return schema
 
 
 def arrow_rows(path: str | Path, layout: Layout | None = None) -> Rows:
-    """Yields the rows of an Arrow or Parquet file."""
     number = 0
     with open_arrow(path) as (schema, batches):
         columns = schema.names
@@ -202,7 +200,6 @@ def arrow_rows(path: str | Path, layout: Layout | None = None) -> Rows:
 
 
 def _python_rows(batch):
-    """Yields the rows of a record batch as dicts."""
     import pyarrow
 
     longest = 1
@@ -218,7 +215,6 @@ def _python_rows(batch):
 
 @contextlib.contextmanager
 def readable_errors(path: str | Path) -> Iterator[None]:
-    """Converts errors of pyarrow to `InputError`."""
     import pyarrow
 
     try:
@@ -276,7 +272,6 @@ def _columns_of_bytes(metadata):
 
 
 def _check_parquet(path, metadata):
-    """Raises if the rows are implausibly large compared with the file."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         size = max(group.total_byte_size, 8 * group.num_rows)
         if size > max(FREE_BYTES, MOST_RATIO * os.path.getsize(path)):
@@ -287,7 +282,6 @@ def _check_parquet(path, metadata):
 
 
 def _slices(batches, columns):
-    """Splits record batches into slices."""
     for batch in batches:
         batch = batch.select(columns)
         for start in range(0, batch.num_rows, _ROWS):
@@ -298,14 +292,12 @@ def _slices(batches, columns):
 
 
 def column_names(cells, header):
-    """Returns the names in a header, or column numbers if the table has no header."""
     return [cell.strip() for cell in cells] if header else list(map(str, range(len(cells))))
 
 
 def csv_header(
     path: Path, delimiter: str | None = None, needed: Sequence[str] = (), header: bool = True
 ) -> tuple[list[str], str]:
-    """Returns the column names and the delimiter of a CSV file."""
     headers, errors = [], []
     for each in delimiter or _stated_delimiter(path) or _DELIMITERS:
         record = next(csv_records(path, each), None)
@@ -375,7 +367,6 @@ def _ends_in_quotes(line, is_open, before):
 
 
 def csv_cells(raw: bytes, delimiter: str = ",") -> list[str]:
-    """Splits a row into cells."""
     check_size(raw)
     before = csv.field_size_limit(LONGEST_ROW)
     try:

@@ -187,7 +187,7 @@ def _typed_rows(path, kind, layout=None):
 
 
 def table_format(path: str | Path, delimiter: str | None = None) -> str:
-    """Returns the format of a file: `"csv"`, `"tsv"`, `"jsonl"`, `"json"` or `"arrow"`."""
+    """Returns `"csv"`, `"tsv"`, `"jsonl"`, `"json"` or `"arrow"`."""
     suffix = suffix_of(path)
     if delimiter is not None:
         if len(delimiter) != 1 or delimiter in '"\r\n':
@@ -214,7 +214,6 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
 def table_form(
     path: str | Path, delimiter: str | None = None, header: bool = True
 ) -> tuple[list[str], str | None]:
-    """Returns the column names and the delimiter (CSV or TSV) of a table."""
     kind = table_format(path, delimiter)
     if kind == "csv":
         return csv_header(local_path(path), delimiter, header=header)
@@ -222,7 +221,6 @@ def table_form(
 
 
 def table_columns(path: str | Path, delimiter: str | None = None, header: bool = True) -> list[str]:
-    """Returns the column names; for JSON, the keys of the first row."""
     path, kind = local_path(path), table_format(path, delimiter)
     if kind == "csv":
         return csv_header(path, delimiter, header=header)[0]
@@ -235,7 +233,6 @@ def table_columns(path: str | Path, delimiter: str | None = None, header: bool =
 
 
 def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None) -> None:
-    """Raises if a table does not have the columns of a layout."""
     kind = table_format(path, delimiter)
     if kind == "csv":
         columns = csv_header(local_path(path), delimiter, layout.columns, layout.header)[0]

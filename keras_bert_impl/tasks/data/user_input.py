@@ -23,7 +23,6 @@ _SUFFIX = re.compile("(?<=[a-z])_?([0-9]+|[ab]|pair)$")
 
 
 def is_one_text(x: Any) -> bool:
-    """Whether `x` is a single text or a single (first, second) pair."""
     if isinstance(x, tuple):
         return bool(x) and all(isinstance(part, (str, bytes)) for part in x)
     return isinstance(x, (str, bytes))
@@ -45,7 +44,6 @@ def as_list(x: Any, names: Sequence[str] = (), most: int = 2) -> list:
 
 
 def checked_list(x: Any) -> list:
-    """Same as `as_list`, for return values of `from_columns`."""
     if is_one_text(x):
         x = [x]
     if isinstance(x, tuple):
@@ -91,7 +89,6 @@ def not_a_text(value: Any) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None or NaN."""
     is_nan = isinstance(value, (float, np.floating)) and value != value
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
@@ -191,7 +188,7 @@ def _check_is_no_row(x):
 
 
 def column_names(x: Any) -> list | None:
-    """Returns the column names of a table, else None."""
+    """Returns the column names of a table; None for other values."""
     if isinstance(x, dict):
         return list(x)
     for holder, name in ((x, "column_names"), (x, "columns"), (getattr(x, "dtype", None), "names")):
@@ -202,7 +199,6 @@ def column_names(x: Any) -> list | None:
 
 
 def _columns_of(rows):
-    """Converts a list of dicts to a dict of lists."""
     names = list(rows[0])
     for number, row in enumerate(rows):
         if row.keys() != rows[0].keys():
@@ -214,7 +210,6 @@ def _columns_of(rows):
 
 
 def _names_texts(name):
-    """Whether this is a usual name for a column of texts."""
     name = str(name).lower()
     return name in _TEXTS or _SUFFIX.sub("", name) in _TEXTS
 
@@ -253,7 +248,6 @@ def _holds_texts(column):
 
 
 def _which(x, columns, others, most, are_rows):
-    """Returns the message for a table with ambiguous text columns."""
     able = [name for name in columns if str(name).lower() not in NO_TEXTS]
     able = [name for name in able if _holds_texts(x[name])] or columns
     texts = [name for name in able if name not in others]

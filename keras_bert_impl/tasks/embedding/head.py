@@ -24,7 +24,6 @@ _LAYER_NORM_EPSILON = 1e-5  # as in PyTorch and `sentence-transformers`
 
 
 def checked_projections(projections: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """Checks projections and adds defaults."""
     return [_checked(projection) for projection in projections or []]
 
 
@@ -47,7 +46,6 @@ def _checked(projection):
 
 
 def projection_layers(projections: list[dict[str, Any]]) -> list[keras.layers.Layer]:
-    """Creates float32 layers for checked projections."""
     layers = []
     for number, projection in enumerate(projections):
         name = f"projection_{number}"
@@ -68,7 +66,6 @@ def projection_layers(projections: list[dict[str, Any]]) -> list[keras.layers.La
 def set_tensors(
     layers: list[keras.layers.Layer], tensors: list[dict[str, np.ndarray]], where: Path
 ) -> None:
-    """Sets the weights of projections."""
     if len(layers) != len(tensors):
         raise InputError(
             f"{where} has {len(tensors)} projections, but the model has {len(layers)}."
@@ -86,7 +83,6 @@ def set_tensors(
 
 
 def tensors_of_layers(layers: list[keras.layers.Layer]) -> list[dict[str, np.ndarray]]:
-    """Returns the weights of layers in the format of `set_tensors`."""
     return [{weight.name: np.asarray(weight) for weight in layer.weights} for layer in layers]
 
 
@@ -147,7 +143,6 @@ def _checked_dim(dim, limit):
 
 
 def _checked_weights(weights, learned, num_layers, limit):
-    """Returns the layer weights as floats, if any."""
     check("num_layers", num_layers, Annotated[int, Range(least=1, most=limit)])
     if num_layers == 1 and (learned or weights is not None):
         raise InputError("layer weights require num_layers of 2 or more.")
@@ -164,7 +159,6 @@ def _checked_weights(weights, learned, num_layers, limit):
 
 
 def _states(encoder, features, num_layers, mix):
-    """Returns the hidden states to pool."""
     features = with_global_mask(encoder, features, None)
     if num_layers == 1:
         return encoder(features)["sequence_output"]
@@ -175,7 +169,6 @@ def _states(encoder, features, num_layers, mix):
 
 
 def _pooled(states, padding_mask, poolings):
-    """Concatenates the vectors of the poolings."""
     names = ["pooling"] if len(poolings) == 1 else [f"{each.name}_pooling" for each in poolings]
     vectors = [each(states, padding_mask, name) for each, name in zip(poolings, names)]
     if len(vectors) == 1:

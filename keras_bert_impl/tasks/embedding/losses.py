@@ -17,17 +17,14 @@ _COMPARING = ("cosent", "multiple_negatives")  # losses that compare examples
 
 
 def compares_examples(name: str) -> bool:
-    """Whether a loss compares the examples of a batch."""
     return name in _COMPARING
 
 
 def check_loss(name: str) -> None:
-    """Raises for an unknown loss."""
     check("loss", name, Annotated[str, OneOf(*LOSSES)])
 
 
 def check_group(name: str, group: int | None) -> None:
-    """Raises if the number of texts per example does not fit the loss."""
     if group is None:
         raise InputError(
             "the number of texts per example is unknown for a generator or PyDataset: pass a list "

@@ -45,7 +45,6 @@ Pooling("lasttoken", LastPooling, layers.last_token)
 
 
 def check_poolings(names: list[str], where: Any) -> None:
-    """Raises if a model directory names an unknown pooling."""
     if not all(name in POOLINGS for name in names):
         raise InputError(
             f"{where}: the pooling is {', '.join(names)}; it must be among {', '.join(POOLINGS)}."
@@ -53,7 +52,6 @@ def check_poolings(names: list[str], where: Any) -> None:
 
 
 def poolings_of(pooling: str) -> list[Pooling]:
-    """Returns the poolings in a name such as `"mean"` or `"cls+mean"`."""
     names = pooling.split("+") if isinstance(pooling, str) else []
     known = [name for name in POOLINGS if name in names]
     if names != known or not names:

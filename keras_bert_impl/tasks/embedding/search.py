@@ -115,7 +115,6 @@ def _highest(cosines, k):
 
 
 def _finite(vectors, what, start=0):
-    """Returns vectors; raises if they contain NaN or infinite values."""
     wrong = np.flatnonzero(np.isnan(vectors).any(axis=1))
     if len(wrong):
         raise InputError(f"{what} {start + wrong[0]} contains NaN or infinite values.")

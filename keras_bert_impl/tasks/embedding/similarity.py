@@ -74,7 +74,6 @@ def sts_scores(
 def score_similarities(
     model: TextEmbedder, examples: SimilarityExamples, directory: Path | None = None
 ) -> dict[str, float]:
-    """Computes the scores of `SimilarityExamples`."""
     cosines = model.similarities(examples.texts)
     if directory is not None:
         path = directory / "predictions.tsv"

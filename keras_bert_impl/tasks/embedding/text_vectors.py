@@ -146,12 +146,10 @@ class TextVectors(_Mixin):
 
     @property
     def _prepares(self):
-        """Whether texts are modified before tokenization."""
         return self.do_lower_case or bool(self._prompt_now)
 
     @property
     def _prompt_now(self):
-        """Current prompt."""
         prompt = self._prompt.value
         return self.prompts.get(self.default_prompt_name, "") if prompt is None else prompt
 

@@ -194,7 +194,6 @@ def write_vectors(
 
 
 def _encode_missing(encode, cache, texts):
-    """Returns the vectors of texts; encodes texts that are not in the cache."""
     keys = [key_of(text) for text in texts]
     found = dict(zip(keys, cache.get(keys)))
     missing = {key: text for key, text in zip(keys, texts) if found[key] is None}
@@ -210,7 +209,6 @@ def _written(path):
 
 
 def document_prompt(embedder: TextEmbedder) -> str | None:
-    """Returns the name of the prompt for documents, if any."""
     return next((name for name in _PROMPTS if name in embedder.prompts), None)
 
 

@@ -40,7 +40,6 @@ class FlatRows:
 
     @property
     def num_texts(self) -> int:
-        """Number of texts."""
         return self.row_splits.shape[0] - 1
 
     @property
@@ -99,7 +98,6 @@ class TokenizedTexts(FlatRows):
 
 @in_one_graph
 def _padded_rows(row_splits, token_ids, second_starts, rows, *, widths, pad_id):
-    """Implements `TokenizedTexts.features`."""
     flat, place, lengths = FlatRows(row_splits, widths).places(rows)
     is_real = place < lengths  # [rows, length]
     is_second = is_real & (place >= tf.gather(second_starts, rows)[:, tf.newaxis])
@@ -119,7 +117,6 @@ def tokenize_texts(
     widths: list[int] | None = None,
     pack: Callable[[list], dict[str, tf.Tensor]] | None = None,
 ) -> TokenizedTexts:
-    """Tokenizes texts in blocks."""
     pack = pack or functools.partial(_beginnings, tokenizer, max_length)
     chunks = [flat_rows(pack(block)) for block in blocks(texts)]
     return TokenizedTexts(**in_one(chunks), **padding(tokenizer, max_length, widths))
@@ -169,18 +166,16 @@ def splits_of(lengths: Any) -> np.ndarray:
 def padding(
     tokenizer: Tokenizer, max_length: int, widths: list[int] | None = None
 ) -> dict[str, Any]:
-    """Returns the fields of `TokenizedTexts` for padding."""
     return {"pad_id": tokenizer.pad_id, "widths": tuple(widths or multiples(max_length, 1))}
 
 
 def least_of(sizes: Sequence[int], needed: tf.Tensor) -> tf.Tensor:
-    """Returns the smallest size that is at least `needed`."""
+    """Returns the smallest of `sizes` that is at least `needed`."""
     sizes = tf.constant(sizes, tf.int32)
     return tf.gather(sizes, tf.math.count_nonzero(sizes < tf.cast(needed, tf.int32)))
 
 
 def static_size(sizes: Sequence[int]) -> int | None:
-    """Returns the size if there is only one."""
     return sizes[0] if len(sizes) == 1 else None
 
 
@@ -206,7 +201,7 @@ def widths(model: Any, longest: int) -> list[int]:
 
 
 def takes_any_shape(model: Any) -> bool:
-    """Whether batches may have any shape, without recompiling."""
+    """Whether batches may have any shape without recompiling."""
     on_tpu = isinstance(model.distribute_strategy, tf.distribute.TPUStrategy)
     return not (_is_compiled(model) or on_tpu or tf.config.list_logical_devices("GPU"))
 
@@ -262,7 +257,6 @@ def window_batches(per_epoch: int) -> int:
 
 
 def num_batches(tokenized: Any, batch_size: int) -> int:
-    """Returns the number of batches per epoch."""
     return -(-tokenized.num_texts // batch_size)
 
 
@@ -339,7 +333,6 @@ def sorted_batches(
 def list_of_batches(
     tokenized: Any, batch_size: int, any_shape: bool = False
 ) -> tuple[list[tuple], np.ndarray]:
-    """Same as `sorted_batches`, as a list of features."""
     batches, order = _row_numbers(tokenized, batch_size, any_shape)
     return [batch_of(tokenized, (), tf.constant(batch)) for batch in batches], order
 

@@ -48,7 +48,6 @@ def in_blocks(
     most_characters: int | None = None,
     done: Callable[[int], Any] = lambda count: None,
 ) -> Any:
-    """Calls a function on each block of texts and concatenates the results."""
     results, count = [], 0
     for block in blocks(texts, most_texts, most_characters):
         try:

@@ -47,7 +47,6 @@ class FeatureRows:
 
     @property
     def num_texts(self) -> int:
-        """Number of rows."""
         return len(self)
 
     @property
@@ -78,7 +77,6 @@ class CheckedExamples(NamedTuple):
     weights: np.ndarray | None = None
 
     def part(self, begin: int | None, end: int | None) -> "CheckedExamples":
-        """Returns a slice of the examples."""
         parts: Any = (None if part is None else part[begin:end] for part in self)
         return CheckedExamples(*parts)
 
@@ -91,7 +89,6 @@ class CheckedExamples(NamedTuple):
         return self.part(None, kept), self.part(kept, None)
 
     def rows(self, model: Any) -> tuple[Any, tuple]:
-        """Same as `model.rows`, but also for features."""
         if not isinstance(self.texts, FeatureRows):
             return model.rows(*self)
         return self.texts, tuple(target for target in self[1:] if target is not None)
@@ -113,7 +110,6 @@ def complete(
     names: tuple = FEATURES,
     config: EncoderConfig | None = None,
 ) -> dict[str, Any]:
-    """Checks features and adds defaults for missing ones."""
     unknown = [name for name in features if name not in names]
     if unknown:
         raise InputError(
@@ -143,12 +139,10 @@ def complete(
 
 
 def is_symbolic(features: dict[str, Any]) -> bool:
-    """Whether features are Keras inputs or computed from them."""
     return any(isinstance(feature, keras.KerasTensor) for feature in features.values())
 
 
 def are_symbolic_texts(model: Any, inputs: Any) -> bool:
-    """Whether `inputs` are string tensors in a TensorFlow graph."""
     parts = tf.nest.flatten(inputs)
     is_input = any(isinstance(part, keras.KerasTensor) and part.dtype == "string" for part in parts)
     are_strings = all(tf.is_tensor(part) and part.dtype == tf.string for part in parts)
@@ -163,7 +157,6 @@ def are_symbolic_texts(model: Any, inputs: Any) -> bool:
 
 
 def _as_array(name, feature):
-    """Converts lists to arrays and checks them; tensors stay unchanged."""
     check_not_ragged(name, feature)
     if isinstance(feature, keras.KerasTensor) or _is_tensor(feature):
         return feature
@@ -190,7 +183,6 @@ def _as_array(name, feature):
 
 
 def _is_tensor(feature):
-    """Whether a feature is a tensor."""
     return tf.is_tensor(feature) or keras.ops.is_tensor(feature)
 
 

@@ -21,13 +21,11 @@ DEFAULT_BATCH_SIZE = 32
 
 
 def checked_sizes(batch_size: int | None, steps: int | None = None) -> tuple[int, int | None]:
-    """Checks the sizes and adds the default batch size."""
     batch_size = check("batch_size", batch_size, PositiveInt | None)
     return batch_size or DEFAULT_BATCH_SIZE, check("steps", steps, PositiveInt | None)
 
 
 def first_batches(x: Any, batch_size: int, steps: int | None) -> Any:
-    """Returns the texts of the first `steps` batches."""
     return x if x is None or steps is None else x[: steps * batch_size]
 
 
@@ -57,14 +55,12 @@ def read(
 
 
 def read_texts(model: Any, x: Any) -> list | FeatureRows | tf.data.Dataset:
-    """Reads data without labels."""
     if isinstance(x, tf.data.Dataset):
         return encode_dataset(model, x, with_labels=False)
     return _in_memory(model, x)
 
 
 def _in_memory(model, x):
-    """Reads and checks texts or features."""
     x = user_input.from_columns(x, model.text_columns, model.most_columns)
     if isinstance(x, dict):
         return FeatureRows(completed_features(model, x))
@@ -78,7 +74,6 @@ def read_validation(
     steps: int | None = None,
     has_begun: Callable[[], bool] = lambda: True,
 ) -> tf.data.Dataset:
-    """Converts `validation_data` of `fit` to a dataset of features and labels."""
     x, y, weights = (data, None, None) if is_batched(data) else _validation_parts(model, data)
     data = read(model, x, y, weights, has_begun=has_begun)
     is_in_memory = isinstance(data, CheckedExamples)
@@ -86,7 +81,6 @@ def read_validation(
 
 
 def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
-    """Returns the features, labels and weights of a batch of the user."""
     batch = batch_of(*_examples_of(model, x, y, sample_weight).rows(model))
     data = model.completed(tf.data.Dataset.from_tensors(batch))
     batch = keras.tree.map_structure(np.asarray, next(iter(data)))
@@ -94,7 +88,6 @@ def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
 
 
 def completed_features(model: Any, features: dict[str, Any]) -> dict[str, Any]:
-    """Adds default values for missing features."""
     return complete(features, model.tokenizer.pad_id, model.feature_names, model.config)
 
 
@@ -229,12 +222,10 @@ def _is_string(spec):
 
 
 def is_batched(x: Any) -> bool:
-    """Whether `x` yields batches: a dataset, a generator or a `PyDataset`."""
     return isinstance(x, tf.data.Dataset) or gives_batches(x)
 
 
 def gives_batches(x: Any) -> bool:
-    """Whether `x` is an iterator, a `keras.utils.PyDataset` or a PyTorch `DataLoader`."""
     return user_input.is_stream(x) or isinstance(x, keras.utils.PyDataset) or _is_loader(x)
 
 
@@ -267,7 +258,6 @@ def check_ends(x: Any, steps: int | None, name: str) -> None:
 
 
 def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -> Iterator:
-    """Yields the texts of each batch; ignores labels."""
     labels = set(labels)
     for batch in itertools.islice(_epoch(x), steps):
         texts, second, _ = _parts(batch)
@@ -375,7 +365,6 @@ def _are_texts(x):
 
 
 def _encoded(model, batch, number):
-    """Encodes a batch as (dict of features, *targets)."""
     try:
         made = batch_of(*_examples_of(model, *_parts(batch)).rows(model))
     except InputError as error:

@@ -48,7 +48,6 @@ class GroupedTexts:
 
     @property
     def num_texts(self) -> int:
-        """Number of examples."""
         return self.splits.shape[0] - 1
 
     @property
@@ -58,7 +57,6 @@ class GroupedTexts:
 
     @property
     def pad_id(self) -> int:
-        """Token id of padding."""
         return self.rows.pad_id
 
     @property
@@ -87,7 +85,6 @@ class GroupedTexts:
 
 @in_one_graph
 def _lengths_of_groups(lengths, splits, *, longest):
-    """Implements `GroupedTexts.lengths`."""
     of_rows = tf.RaggedTensor.from_row_splits(lengths, splits, validate=False)
     counts = tf.cast(of_rows.row_lengths(), tf.int32)
     return counts * longest + tf.reduce_max(of_rows, axis=1)
@@ -120,7 +117,6 @@ def grouped(
 def tokenize_groups(
     examples: Sequence[Sequence], tokenize: Callable[[list], TokenizedTexts | GroupedTexts]
 ) -> GroupedTexts:
-    """Tokenizes examples of several texts."""
     texts = [text for example in examples for text in example]
     return grouped(tokenize(texts), [len(example) for example in examples])
 
@@ -154,7 +150,6 @@ def stack_groups(
 
 
 def padding_of(name: str, pad_id: int) -> int:
-    """Returns the padding value of a feature."""
     return pad_id if name == "token_ids" else 0
 
 
@@ -168,7 +163,6 @@ def merged(groups: dict[str, Any]) -> dict[str, Any]:
 
 
 def one_kind(texts: list | tuple | tf.Tensor) -> Any:
-    """Converts single texts to a string tensor, and pairs to a tuple of two."""
     if isinstance(texts, tuple) or tf.is_tensor(texts):
         return texts
     is_pair = {isinstance(text, tuple) for text in texts}
@@ -238,7 +232,6 @@ class DocumentWindows:
     counts: list[int]
 
     def tokenize(self, texts: list) -> GroupedTexts:
-        """Tokenizes texts in blocks."""
         counts = []
 
         def windows(block):
@@ -327,7 +320,6 @@ def tokenize_windows(
     first_length: int = 64,
     widths: list[int] | None = None,
 ) -> TokenizedWindows:
-    """Tokenizes texts in blocks."""
     rows, windows, start = [], [], 0
     for block in blocks(texts):
         made = pack_windows(tokenizer, one_kind(block), max_length, stride, first_length)

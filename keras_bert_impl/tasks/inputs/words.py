@@ -52,20 +52,17 @@ def single_token_words(tokenizer: Tokenizer) -> dict[int, str]:
 
 
 def common_words(tokenizer: Tokenizer) -> list[int]:
-    """Returns the ids of common words."""
     words = [n for n, word in single_token_words(tokenizer).items() if len(word) > 1]
     return words[:_COMMON_WORDS]  # vocabularies list common words first
 
 
 def join_words(words: list[str]) -> Words:
-    """Joins words with single spaces."""
     lengths = np.array([len(word) for word in words], "int64")
     ends = np.cumsum(lengths + 1) - 1
     return Words(" ".join(words), ends - lengths, ends)
 
 
 def as_words(texts: Any) -> list[Words]:
-    """Converts return values of `user_input.from_columns` to `Words`."""
     if isinstance(texts, (str, bytes)):
         texts = [texts]
     if isinstance(texts, Words):
@@ -118,7 +115,6 @@ class TokenAlignment:
 
 
 def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
-    """Aligns the tokens of texts with their words."""
     # Texts are concatenated, so that one search covers all of them.
     bases = _splits([len(sentence.text) + 1 for sentence in sentences])
     word_splits = _splits([len(sentence.starts) for sentence in sentences])

@@ -335,6 +335,5 @@ def _padded(rows, pad_id):
 
 
 def _until(ids, ends):
-    """Returns the ids before the first stop token, and whether there is one."""
     place = next((place for place, one in enumerate(ids) if one in ends), None)
     return ids[:place], place is not None

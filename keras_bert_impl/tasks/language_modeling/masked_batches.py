@@ -24,7 +24,6 @@ class RowMasks:
     def of_batches(
         self, dataset: tf.data.Dataset, seed: int, first: int | tf.Variable | None = None
     ) -> tf.data.Dataset:
-        """Masks the batches of a dataset of features, or of (features, weights)."""
         if first is None:
             numbers = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
         else:

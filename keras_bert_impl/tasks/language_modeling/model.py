@@ -162,7 +162,6 @@ class MaskedLM(LanguageModel):
         return fillings[0] if is_one_text(texts) else fillings
 
     def _fill(self, texts, top_k, candidates):
-        """Returns the predictions for each mask of each text."""
         if not texts:
             return []
         ids = self._candidate_ids(candidates)
@@ -206,7 +205,6 @@ class MaskedLM(LanguageModel):
         return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
 
     def _candidate_ids(self, candidates):
-        """Returns the ids of the candidates."""
         if candidates is None:
             return np.arange(self.tokenizer.vocabulary_size)
         if isinstance(candidates, str) or not candidates:

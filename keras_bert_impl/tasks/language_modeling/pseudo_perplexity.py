@@ -15,7 +15,6 @@ from keras_bert_impl.tasks.language_modeling.masked_batches import masked_batche
 
 
 def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> Perplexity:
-    """Implements `MaskedLM.pseudo_perplexity`."""
     for position, text in enumerate(texts):
         if isinstance(text, tuple):
             raise InputError(f"pseudo_perplexity takes single texts. Text {position} is a pair.")

@@ -40,8 +40,6 @@ class MaskedLMNetwork(Network):
 
 
 class FillingSignatures(Signatures):
-    """Signatures for the most likely tokens of each mask in a text."""
-
     def __init__(
         self, model: Any, encoder: Encoder, tokenizer: Tokenizer, max_length: int, top_k: int
     ) -> None:

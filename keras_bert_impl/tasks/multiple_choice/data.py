@@ -174,7 +174,6 @@ def read_choices(
 
 
 def write_choices(path: Path, examples: ChoiceExamples) -> None:
-    """Writes labeled examples as JSON lines for `read_choices`."""
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for (prompt, endings), answer in zip(examples.texts, examples.labels):
             row = {"prompt": prompt, "endings": endings, "answer": answer}
@@ -190,12 +189,10 @@ def _labeled(path, unit, row):
 
 
 def _lines(path):
-    """Returns an iterator of the number and bytes of non-blank lines."""
     return ((number, line) for number, line in raw_lines(path) if line.strip())
 
 
 def _checked(where, prompt, endings, label):
-    """Returns prompt, endings and label; raises if one is invalid."""
     _check_text(where, "prompt", prompt)
     for number, ending in enumerate(endings):
         _check_text(where, f"ending {number}", ending)

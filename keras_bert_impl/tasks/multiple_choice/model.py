@@ -66,8 +66,6 @@ class MultipleChoiceNetwork(Network):
 
 
 class ChoiceSignatures(Signatures):
-    """Signatures for the most likely ending of a prompt."""
-
     strings = {"prompt": 1, "endings": 2}
     answers_whole_rows = True
 
@@ -329,7 +327,6 @@ class MultipleChoice(TaskModel):
 
 
 def _checked(example, position):
-    """Returns the prompt and endings of an example; raises if it is invalid."""
     if not isinstance(example, (tuple, list)) or len(example) != 2:
         raise InputError(
             f"example {position} must be a (prompt, endings) tuple. Received: {example!r:.60}"

@@ -160,7 +160,6 @@ def read_squad(
 
 
 def write_squad(path: str | Path, examples: QuestionExamples) -> None:
-    """Writes questions in the SQuAD format."""
     articles: dict[str, dict[str, list]] = {}
     for row in range(len(examples)):
         answers = [{"text": text, "answer_start": start} for text, start in examples.answers[row]]
@@ -240,7 +239,6 @@ def _flat(row, place):
 
 
 def _group(key, *objects):
-    """Returns the value of `key` in the first object that contains it."""
     for one in objects:
         if isinstance(one, dict) and isinstance(one.get(key), (str, int)):
             return str(one[key])
@@ -248,7 +246,7 @@ def _group(key, *objects):
 
 
 def _answers_of(question):
-    """Returns a list of dicts with `text` and `answer_start`."""
+    """Returns dicts with `text` and `answer_start`."""
     answers = question.get("answers")
     if isinstance(answers, dict):
         parts = [answers.get(name) for name in ("text", "answer_start")]

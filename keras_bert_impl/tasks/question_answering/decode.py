@@ -68,7 +68,6 @@ def n_best_answers(
 
 
 def _answers_of(block, logits, windows, columns, contexts, num_best, max_answer_length, with_null):
-    """Returns the answers to a block of questions."""
     rows = slice(*np.searchsorted(windows.texts, [block.start, block.stop]))
     tokens, can_start = _places(windows, columns, rows, logits.shape[2])
     splits = windows.text_splits[block.start : block.stop + 1]
@@ -114,7 +113,6 @@ def _table_of_windows(
     max_answer_length,
     with_null,
 ):
-    """Returns the `answer_table` of contexts."""
     candidates = candidate_spans(logits, tokens, can_start, num_best, max_answer_length)
     read, num_texts = TextReader()(contexts), tf.size(contexts)
     spans = ranked_spans(candidates, texts_of_rows, token_starts, token_ends, read, num_best)
@@ -157,6 +155,5 @@ def null_odds(answers: list[Answer]) -> float:
 
 
 def best_answer(answers: list[Answer], null_threshold: float | None = None) -> Answer:
-    """Returns the best answer to a question."""
     is_null = null_threshold is not None and null_odds(answers) > null_threshold
     return next((answer for answer in answers if bool(answer.text) != is_null), answers[0])

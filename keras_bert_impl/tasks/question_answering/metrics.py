@@ -141,7 +141,6 @@ def _v2_scores_of_questions(examples, predictions):
 
 
 def _f1(prediction, answer):
-    """Computes the F1 of two lists of words."""
     shared = sum((collections.Counter(prediction) & collections.Counter(answer)).values())
     if not shared:
         return 0.0

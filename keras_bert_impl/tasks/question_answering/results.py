@@ -116,7 +116,6 @@ def _write_table(path, examples, predictions, null_threshold):
 
 
 def _texts(examples, predictions, null_threshold=None):
-    """Returns {id: text of the best answer}."""
     if len(predictions) != len(examples):
         raise InputError(f"{len(examples)} questions, but {len(predictions)} predictions.")
     if null_threshold is not None:
@@ -138,5 +137,4 @@ def _check_null(predictions):
 
 
 def _have_null(predictions):
-    """Whether each question has the answer ""."""
     return all(any(not answer.text for answer in answers) for answers in predictions)

@@ -40,8 +40,6 @@ class QuestionAnswererNetwork(Network):
 
 
 class AnswerSignatures(Signatures):
-    """Signatures for answers; long contexts are split into windows."""
-
     strings = {"question": 1, "context": 1}
 
     def __init__(self, model: Any, *parts: Any) -> None:

@@ -54,7 +54,6 @@ class Calibration(NamedTuple):
         return {name: one.threshold for name, one in self.chosen.items()} or None
 
     def lines(self) -> list[str]:
-        """Returns the results as lines of text."""
         before, after = (f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in self[1:3])
         return [
             f"temperature {self.temperature:.3f}, n = {self.num_texts:,}",
@@ -67,7 +66,6 @@ class Calibration(NamedTuple):
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the results as a dict for JSON."""
         chosen = {name: one._asdict() for name, one in self.chosen.items()}
         errors = {name: getattr(self, name)._asdict() for name in ("error_before", "error")}
         return self._asdict() | errors | {"chosen": chosen}
@@ -113,7 +111,6 @@ def calibration_of(
 
 
 def _labels_of(goal, labels, problem_type):
-    """Returns the labels that need a threshold."""
     if goal.label is not None:
         if goal.label not in labels:
             raise InputError(f"label {goal.label!r} is not one of {listed(labels)}.")
@@ -173,7 +170,6 @@ def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
 
 
 def rule_of(text: str) -> _Rule:
-    """Parses a threshold rule; see `TextClassifier.calibrate`."""
     found = re.fullmatch(
         r"f(\d+\.?\d*)|(recall|precision)=(\d*\.?\d+)|cost=([\d.]+),([\d.]+)", text
     )
@@ -253,6 +249,5 @@ def bounds_of(
 
 
 def thresholds_of(bounds: np.ndarray, labels: list[str]) -> dict[str, float] | None:
-    """Converts an array of thresholds to a dict; returns None if all are NaN."""
     given = {n: float(str(b)) for n, b in zip(labels, bounds, strict=True) if not np.isnan(b)}
     return given or None

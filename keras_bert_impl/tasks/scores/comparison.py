@@ -36,11 +36,9 @@ class Outcome(NamedTuple):
     scores: np.ndarray | None = None
 
     def column(self, metric: str) -> Any:
-        """Returns the argument of a metric: predictions or scores."""
         return self.scores if is_of_scores(metric) else self.predictions
 
     def score(self, metric: str) -> float:
-        """Computes a metric."""
         return float(self.metrics[metric](self.labels, self.column(metric)))
 
 
@@ -82,7 +80,6 @@ class Comparison(NamedTuple):
 
 
 def _compared(metric, value, name, of_baseline, difference: Difference, count):
-    """Returns a sentence that compares the model with the best baseline."""
     gain, low, high = (comparable(metric, bound) for bound in difference.interval)
     low, high = min(low, high), max(low, high)
     both = f"{metric} {value:.3f}, baseline {name} {of_baseline:.3f}"
@@ -121,12 +118,10 @@ class Change(NamedTuple):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the numbers for JSON."""
         return self._asdict() | {"gain": self.gain._asdict()}
 
 
 def change(new: Outcome, old: Outcome) -> Change:
-    """Compares two models on the same examples by the first metric."""
     metric, function = next(iter(new.metrics.items()))
     labels = new.labels
     columns = old.column(metric), new.column(metric)

@@ -32,7 +32,6 @@ class CountingMetric(keras.metrics.Metric):
 
 
 def count(variables: tuple[Any, Any]) -> Any:
-    """Returns the value of a count as a float32 tensor."""
     total, rest = variables
     return ops.convert_to_tensor(total) + ops.convert_to_tensor(rest)
 

@@ -65,12 +65,10 @@ def at_least(scores: np.ndarray, bounds: np.ndarray | float = 0.5) -> np.ndarray
 
 
 def undefined(scores: Iterable[str]) -> dict[str, float]:
-    """Returns NaN for each name."""
     return dict.fromkeys(scores, math.nan)
 
 
 def warn_of_nan(scores: dict[str, float], where: str | Path) -> None:
-    """Logs a warning if scores are NaN."""
     names = [name for name, value in scores.items() if math.isnan(value)]
     if names:
         _LOG.warning(

@@ -86,7 +86,6 @@ def ranks(values: ArrayLike) -> np.ndarray:
 
 @_nan_if_any_is
 def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Mean squared difference."""
     x, y = (np.asarray(v, "float64").ravel() for v in (labels, predictions))
     return float(np.mean((x - y) ** 2))
 
@@ -125,7 +124,6 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def _of_ranking(is_positive, scores):
-    """Computes the average precision of one class."""
     order = np.argsort(-scores, kind="stable")
     hits, ranked = np.cumsum(is_positive[order]), scores[order]
     last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # last of equal scores
@@ -157,7 +155,6 @@ def is_of_scores(name: str) -> bool:
 def metric_named(
     name: str, classes: Sequence[str] = (), is_multi_label: bool = False
 ) -> Callable[..., float]:
-    """Returns the function of a metric."""
     if name == RANKING:
         return average_precision
     kind, _, class_name = name.partition("/")
@@ -179,7 +176,6 @@ def _is_class(labels, number):
 
 
 def class_metrics(classes: Sequence[str]) -> list[str]:
-    """Returns `average_precision` and the metric names of each class."""
     return [RANKING, *(f"{of}{name}" for name in classes for of in (OF_CLASS, f"{RANKING}/"))]
 
 

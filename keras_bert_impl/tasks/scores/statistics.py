@@ -118,7 +118,6 @@ def confusion(labels: np.ndarray, predictions: np.ndarray, count: int) -> np.nda
 
 
 def class_scores(names: list[str], counts: np.ndarray) -> list[ClassScores]:
-    """Computes precision, recall and F1 of each class from a confusion matrix."""
     hits, wanted, found = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
     return [
         ClassScores(name, *ratios(int(h), int(w), int(f)), int(w))

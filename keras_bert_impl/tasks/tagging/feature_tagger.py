@@ -293,8 +293,6 @@ class FeatureTagger(WordTagger):
 
 
 def layer_numbers(features: str | int, num_layers: int) -> list[int]:
-    """Returns the indices of the hidden states that `features` selects."""
-
     every = list(range(num_layers + 1))
     named = {"last_four": every[-4:], "mix": every, "mix_last_four": every[-4:]}
     if isinstance(features, str) and features in named:

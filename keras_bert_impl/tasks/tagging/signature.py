@@ -78,7 +78,6 @@ class TaggerSignatures(Signatures):
         return {"words": (self.words, self.strings)}
 
     def entities(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the entities of a batch of texts."""
         texts = self.read(text)
         words, units, labels, probabilities = self._tagged(text, texts)
         found = self.parts.entities(words, units, labels, probabilities)
@@ -93,7 +92,6 @@ class TaggerSignatures(Signatures):
         return {"num_entities": counts, **padded(flat, counts)}
 
     def words(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the words of a batch of texts with their labels."""
         texts = self.read(text)
         words, _, labels, probabilities = self._tagged(text, texts)
         flat = {
@@ -191,7 +189,6 @@ class TaggerSignatures(Signatures):
     def of_labels(
         self, scores: tf.Tensor, label_ids: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """Returns the outputs for tokens `[rows, length]`."""
         if label_ids is None:
             label_ids = tf.argmax(scores, axis=-1, output_type=tf.int32)
         names = tf.gather(self.model.labels, label_ids)

@@ -52,12 +52,10 @@ class EntityLabels:
 
     @property
     def letters(self) -> set[str]:
-        """Original prefixes."""
         return set(self.written.values())
 
 
 def read_labels(labels: Iterable[str], scheme: str | None = None) -> EntityLabels | None:
-    """Parses a set of entity labels."""
     return _read(frozenset(labels), LETTERS.get(scheme or "", ""))
 
 
@@ -80,13 +78,12 @@ def _read(labels, of_scheme):
                     for label, match in found.items()
                 }
                 return EntityLabels(out | parts, written)
-    if labels & set(OUTSIDE) and not any(map(_begins_or_goes_on, inside)):
+    if labels & set(OUTSIDE) and not any(map(_has_b_or_i_prefix, inside)):
         return EntityLabels(out | {label: ("I", label) for label in inside}, {})
     return None
 
 
 def _is_scheme(letters, style, has_types):
-    """Whether the letters belong to one scheme."""
     if not any(letters <= set(of_scheme) for of_scheme in LETTERS.values()):
         return False
     # In rare notations, other letters may be part of a type.
@@ -94,8 +91,7 @@ def _is_scheme(letters, style, has_types):
     return is_usual or bool(letters & set("BIM"))
 
 
-def _begins_or_goes_on(label):
-    """Whether a label starts with a B or I prefix."""
+def _has_b_or_i_prefix(label):
     found = (style.fullmatch(label) for style in _STYLES)
     return any(match and match["letter"] in "BIbi" for match in found)
 
@@ -111,7 +107,6 @@ def misfits(labels: Iterable[str]) -> list[str]:
 
 
 def means_none(label: str) -> bool:
-    """Whether a label is a common spelling of `"O"`."""
     return label.lower() in _NONE
 
 
@@ -150,7 +145,6 @@ class Span(NamedTuple):
 
 
 def detect_scheme(labels: Iterable[str]) -> str | None:
-    """Detects the scheme of a set of labels."""
     found = read_labels(labels)
     if found is None:
         return None

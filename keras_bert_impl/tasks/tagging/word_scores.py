@@ -154,7 +154,6 @@ def in_few_shapes(function: Callable) -> Callable:
 
 
 def units_of(answers: list[WordScores]) -> decode.Units:
-    """Returns the units of the words of all texts."""
     tokens: list[np.ndarray] = []
     base = 0
     for answer in answers:
@@ -212,7 +211,6 @@ class EntityF1(ScoreMetric):
             self.add_count(variable, ops.sum(ops.cast(spans, "float32")) + undefined)
 
     def _spans(self, labels, is_word):
-        """Returns the entities of each row."""
         inside = is_word & ops.logical_not(ops.take(self._is_outside, labels, axis=0))
         before = ops.concatenate([labels[:, :1], labels[:, :-1]], axis=1)  # previous label
         pairs = ops.take(self._begins.ravel(), before * len(self._begins) + labels, axis=0)
@@ -228,7 +226,6 @@ class EntityF1(ScoreMetric):
 
 
 def tagging_metrics(labels: list[str]) -> dict[str, Callable[[], Any]]:
-    """Returns {name: function that creates the metric}."""
     found = score_metrics(len(labels))
     found.pop("f1", None)  # ambiguous: words or entities
     if read_labels(labels) is not None:

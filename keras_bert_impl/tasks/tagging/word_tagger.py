@@ -107,7 +107,6 @@ class WordTagger(TokenLabels, TaskModel):
 
     @staticmethod
     def _warn_of_labels(labels):
-        """Logs a warning if some labels are entity labels and others are not."""
         if others := outside_candidates(labels) or misfits(labels):
             _LOG.warning(
                 "the labels are not entity labels because of %s: use 'O' for words outside of "
@@ -225,7 +224,6 @@ class WordTagger(TokenLabels, TaskModel):
         return [labels for labels, _ in found], [entities for _, entities in found]
 
     def _in_blocks(self, function, texts, batch_size, verbose):
-        """Calls a function with the words and scores of each block of texts."""
         predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
         limits = self.block_texts, self.block_characters
         return in_blocks(
@@ -263,7 +261,6 @@ class WordTagger(TokenLabels, TaskModel):
         return self._in_graph(lambda *sequences: self.crf_layer(*sequences))
 
     def _in_graph(self, function):
-        """Compiles a function of emissions and masks."""
         shapes = [None, None, self.num_classes], [None, None]
         run = compiled(function, self.crf_layer, [tf.TensorSpec(shape) for shape in shapes])
         return run if keras.backend.backend() == "tensorflow" else in_few_shapes(run)

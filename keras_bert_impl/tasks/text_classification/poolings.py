@@ -34,7 +34,6 @@ class Pooling:
 
 
 def pooling_named(name: str) -> Pooling:
-    """Returns the pooling with this name."""
     if not isinstance(name, str) or name not in POOLINGS:
         raise InputError(
             f"pooling must be one of {', '.join(POOLINGS)}, or None for the published pooling. "

@@ -46,8 +46,6 @@ class NextSentenceNetwork(Network):
 
 
 class ClassSignatures(Signatures):
-    """Signatures for the labels or values of texts or text pairs."""
-
     answers_whole_rows = True
 
     def __init__(self, model: Any, *parts: Any) -> None:
@@ -81,8 +79,6 @@ class ClassSignatures(Signatures):
 
 
 class NextSentenceSignatures(Signatures):
-    """Signatures for the probability that the second text follows the first."""
-
     strings = {"first": 1, "second": 1}
     answers_whole_rows = True
 

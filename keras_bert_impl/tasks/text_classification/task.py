@@ -113,7 +113,6 @@ class TextClassification(Task):
         return tuple(_named(one) if _has_numbers(one) else one for one in sets)
 
     def class_weight(self, train: Examples, weights: Any) -> dict[int, float]:
-        """Returns {class index: loss weight}."""
         if self._problem_type != SINGLE:
             raise InputError("class_weight requires one label per text.")
         return class_weights(weights, self._names, train.class_numbers(self._names))
@@ -229,7 +228,6 @@ def _targets_for(model: TextClassifier, examples: Examples) -> np.ndarray:
 
 
 def _has_numbers(examples):
-    """Whether the labels are class indices without names."""
     if examples.label_names or not examples.labels:
         return False
     return all(isinstance(label, (int, np.integer)) for label in examples.labels)
@@ -248,7 +246,6 @@ def _problem_type(examples):
 
 
 def _metrics(examples, problem_type):
-    """Returns the names of the metrics."""
     return examples.metrics or _METRICS[problem_type]
 
 

@@ -81,7 +81,6 @@ def zero_shot(
 
 
 def _classes(classifier):
-    """Returns the class indices of entailment and of contradiction (None without one)."""
     if classifier.problem_type != SINGLE:
         raise InputError(f"the classifier must be for {SINGLE}, not {classifier.problem_type}.")
     names = [name.lower() for name in classifier.labels]

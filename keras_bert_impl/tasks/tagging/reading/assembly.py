@@ -52,7 +52,6 @@ def tagged_examples(
     unit: str = "line",
     read_with: dict[str, Any] | None = None,
 ) -> TaggedExamples:
-    """Reads sentences and checks their labels."""
     common = {"labels": labels, "outside": outside, "skip_bad_rows": skip_bad_rows}
     skipped: list[str] | None = [] if skip_bad_rows else None
     found = [rows for rows in usable(read, sentences, skipped) if rows]
@@ -116,7 +115,6 @@ def _with_outside(row, stand_ins):
 
 
 def _check_labels(source, unit, labels, others, rows):
-    """Raises if a label of a sentence is invalid."""
     for row in rows:
         where = f"{source}, {unit} {row.line}"
         if row.label is not None and len(row.label.split()) > _MOST_WORDS_OF_A_LABEL:

@@ -55,14 +55,12 @@ def word_of(value: Any) -> str:
 
 
 def name_of(value: Any) -> str:
-    """Returns the name of a label, empty if the label is missing."""
     if isinstance(value, (dict, list)):
         raise InputError(f"a label must be a string. Received: {value!r:.40}")
     return "" if is_missing(value) else str(value)
 
 
 def split_text(words: Any) -> list[str]:
-    """Splits a text at white space; lists stay unchanged."""
     if isinstance(words, list):
         return [word_of(word) for word in words]
     if not isinstance(words, str):
@@ -71,7 +69,6 @@ def split_text(words: Any) -> list[str]:
 
 
 def are_entities(words: Any, tags: Any) -> bool:
-    """Whether labels are entities with offsets."""
     if isinstance(tags, dict) or is_missing(tags):
         return True
     if not isinstance(tags, list):
@@ -83,7 +80,6 @@ def are_entities(words: Any, tags: Any) -> bool:
 def labels_of_text(
     text: Any, words: Any, tags: Any, alignment: Alignment, where: str
 ) -> tuple[list[str], list[str]]:
-    """Returns the words and labels of an annotated text."""
     found = [] if is_missing(tags) else entities_of(tags)
     if text is None:
         return split_text(words), _labels_by_word(len(words), found, alignment, where)

@@ -29,7 +29,6 @@ _WEBANNO = (
 
 
 def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = False) -> str:
-    """Detects the format of a file of labeled words."""
     suffix = suffix_of(path)
     if suffix == ".spacy":
         raise InputError(f"{path} {_DOCBIN}")
@@ -73,12 +72,10 @@ def form_with_header(
 
 
 def is_number(column: str | None) -> bool:
-    """Whether a column is given by its index, which may be negative."""
     return column is not None and column.removeprefix("-").isdecimal()
 
 
 def _names_in_header(source, *columns):
-    """Whether the first line contains the column names."""
     first = next((line for _, line in raw_lines(source) if line.strip()), b"")
     cells = first.decode("utf-8", "replace").split("\t" if b"\t" in first else None)
     names = {name for name in columns if name is not None and not is_number(name)}
@@ -101,7 +98,6 @@ def _is_json(first):
 
 
 def _numbers_words(rows):
-    """Whether rows are CoNLL-U."""
     cells = [row.split("\t") for row in rows if not row.startswith("#")][:5]
     numbers = [row[0] for row in cells if row[0].isdecimal()]
     return (
@@ -112,7 +108,6 @@ def _numbers_words(rows):
 
 
 def _check_has_no_commas(path, rows):
-    """Raises if rows look like a comma-separated table."""
     for mark in (",", ";"):
         counts = {row.count(mark) for row in rows}
         if len(rows) > 1 and "\t" not in rows[0] and len(counts) == 1 and counts != {0}:

@@ -37,7 +37,6 @@ def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:
 def chosen_name(
     names: Sequence[str], asked: str | None, known: Sequence[str], what: str, option: str
 ) -> str:
-    """Returns the column `asked`, or a column with a known name."""
     if asked is not None and re.fullmatch("-[0-9]{1,3}", asked) and len(names) >= -int(asked):
         asked = names[int(asked)]  # negative column number
     if asked is not None and asked not in names and "." not in asked:

@@ -34,7 +34,6 @@ class Rows(NamedTuple):
 
 
 def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bool) -> Rows:
-    """Opens a file; see `form_of` for `form`."""
     if form == ARROW_ROWS:
         metadata = table_rows.arrow_schema(path).metadata or {}
         information = parse_json(metadata.get(b"huggingface", b"{}"), path)
@@ -51,7 +50,6 @@ def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bo
 
 
 def rows_in_memory(table: Any) -> Rows:
-    """Returns the rows of a `Dataset`, a `DataFrame` or a list of dicts."""
     features = getattr(table, "features", None)
     for name in ("to_dicts", "to_pylist"):  # polars; Arrow
         if hasattr(table, name):
@@ -69,7 +67,6 @@ def rows_in_memory(table: Any) -> Rows:
 
 
 def _classes(features):
-    """Returns {column: class names} of a `datasets.Dataset`."""
     found = {}
     for column, feature in features.items():
         while getattr(feature, "feature", None) is not None:
@@ -132,7 +129,6 @@ def _as_dict(header, read):
 
 
 def _json_rows(path):
-    """Returns the rows of JSON lines or of one JSON object."""
     lines = (
         (number, functools.partial(_parsed_line, line))
         for number, line in raw_lines(path)
@@ -169,7 +165,6 @@ def _whole_object(path):
 
 
 def _rows_of_columns(table):
-    """Converts a dict of columns to rows, if `table` is one."""
     columns = [list(one.values()) if isinstance(one, dict) else one for one in table.values()]
     are_long = all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns)
     if not columns or not are_long or not find_name(table, (*WORDS, *TEXTS)):

@@ -54,7 +54,6 @@ class Alignment:
     repeated: int = 0
 
     def report(self) -> None:
-        """Logs a warning about changed and dropped entities."""
         for found, what in (
             (self.extended, "do not begin and end with a word; they were extended to whole words"),
             (self.overlapping, "overlap a longer entity; they were dropped"),
@@ -76,7 +75,6 @@ class Alignment:
 def labels_of_entities(
     words: Words, entities: Iterable[Marked], alignment: Alignment, where: str
 ) -> list[str]:
-    """Returns the IOB2 labels of words."""
     spans: list[Span] = []
     is_taken = np.zeros(len(words.starts), bool)
     found = {_with_offsets_in(words.text, entity)[:3] for entity in entities}

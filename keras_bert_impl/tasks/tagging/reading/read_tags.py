@@ -99,7 +99,6 @@ def read_tags(
 def _read(
     source, text, label, sentence, labels, outside, word_prefix, delimiter, header, skip_bad_rows
 ):
-    """Reads examples without groups."""
     common = labels, outside, skip_bad_rows
     if not isinstance(source, (str, Path)):
         table = rows_in_memory(source)

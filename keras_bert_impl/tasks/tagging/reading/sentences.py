@@ -75,7 +75,6 @@ class RowReader:
             yield from ([pair] for pair in rows if pair[1] is not None)
 
     def read(self, rows: list[tuple[int, Any]]) -> list[Row]:
-        """Returns the words of a sentence."""
         found: list[Row] = []
         for number, row in rows:
             where = f"{self.source}, {self.table.unit} {number}"
@@ -101,7 +100,6 @@ class RowReader:
     # === A word in each row ===
 
     def _is_word(self, row):
-        """Whether a row contains one word and its label."""
         if self.sentence is not None:
             return True
         text = row.get(self.text or find_name(row, WORDS))
@@ -110,7 +108,6 @@ class RowReader:
         return are_strings and not text.startswith("[") and len(text.split()) <= 1
 
     def _grouped(self, rows):
-        """Yields the rows of each sentence."""
         sentence, current, before, has_ends = [], None, None, False
         column = self.sentence
         for number, row in rows:
@@ -187,7 +184,6 @@ class RowReader:
         return words, self._names(label, tags)
 
     def _names(self, column, tags):
-        """Converts word labels to names."""
         names = self.table.classes.get(column) or self.labels
         if names is not None:
             tags = [_number_of(tag) if tag not in names else tag for tag in tags]
