@@ -66,7 +66,7 @@ def _add_sources(group, is_training, is_scored):
         group.add_argument(
             "--dev-split",
             type=_fraction,
-            metavar="FRACTION",
+            metavar="X",
             help="fraction of --train to hold out for validation",
         )
 
@@ -184,7 +184,7 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     if len(of_split) > 1:
         raise InputError("--groups and --dates exclude each other: leave out one.")
     if of_split and not arguments.dev_split:
-        raise InputError(f"--{of_split[0]} requires --dev-split FRACTION.")
+        raise InputError(f"--{of_split[0]} requires --dev-split, such as --dev-split 0.1.")
     options = reader_options()
     of_words = "text" in options.get(arguments.task, ()) and not reads_tables(arguments.task)
     if arguments.tfds and of_words:

@@ -349,7 +349,7 @@ class Augment(Command):
             "--rate",
             type=float,
             default=0.4,
-            metavar="FRACTION",
+            metavar="X",
             help="fraction of words to replace",
         )
         group.add_argument(

@@ -160,7 +160,7 @@ class Prepare(Command):
             "--held-out",
             type=float,
             default=0.0,
-            metavar="FRACTION",
+            metavar="X",
             help="fraction of the documents for evaluation",
         )
         add(
@@ -168,7 +168,7 @@ class Prepare(Command):
             type=positive_int,
             default=1,
             metavar="N",
-            help="passes over the text, with new pairs in each pass",
+            help="passes over the text, each with new pairs",
         )
         add(
             "--random-next-share",
@@ -180,7 +180,7 @@ class Prepare(Command):
         add(
             "--segmented",
             action="store_true",
-            help="the words of Chinese text are separated by spaces, for pretrain --mask-unit word",
+            help="the words of Chinese text are separated by spaces",
         )
         add("--no-packing", action="store_true", help="one example per record, without packing")
         add("--seed", type=int, default=0, metavar="N", help="seed of random choices")

@@ -1,7 +1,7 @@
 """Reads and writes models in the formats of other libraries, as dicts and NumPy arrays.
 
-If a file cannot be read, an `InputError` names the file and the missing, damaged or unsupported
-part.
+If a file cannot be read, an `InputError` names the file and what is missing, damaged or
+unsupported.
 """
 
 from keras_bert_impl.interop.google import write_google_checkpoint

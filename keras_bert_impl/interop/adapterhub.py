@@ -1,7 +1,6 @@
-"""Converts bottleneck adapters and heads from and to the files of AdapterHub's `adapters` library.
+"""Converts bottleneck adapters and heads between this package and AdapterHub's `adapters` library.
 
-The head files of that library number the layers of a head: `heads.NAME.1` is the first dense layer,
-and `heads.NAME.4` the second.
+In the library's head files, `heads.NAME.1` is the first dense layer and `heads.NAME.4` the second.
 """
 
 import dataclasses
@@ -54,7 +53,7 @@ _HEADS = {  # type of a head -> (name here, number of dense layers)
 
 
 def is_adapterhub(settings: Document) -> bool:
-    """Returns whether `adapter_config.json` is from AdapterHub instead of `peft`."""
+    """Returns whether `adapter_config.json` is from AdapterHub, not from `peft`."""
     return "config" in settings and "peft_type" not in settings
 
 
@@ -64,8 +63,7 @@ def from_adapterhub(
     """Reads a directory of AdapterHub.
 
     Returns:
-        (`Adapter`; the adapter's variables by path; head tensors by name; additional keys of
-        `config.json`).
+        (`Adapter`; {path: variable} of the adapter; {name: head tensor}; keys for `config.json`).
     """
     stated, name = settings.mapping("config"), settings.text("name")
     if stated.get("architecture") is not None:
@@ -104,7 +102,7 @@ def from_adapterhub(
 
 
 def _read_head(directory, config):
-    """Returns (tensors of a head by name, additional keys of `config.json`)."""
+    """Returns ({name: tensor} of a head, keys for `config.json`)."""
     settings = read_json(file_within(directory, HEAD_CONFIG))
     stated, name = settings.mapping("config"), settings.text("name")
     kind = stated.text("head_type", choices=_HEADS)
@@ -146,8 +144,8 @@ def to_adapterhub(
     """Converts a bottleneck adapter and its head to the files of AdapterHub.
 
     Args:
-        added: the adapter's variables by path.
-        changed: the trained tensors of the encoder and the head by name.
+        added: {path: variable} of the adapter.
+        changed: {name: trained tensor} of the encoder and the head.
         described: content of `config.json`.
 
     Returns:
@@ -210,7 +208,6 @@ def to_adapterhub(
 
 
 def _names(config, name, attention):
-    """Yields (variable path, tensor name) of the bottlenecks."""
     prefix = tensor_prefix(config)
     ends = {
         "down/kernel": "adapter_down.0.weight",
@@ -233,7 +230,7 @@ def _names(config, name, attention):
 
 
 def _head_names(config, head):
-    """Returns the tensors of a head: weight and bias of each dense layer, with the encoder's prefix."""
+    """Returns the weight and bias names of a head's dense layers, with the encoder's prefix."""
     names: list[TensorName] = list(head_tensors(config, head))
     if head == "classifier" and len(names) == 2:
         pooler = [n for n in encoder_tensors(config) if n.variable.startswith("pooler/")]

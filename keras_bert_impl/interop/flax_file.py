@@ -40,7 +40,7 @@ _FIXED = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}  # first byte -> length 
 
 
 class FlaxFile:
-    """The arrays of a Flax file as a `TensorFile`; `/` separates the names of nested maps."""
+    """A `TensorFile` for a Flax file; `/` separates the names of nested maps."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,7 +56,6 @@ class FlaxFile:
         }
 
     def read(self, name: str) -> np.ndarray:
-        """Returns an array, memory-mapped."""
         dtype, shape, offset = self._arrays[name]
         if dtype not in DTYPES:
             raise InputError(f"{self.path}: {shown(name)} has dtype {shown(dtype)}.")
@@ -64,14 +63,12 @@ class FlaxFile:
 
 
 class _Reader:
-    """Reads the values of a file one after the other."""
-
     def __init__(self, data: mmap.mmap) -> None:
         self._data, self._position, self._members = data, 0, 0
         self._found: dict[str, tuple[str, tuple[int, ...], int]] = {}
 
     def arrays(self) -> dict[str, tuple[str, tuple[int, ...], int]]:
-        """Returns the (dtype, shape, offset in bytes) of each array, keyed by name."""
+        """Returns {name: (dtype, shape, byte offset)}."""
         self._read_map("", self._take("map"), _MAX_DEPTH)
         if self._position != len(self._data):
             raise ValueError("trailing bytes after the map of arrays")

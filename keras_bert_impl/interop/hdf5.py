@@ -1,8 +1,8 @@
 """Locates arrays in HDF5 files without reading them.
 
 The HDF5 library follows links to other files, and allocates as much memory as a file declares. It
-is therefore used only to locate arrays, which are then read directly from the file. Arrays that are
-compressed, in another file or longer than the file are rejected.
+is therefore used only to locate arrays. Arrays are then read directly from the file. Arrays that
+are compressed, in another file or longer than the file are rejected.
 """
 
 import contextlib
@@ -38,16 +38,12 @@ class StoredArray:
     offset: int  # in bytes
 
     def read(self) -> np.ndarray:
-        """Returns the array, memory-mapped."""
         return mapped(self.file, self.dtype, self.shape, self.offset)
 
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """Opens an HDF5 file, or the weights in a `.keras` file, as an `h5py.File` for reading.
-
-    Raises `InputError` for a damaged file.
-    """
+    """Opens an HDF5 file, or the weights in a `.keras` file, for reading."""
     try:
         with contextlib.ExitStack() as stack:
             content: Any = path
@@ -87,7 +83,7 @@ def _start(path):
 
 
 def model_config(path: Path) -> str | None:
-    """Returns the model configuration in a `.keras` or HDF5 file, if any, else None."""
+    """Returns the model configuration in a `.keras` or HDF5 file, or None."""
     with opened(path) as file:
         if path.suffix != ".keras":
             text = file.attrs.get("model_config")
@@ -101,7 +97,7 @@ def model_config(path: Path) -> str | None:
 
 
 def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Dataset | None:
-    """Returns a member of a group, or None if it is missing; rejects links."""
+    """Returns a member of a group, or None; rejects links."""
     link = group.get(name, getlink=True)
     if link is None:
         return None
@@ -156,7 +152,7 @@ def _stored_dtype(dataset, path):
 
 
 class Hdf5File:
-    """The arrays of an HDF5 file as a `TensorFile`; `/` separates the names of groups."""
+    """A `TensorFile` for an HDF5 file; `/` separates the names of groups."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -165,7 +161,6 @@ class Hdf5File:
             self.header = {name: _entry(dataset) for name, dataset in arrays.items()}
 
     def read(self, name: str) -> np.ndarray:
-        """Returns an array, memory-mapped."""
         with opened(self.path) as file:
             array = find_array(file, name, self.path)
         assert array is not None
@@ -173,7 +168,7 @@ class Hdf5File:
 
 
 def _arrays(file, path):
-    """Returns a dict from names to datasets."""
+    """Returns {name: dataset}."""
     found, level, members = {}, [("", file)], 0
     for _ in range(_MAX_DEPTH):
         inner = []
@@ -194,7 +189,6 @@ def _arrays(file, path):
 
 
 def _entry(dataset):
-    """Returns the (dtype, shape) of a dataset, for the header of a `TensorFile`."""
     name = dataset.dtype.newbyteorder("=").name
     if dataset.dtype.kind == "V" and dataset.attrs.get("dtype") == "bfloat16":
         name = "bfloat16"

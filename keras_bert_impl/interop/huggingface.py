@@ -95,7 +95,7 @@ def read_encoder_config(
 
     Raises:
         InputError: see `encoder_config`; also if the model has an adapter that is not allowed, or
-            `config.json` states more layers than there are tensors.
+            `config.json` has more layers than there are tensors.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
     layout = layout_of(config)
@@ -198,7 +198,7 @@ def has_class(config: EncoderConfig, head: str | None) -> bool:
 
 
 def has_key(config: EncoderConfig, field: str) -> bool:
-    """Returns whether the encoder's `config.json` can state an `EncoderConfig` field."""
+    """Returns whether the encoder's `config.json` can contain an `EncoderConfig` field."""
     return field in layout_of(config).keys
 
 
@@ -213,7 +213,7 @@ def tensor_prefix(config: EncoderConfig) -> str:
 
 
 def class_of(config: EncoderConfig, head: str | None) -> str:
-    """Returns the name of the `transformers` class of an encoder with a head."""
+    """Returns the `transformers` class of an encoder with a head."""
     return layout_of(config).classes[head]
 
 

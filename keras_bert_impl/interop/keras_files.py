@@ -49,7 +49,6 @@ def find_keras_file(directory: Path) -> Path | None:
 
 
 def open_keras_file(path: Path) -> TensorFile:
-    """Opens the result of `find_keras_file`."""
     if path.name.endswith(_ENDINGS):
         return Hdf5File(file_within(path.parent, path.name))
     return ObjectFile(Checkpoint(find_checkpoint(path) or path))
@@ -137,6 +136,5 @@ class ObjectFile:
         self.header = {n: (variables[k].dtype, variables[k].shape) for n, k in self._keys.items()}
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a variable as an array."""
         array: np.ndarray = self._checkpoint.read(self._keys[name])
         return array

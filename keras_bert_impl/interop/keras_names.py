@@ -88,7 +88,7 @@ class Library:
 
     Args:
         name: Name of the library.
-        place: Part of a variable name that only this library uses.
+        place: Path component in variable names that only this library uses.
         names: Name in this package (with `layer` for each block) -> name in the library.
         settings: Settings that the library always uses, regardless of `bert_config.json`.
     """

@@ -1,9 +1,9 @@
-"""Opens models in all supported file formats, and reads and writes fine-tuned weights.
+"""Opens models in all supported file formats; reads and writes fine-tuned weights.
 
-A directory of fine-tuned weights contains `adapter_model.safetensors` and a `config.json`, which
-also states the name of the base model and the checksum of its weights. For LoRA, the directory also
-contains `adapter_config.json`, as in `peft`. Directories written by `peft` itself have no
-`config.json` and, from older versions, an `adapter_model.bin`.
+Fine-tuned weights are a directory with `adapter_model.safetensors` and a `config.json`, which
+contains the name of the base model and the checksum of its weights. For LoRA, there is also the
+`adapter_config.json` of `peft`. Directories written by `peft` have no `config.json`, and an
+`adapter_model.bin` in older versions.
 """
 
 import contextlib
@@ -167,7 +167,7 @@ TUNED_FILES = (*_KINDS, *adapterhub.WEIGHT_FILES, _PEFT)
 
 
 class TunedSource(ModelSource):
-    """A base model with fine-tuned weights that replace or extend the base weights."""
+    """A base model with fine-tuned weights, which replace or extend the base weights."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ def base_of(directory: Path) -> str:
 
 
 def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
-    """Opens a directory of fine-tuned weights together with its base model."""
+    """Opens fine-tuned weights together with their base model."""
     config, settings = _read_settings(directory)
     stated, stated_adapter, own = _own_settings(config)
     if not config and adapterhub.is_adapterhub(settings):
@@ -319,7 +319,6 @@ def write_tuned(directory: Path, tuned: Tuned, base_name: str, base: ModelSource
 
 
 def write_adapterhub(directory: Path, tuned: Tuned, base_name: str) -> None:
-    """Writes the files of AdapterHub into an existing directory."""
     config, encoder, head, added, changed = tuned
     files = adapterhub.to_adapterhub(encoder, added, changed, head, config, base_name)
     settings, tensors, head_settings, of_head = files
@@ -330,7 +329,7 @@ def write_adapterhub(directory: Path, tuned: Tuned, base_name: str) -> None:
 
 
 def _base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:
-    """Returns the SHA-256 (hex) of the base model's encoder weights, except those in `changed`."""
+    """Returns the SHA-256 (hex) of the base model's encoder weights, except `changed`."""
     base.prefix = tensor_prefix(config).removesuffix(".")
     digest = hashlib.sha256()
     # The pooler is excluded, because not every task has one.
@@ -344,7 +343,7 @@ def _base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[s
 
 
 def _read_settings(directory):
-    """Reads `config.json` and `adapter_config.json`; missing files give empty `Document`s."""
+    """Reads `config.json` and `adapter_config.json`; a missing file gives an empty `Document`."""
     paths = [file_within(directory, name) for name in ("config.json", _PEFT)]
     return [read_json(path) if path.exists() else Document({}, path) for path in paths]
 
@@ -357,7 +356,7 @@ def _own_settings(config):
 
 
 def _own_blocks(config, adapter, added):
-    """Splits the combined products written by `to_peft` into the original LoRA variables."""
+    """Splits the LoRA products written by `to_peft` into the original LoRA variables."""
     blocks = {}
     for all_parts in peft.matrices(config).values():
         parts = [part for part in all_parts if peft.projection_of(part) in adapter.projections]

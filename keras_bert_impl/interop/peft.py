@@ -1,7 +1,7 @@
 """Converts LoRA weights from and to the format of the `peft` library.
 
-A matrix in the file may combine several matrices of this package, such as ModernBERT's fused
-projections. The file then has a single LoRA product for all of them, whose second matrix contains
+A matrix in the file may combine several matrices of this package, as ModernBERT's fused projections
+do. The file then has one LoRA product for all of them. The second matrix of the product contains
 one block per matrix.
 """
 
@@ -104,8 +104,7 @@ def from_peft(
     """Converts LoRA weights from the format of `peft`.
 
     Returns:
-        (`Adapter`, or None if no block has LoRA; the adapter's variables, keyed by path; other
-        tensors, keyed by name, where encoder tensors have no prefix).
+        (`Adapter` or None, {path: variable} of the adapter, {name: other tensor} without prefix).
     """
     settings.text("peft_type", choices=("LORA",))
     settings.text("bias", "none", choices=("none", "all", "lora_only"))
@@ -179,7 +178,7 @@ def _merged(settings, base, tensor, a, b, scale):
 
 
 def matrices(config: EncoderConfig) -> dict[str, list[str]]:
-    """Maps each weight matrix of all blocks to the LoRA variable paths of its parts."""
+    """Returns {weight matrix: LoRA variable paths} of all blocks."""
     plain = dataclasses.replace(config, adapter=None)
     found: dict[str, list[str]] = {}
     for name in encoder_tensors(plain):
@@ -217,11 +216,7 @@ def _matching(patterns, module):
 
 
 def _in_one_shape(config, settings, products):
-    """Converts LoRA products to the same rank and scale.
-
-    Returns:
-        (`Adapter`, dict from its variable paths to arrays).
-    """
+    """Converts LoRA products to the same rank and scale; returns (`Adapter`, {path: array})."""
     size = max(len(a) for a, _, _ in products.values())
     scale = next(iter(products.values()))[2]
     projections = {projection_of(part) for part in products}

@@ -1,4 +1,4 @@
-"""Reads and writes the `sentence-transformers` files of text embedding models."""
+"""The `sentence-transformers` files of text embedding models."""
 
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def pooling_modes(pooling: str) -> dict[str, bool]:
 
 
 def transformer_directory(directory: Path) -> Path:
-    """Returns the folder that contains the encoder and tokenizer of a model."""
+    """Returns the folder with the encoder and tokenizer of a model."""
     for kind, folder, _ in _modules(directory):
         if kind in _TRANSFORMERS and folder:
             return file_within(directory, f"{folder}/config.json").parent
@@ -70,7 +70,6 @@ def is_cross_encoder(directory: Path) -> bool:
 
 
 def read_sentence_settings(directory: Path) -> dict[str, Any]:
-    """Reads the settings for text embeddings from `sentence-transformers` files."""
     modules = _modules(directory)
     if not modules or is_cross_encoder(directory):
         return {}
@@ -103,7 +102,7 @@ def read_sentence_settings(directory: Path) -> dict[str, Any]:
 
 
 def _modules(directory):
-    """Returns a list of (kind, folder, name) from `modules.json`, or [] if the file is missing."""
+    """Returns (kind, folder, name) for each module in `modules.json`, or [] if it is missing."""
     path = file_within(directory, "modules.json")
     if not path.exists():
         return []
@@ -121,7 +120,7 @@ def _modules(directory):
 
 
 def _transformer_settings(directory, folder):
-    """Reads the settings of a Transformer module from the first file that contains some."""
+    """Reads the Transformer module's settings from the first file that contains any."""
     found = (_config(directory, folder, name) for name in SENTENCE_ENCODER)
     return next(filter(None, found), Document({}, directory / folder))
 
@@ -304,7 +303,7 @@ def write_sentence_settings(
     depth: int,
     hidden_dim: int,
 ) -> None:
-    """Writes the files that `read_sentence_settings` and the library read."""
+    """Writes the files of `read_sentence_settings`."""
     modules = [("", f"{_LIBRARY}Transformer")]
     lower = {"do_lower_case": True} if settings["do_lower_case"] else {}
     transformer = {"max_seq_length": settings["max_length"], **lower}

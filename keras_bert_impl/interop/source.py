@@ -1,4 +1,4 @@
-"""`ModelSource`, an opened model of any format; reads and writes Hugging Face files."""
+"""`ModelSource`, an opened model of any format. Reads and writes Hugging Face files."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.mapping import DTYPES, mapped
 from keras_bert_impl.io.reading import Document, file_within, parse_json, read_json
 
-Tensors: TypeAlias = dict[str, np.ndarray]  # tensor name to value
+Tensors: TypeAlias = dict[str, np.ndarray]  # tensor name -> value
 # LayerNorm parameters have these names in checkpoints converted from the original BERT code.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 
@@ -32,7 +32,7 @@ class TensorFile(Protocol):
     header: dict[str, tuple[str, tuple[int, ...]]]
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as an array, which may be memory-mapped; see `io.mapping`."""
+        """Returns a tensor, which may be memory-mapped; see `io.mapping`."""
 
 
 class ModelSource:
@@ -106,7 +106,7 @@ _MAX_HEADER = 16 << 20  # bytes; a header with 1,000 tensors takes 100 kB
 
 
 class SafetensorsFile:
-    """A safetensors file as a `TensorFile`."""
+    """A `TensorFile` for safetensors."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -132,7 +132,6 @@ class SafetensorsFile:
             raise InputError(f"{path} is damaged: {error}.") from error
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as an array; floating-point tensors are memory-mapped."""
         dtype, shape = self.header[name]
         if dtype in _TYPES:
             return mapped(self.path, _TYPES[dtype], shape, self._offsets[name])
@@ -150,7 +149,7 @@ _KINDS: dict[str, _Kind] = {
 
 
 class Shards:
-    """The tensor files listed in an index, such as `model.safetensors.index.json`."""
+    """The tensor files in an index such as `model.safetensors.index.json`."""
 
     def __init__(self, index: Path, kind: _Kind) -> None:
         self.path = index
@@ -171,11 +170,10 @@ class Shards:
                     raise InputError(f"{index} does not list the tensor {tensor:.200} in {name}.")
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as an array."""
         return self._shards[self._files[name]].read(name)
 
     def _spelling(self, tensor, name):
-        """Returns the name of a tensor in its shard; a TensorFlow index adds the model name."""
+        """Returns the name of a tensor in its shard. A TensorFlow index adds the model name."""
         for spelling in (tensor, tensor.partition("/")[2]):
             if spelling in self._shards[name].header:
                 return spelling
@@ -183,12 +181,12 @@ class Shards:
 
 
 def has_tensors(directory: Path) -> bool:
-    """Returns whether `open_tensors` finds weights or an index in a directory."""
+    """Returns whether a directory contains weights or an index."""
     return any((directory / (name + end)).exists() for name in WEIGHTS for end in ("", INDEX))
 
 
 def open_tensors(directory: Path) -> TensorFile:
-    """Opens the tensors of a Hugging Face directory: the first file in `WEIGHTS` that exists."""
+    """Opens the first file in `WEIGHTS` that exists."""
     for name in WEIGHTS:
         path, index = (file_within(directory, n) for n in (name, name + INDEX))
         kind = _KINDS[path.suffix]

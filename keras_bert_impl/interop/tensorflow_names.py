@@ -36,10 +36,10 @@ _OF_THE_RUN = re.compile(r"optimizer(_weights)?/")
 
 
 def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
-    """(content of a `config.json`, tensors under their PyTorch names).
+    """Returns (content of a `config.json`, tensors under their PyTorch names).
 
-    TensorFlow's tensor names begin with the class of the saved model. It is used instead of the
-    class in the configuration, which may be the class before fine-tuning.
+    The class name comes from the tensor names. The configuration may name the class before
+    fine-tuning.
     """
     # A PyTorch file may also contain a Keras layer.
     is_pytorch = any(name.endswith(".weight") for name in file.header)
@@ -99,7 +99,6 @@ class RenamedTensors:
             )
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as an array."""
         if name not in self._stored:
             return np.zeros(self.header[name][1], "float32")
         stored = self._stored[name]
@@ -113,7 +112,7 @@ class RenamedTensors:
 
 
 def _known(config, library):
-    """Returns a dict from the `_parts` of a name to the PyTorch name."""
+    """Returns {`_parts` of a name: PyTorch name}."""
     encoder, heads = all_tensors(config)
     names = [*encoder, *heads]
     known = {_parts(name): name for name in (*(n.tensor for n in names), *tied_tensors(config))}
@@ -135,7 +134,7 @@ def _found(stored, known):
 
 
 def _parts(name):
-    """Splits a variable name into parts that do not depend on the library."""
+    """Splits a variable name into components that do not depend on the library."""
     name = name.removesuffix(":0").replace("/vars/", "/vars\\")
     *places, last = re.split(r"/|\.|_\._", name)
     last = last.replace("\\", "/")

@@ -1,9 +1,9 @@
 """Reads the tensors in a `pytorch_model.bin` written by `torch.save`, without executing the file.
 
 The file contains a pickle, a program that can call any function. This module reads its instructions
-as data, with the disassembler of the standard library, and never imports a name from the file.
-Values in the file may be recursive or deeply nested, so only strings and numbers are hashed,
-compared or formatted.
+as data, with the disassembler of the standard library. It never imports a name from the file.
+Values may be recursive or deeply nested, so only strings and numbers are hashed, compared or
+formatted.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ class _Storage:
 
 @dataclasses.dataclass(frozen=True)
 class _Tensor:
-    """A view of a storage; offset and strides count elements."""
+    """A view of a storage. Offset and strides count elements."""
 
     storage: _Storage
     offset: int
@@ -77,7 +77,7 @@ class _Tensor:
 
     @property
     def end(self) -> int:
-        """Index after the tensor's last element in the storage."""
+        """Index after the last element in the storage."""
         if 0 in self.shape:
             return self.offset
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
@@ -85,7 +85,7 @@ class _Tensor:
 
 
 class TorchFile:
-    """The tensors in a `torch.save` file of any PyTorch version, as a `TensorFile`."""
+    """A `TensorFile` for a file of `torch.save`, from any PyTorch version."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -117,7 +117,6 @@ class TorchFile:
             }
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as an array."""
         tensor = self._tensors[name]
         itemsize = tensor.dtype.itemsize
         with self._errors():
@@ -211,7 +210,7 @@ class TorchFile:
 
 
 def _entry(archive, name):
-    """Opens an archive entry for reading; rejects compressed entries, which could be zip bombs."""
+    """Opens an uncompressed archive entry. Compressed entries could be zip bombs."""
     entry = archive.getinfo(name)
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
         raise ValueError(f"{name} is compressed")
@@ -300,7 +299,7 @@ def _interpret(file, path, storages=None):
 
 
 def _checked(value):
-    """Returns the string or number argument of an instruction, after checking its size."""
+    """Returns the string or number of an instruction, after checking its size."""
     if type(value) is int and value.bit_length() > _MAX_BITS:
         raise ValueError(f"a number has more than {_MAX_BITS} bits")
     return value
@@ -321,7 +320,7 @@ def _tuple(items):
 
 
 def _whole_numbers(values):
-    """Returns a checked tuple of non-negative int, such as a shape or strides."""
+    """Returns a tuple of non-negative int, such as a shape or strides, after checking it."""
     if type(values) is not tuple or not all(type(n) is int and n >= 0 for n in values):
         raise ValueError("a tensor has an invalid shape")
     return values

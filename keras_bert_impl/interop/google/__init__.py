@@ -29,7 +29,6 @@ _GELU = {"bert": "gelu", "albert": "gelu_new", "electra": "gelu"}
 
 
 def is_google_checkpoint(path: str | os.PathLike) -> bool:
-    """Returns whether a path is a TensorFlow checkpoint, a directory with one, or a SavedModel."""
     path = local_path(path)
     if path.is_dir():
         return (path / "saved_model.pb").is_file() or any(path.glob("*.index"))
@@ -66,7 +65,7 @@ def open_google_checkpoint(
 
 
 def _found(path):
-    """Returns the prefix of a checkpoint, and the directory that contains the other files."""
+    """Returns (prefix of a checkpoint, directory of the other files)."""
     prefix = find_checkpoint(path)
     if prefix is None:
         raise InputError(f"{path} is neither a TensorFlow checkpoint nor a directory with one.")
@@ -138,7 +137,7 @@ def write_google_checkpoint(
 
 
 def _google_name(name, model_type):
-    """Returns the variable name and whether to transpose it, or None if there is no variable."""
+    """Returns (variable name, whether to transpose it), or None if there is no variable."""
     for spelling in (name, f"{model_type}.{name}"):  # Tensor names of a base model have no prefix.
         for known in _KINDS[model_type]:
             google = known.to_google(spelling)

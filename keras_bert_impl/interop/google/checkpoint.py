@@ -22,7 +22,8 @@ _FOOTER = 48
 _MAGIC = 0xDB4775248B80FB57
 _MAX_BYTES = 64 << 20  # The index of a BERT model is a few KiB large.
 _MAX_NAME = 1_000
-_MAX_ROWS = 100_000  # Three bytes can encode a row whose long name repeats the previous name.
+# The limit is needed because three bytes can encode a long name that repeats the previous one.
+_MAX_ROWS = 100_000
 _MAX_RANK = 8
 _SHORT = {"DT_FLOAT": "F32", "DT_HALF": "F16", "DT_BFLOAT16": "BF16", "DT_DOUBLE": "F64"}
 _ITEMSIZE = {"DT_FLOAT": 4, "DT_HALF": 2, "DT_BFLOAT16": 2, "DT_DOUBLE": 8}
@@ -30,19 +31,19 @@ _ITEMSIZE |= {"DT_INT32": 4, "DT_INT64": 8, "DT_BOOL": 1}
 
 
 class _Damaged(Exception):
-    """Error for bytes that are not a valid table."""
+    """The bytes are not a valid table."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """Dtype (such as `"F32"` or `"int64"`) and shape of a variable in an index."""
+    """Dtype (such as `"F32"` or `"int64"`) and shape of a variable."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
 def read_index(prefix: Path) -> dict[str, Variable]:
-    """Reads the index of a checkpoint, and checks that the data files contain all variables."""
+    """Reads the index of a checkpoint. The data files must contain all variables."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
@@ -83,7 +84,7 @@ def _data_file(prefix, shard, num_shards):
 
 
 def _check_string(path, name, entry, data):
-    """Checks the stored length of a string, because TensorFlow allocates that many bytes."""
+    """Checks the length of a string, because TensorFlow allocates that many bytes."""
     with open(data, "rb") as file:
         file.seek(entry.offset)
         start = _Bytes(file.read(min(entry.size, 10)))
@@ -119,7 +120,7 @@ def _variable(path, name, entry, sizes):
 
 
 def _table(data):
-    """Returns a dict of all keys and values in a sorted table."""
+    """Returns the dict in a sorted table."""
     if len(data) < _FOOTER or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
         raise _Damaged("not the footer of an index")
     footer = _Bytes(data[-_FOOTER:])
@@ -158,8 +159,6 @@ def _rows(data, offset, size):
 
 
 class _Bytes:
-    """Reads a byte string from start to end."""
-
     def __init__(self, data: bytes) -> None:
         self._data, self.position = data, 0
 
@@ -195,7 +194,7 @@ _FILE = re.compile(r"(.+)\.(index|meta|data-\d{5}-of-\d{5})")
 
 
 def find_checkpoint(path: str | os.PathLike) -> Path | None:
-    """Finds the checkpoint at a path: a prefix, or a directory with one checkpoint."""
+    """Returns the prefix of the checkpoint at a path, or None."""
     path = local_path(path)
     file = _FILE.fullmatch(path.name)
     if file and path.is_file() and _index(path.with_name(file[1])).is_file():
@@ -226,7 +225,7 @@ def _index(prefix):
 
 
 def _latest(directory):
-    """Returns the checkpoint named in the file `checkpoint`, or None if it names none."""
+    """Returns the checkpoint named in the file `checkpoint`, or None."""
     if not (directory / "checkpoint").is_file():
         return None
     text = read_text(file_within(directory, "checkpoint"))
@@ -245,7 +244,7 @@ class Checkpoint:
         self._prefix = str(prefix)
 
     def read(self, name: str) -> Any:
-        """Returns a variable as an array; TensorFlow verifies its checksum."""
+        """Reads a variable. TensorFlow verifies its checksum."""
         import tensorflow as tf
 
         dtype, shape = self.variables[name].dtype, self.variables[name].shape

@@ -1,8 +1,7 @@
-"""Identifies the TensorFlow 1 variables of BERT, ALBERT and ELECTRA by name.
+"""TensorFlow 1 variable names of BERT, ALBERT and ELECTRA.
 
-TF Hub modules use the same names as checkpoints. If a model was trained on top of a module, these
-names start with the module's name, such as `module/bert/...`, and the model also has its own
-`output_weights`.
+Checkpoints and TF Hub modules use the same names. A model that was trained on top of a module has
+the module's name as a prefix, such as `module/bert/...`, and a separate `output_weights`.
 """
 
 import dataclasses
@@ -31,11 +30,11 @@ class Name:
     transpose: bool = False
 
     def to_huggingface(self, name: str) -> str | None:
-        """Converts a Google name, or returns None if it does not match."""
+        """Converts a Google name; returns None if it does not match."""
         return _renamed(name, self.google, self.huggingface)
 
     def to_google(self, name: str) -> str | None:
-        """Converts a Hugging Face name, or returns None if it does not match."""
+        """Converts a Hugging Face name; returns None if it does not match."""
         return _renamed(name, self.huggingface, self.google)
 
 
@@ -49,7 +48,7 @@ def _renamed(name, source, target):
 
 
 def dense(google: str, huggingface: str) -> list[Name]:
-    """Returns the `Name`s of the two tensors in a dense layer."""
+    """Returns the names of the two tensors in a dense layer."""
     return [
         Name(f"{google}/kernel", f"{huggingface}.weight", transpose=True),
         Name(f"{google}/bias", f"{huggingface}.bias"),
@@ -57,7 +56,6 @@ def dense(google: str, huggingface: str) -> list[Name]:
 
 
 def layer_norm(google: str, huggingface: str) -> list[Name]:
-    """Returns the `Name`s of the two tensors in a layer normalization."""
     return [
         Name(f"{google}/gamma", f"{huggingface}.weight"),
         Name(f"{google}/beta", f"{huggingface}.bias"),
@@ -155,13 +153,12 @@ def unknown_variable(path: object, name: str) -> InputError:
 
 
 def unknown_model(path: object, names: Collection[str]) -> InputError:
-    """Returns the error for a checkpoint without a known encoder."""
     some = ", ".join(f"{name:.80}" for name in list(names)[:3]) or "nothing"
     return InputError(f"{path} does not contain a BERT, ALBERT or ELECTRA model. Found: {some}.")
 
 
 def electra_generator(names: Collection[str]) -> list[Name]:
-    """Returns the names in the generator, which may share the discriminator's embeddings."""
+    """Returns the names in the generator, which may use the discriminator's embeddings."""
     own = "generator/embeddings/word_embeddings" in names
     return [
         *_embeddings("generator/embeddings" if own else "electra/embeddings", "electra.embeddings"),
@@ -188,7 +185,7 @@ class Location:
 
 
 class GoogleTensors:
-    """The tensors of a checkpoint as a `TensorFile`."""
+    """A `TensorFile` for a checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint, locations: dict[str, Location]) -> None:
         self.path = checkpoint.path
@@ -207,11 +204,10 @@ class GoogleTensors:
         return variable.dtype, shape[::-1] if location.transpose else shape
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as an array."""
         return self._turned(name, self._checkpoint.read(self._locations[name].variable))
 
     def read_slot(self, name: str, slot: str) -> np.ndarray | None:
-        """Returns the optimizer's slot variable for a tensor, or None if it is missing."""
+        """Returns the optimizer's slot variable for a tensor, or None."""
         variable = f"{self._locations[name].variable}/{slot}"
         variables = self._checkpoint.variables
         if variable not in variables:
@@ -226,7 +222,7 @@ class GoogleTensors:
 
     @property
     def global_step(self) -> int | None:
-        """Number of training steps, or None if the checkpoint does not contain it."""
+        """Number of training steps, or None if it is unknown."""
         if self._checkpoint.variables.get("global_step") != Variable("int64", ()):
             return None
         return int(self._checkpoint.read("global_step"))
@@ -250,8 +246,7 @@ def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[
     """Identifies the model in a checkpoint and locates its tensors.
 
     Returns:
-        (`model_type` as in a Hugging Face configuration, dict from tensor names to `Location`).
-        Variables with unknown names keep their names.
+        (`model_type`, {tensor name: `Location`}). Unknown variables keep their names.
     """
     variables = _by_short_name(checkpoint)
     model_type, names = _names(checkpoint, variables, generator)
@@ -270,7 +265,7 @@ def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[
 
 
 def _by_short_name(checkpoint):
-    """Returns a dict from variable names in the encoder code to names in the checkpoint."""
+    """Returns {variable name in the encoder code: name in the checkpoint}."""
     scope = _scope(checkpoint)
     variables = {name.removeprefix(scope): name for name in checkpoint.variables}
     for short, name in sorted(variables.items()):

@@ -1,12 +1,12 @@
-"""Reads object-based checkpoints of the TensorFlow 2 Model Garden, and SavedModels of TF Hub.
+"""Object-based checkpoints of the TensorFlow 2 Model Garden, and SavedModels of TF Hub.
 
 Variables are identified by their names in the original program (`full_name` in the object graph).
-Object paths are not used, because they depend on the code that built the encoder:
-`encoder/layer_with_weights-4/...`, `encoder/_transformer_layers/0/...` and, in a SavedModel,
-`variables/5` may be the same matrix. Sources: tf-models-official 2.20,
-`official/nlp/modeling/networks` and `official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`; for
-the first SavedModels, `official/nlp/bert_modeling.py` of 2.1.0.dev1 (`BertModel`, 2019) and
-`official/nlp/modeling` of 2.2.0 (`TransformerEncoder`, 2020).
+Their object paths depend on the code that built the encoder: `encoder/layer_with_weights-4/...`,
+`encoder/_transformer_layers/0/...` and `variables/5` may be the same matrix. Sources:
+tf-models-official 2.20, `official/nlp/modeling/networks` and
+`official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`; for the first SavedModels,
+`official/nlp/bert_modeling.py` of 2.1.0.dev1 (`BertModel`, 2019) and `official/nlp/modeling` of
+2.2.0 (`TransformerEncoder`, 2020).
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ _EMBEDDINGS = {
 _IN_A_LAYER = re.compile(r"(^|/)(transformer|encoder/layer_\d+)/")
 # Keras adds a number to repeated names. The second model in a program has `word_embeddings_1`.
 _COUNT = re.compile(r"(?<!/layer)_\d+(?=/)")
-_LAYER = {  # part of a layer -> part of a block in this package
+_LAYER = {  # layer in a Model Garden block -> layer in a block of this package
     "self_attention/query": "attention/query",
     "self_attention/key": "attention/key",
     "self_attention/value": "attention/value",
@@ -107,12 +107,11 @@ _HEAD_POOLER = "next_sentence/pooler_dense"
 
 
 def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], int | None]:
-    """Identifies the model in an object-based checkpoint and finds its tensors.
+    """Identifies the model in an object-based checkpoint and locates its tensors.
 
     Returns:
-        (`model_type` as in a Hugging Face configuration, dict from tensor names to `Location`,
-        number of attention heads or None if unknown). Variables with unknown names keep their
-        names.
+        (`model_type`, {tensor name: `Location`}, number of attention heads or None). Unknown
+        variables keep their names.
     """
     variables = variable_names(checkpoint)
     model_type = _model_type(checkpoint, variables.values())
@@ -137,7 +136,7 @@ def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], 
 
 
 def variable_names(checkpoint: Checkpoint) -> dict[str, str]:
-    """Returns a dict from the checkpoint keys of the model variables to their full names."""
+    """Returns {checkpoint key: full name} of the model variables."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
@@ -174,7 +173,7 @@ def _model_type(checkpoint, full_names):
 
 
 def _renamed(full_name, names):
-    """Returns the `Name` of a variable, and the variable's name in a model directory."""
+    """Returns the `Name` of a variable, and its name in a model directory."""
     parts = _COUNT.sub("", full_name).split("/")
     for start in range(len(parts)):
         end = "/".join(parts[start:])
@@ -199,7 +198,7 @@ def _location(key, shape, name):
 
 
 def _num_heads(checkpoint, locations):
-    """Reads the number of attention heads from the first query matrix, `[hidden, heads, width]`."""
+    """Reads the number of heads from the first query matrix, `[hidden, heads, width]`."""
     query = next(
         location for name, location in sorted(locations.items()) if ".query.weight" in name
     )

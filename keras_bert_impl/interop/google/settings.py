@@ -1,4 +1,4 @@
-"""Reads the configurations of Google models from JSON or YAML files, tensor shapes and programs."""
+"""Configurations of Google models from JSON or YAML files, tensor shapes and programs."""
 
 import dataclasses
 import struct
@@ -40,8 +40,8 @@ def read_program(path: Path) -> Program:
         saved.ParseFromString(read_bytes(path))
     except DecodeError as error:
         raise InputError(f"{path} cannot be read: {error}.") from error
-    # TensorFlow 1 files contain graphs, and TensorFlow 2 files contain functions. The largest of
-    # them contains all layers.
+    # TensorFlow 1 files contain graphs; TensorFlow 2 files contain functions. The largest graph or
+    # function contains all layers.
     graphs = [meta.graph_def.node for meta in saved.meta_graphs]
     for meta in saved.meta_graphs:
         graphs += [function.node_def for function in meta.graph_def.library.function]
@@ -59,7 +59,7 @@ def _activation(operations):
 
 
 def _head_widths(nodes):
-    """Returns the head widths of the attention layers with a scale, or Nones if none has one."""
+    """Returns the head width of each attention layer, or Nones if no layer has a scale."""
     softmaxes = [node for node in nodes if node.op == "Softmax"]
     by_name = {node.name: node for node in nodes} if softmaxes else {}
     widths = [_head_width(softmax, by_name) for softmax in softmaxes]
@@ -67,7 +67,7 @@ def _head_widths(nodes):
 
 
 def _head_width(softmax, by_name):
-    """Returns the head width given by the scale before a softmax, or None if there is no scale."""
+    """Returns the head width given by the scale before a softmax, or None."""
     ahead = [softmax]
     for node in ahead:
         if len(ahead) > _MAX_NODES:
@@ -112,11 +112,9 @@ _SECOND_HEADS = {"bert": "next_sentence", "albert": "sentence_order", "electra":
 
 
 def read_settings(directory: Path) -> tuple[Path | None, dict[str, Any]]:
-    """Reads the configuration file in a directory.
+    """Returns (path of the configuration file, settings), or (None, {}) if there is none.
 
-    Returns:
-        (path of the file, settings under the keys of `bert_config.json`), or (None, {}) if there is
-        no file.
+    The settings have the keys of `bert_config.json`.
     """
     # TF Hub modules have the file in `assets`.
     for name in (*_JSON_FILES, *(f"assets/{name}" for name in _JSON_FILES)):
@@ -147,7 +145,6 @@ def huggingface_settings(
     num_heads: int | None = None,
     program: Program | None = None,
 ) -> dict[str, Any]:
-    """Creates a model's Hugging Face configuration."""
     sizes = _sizes(model_type, tensors, num_heads)
     if program is not None:
         sizes = _program_sizes(program, sizes["hidden_size"][0]) | sizes
@@ -173,7 +170,7 @@ def huggingface_settings(
 
 
 def _program_sizes(program, hidden_size):
-    """Returns the settings found in a program; see `_sizes`."""
+    """Returns the settings in a program; see `_sizes`."""
     where = f"the program in {program.path}"
     sizes = {"num_hidden_layers": (program.num_layers, where)}
     if program.head_width is not None:
@@ -188,7 +185,7 @@ def _program_sizes(program, hidden_size):
 
 
 def _sizes(model_type, tensors, num_heads):
-    """Returns the settings that tensor shapes determine: a dict from names to (value, tensor)."""
+    """Returns the settings that follow from tensor shapes: {name: (value, tensor)}."""
     embeddings = f"{model_type}.embeddings"
     words = f"{embeddings}.word_embeddings.weight"
     segments = f"{embeddings}.token_type_embeddings.weight"

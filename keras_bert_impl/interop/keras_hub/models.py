@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class KerasHubTensors:
-    """The variables of a KerasHub model under Hugging Face names, as a `TensorFile`."""
+    """A `TensorFile` for a KerasHub model, with Hugging Face names."""
 
     def __init__(self, model: Any, locations: dict[str, Location]) -> None:
         self.path = Path(type(model).__name__)
@@ -53,7 +53,6 @@ class KerasHubTensors:
             self.header[name] = DTYPES.get(dtype, dtype), location.original_shape
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as an array."""
         location = self._locations[name]
         if not location.path:
             return np.zeros(location.original_shape, "float32")
@@ -61,7 +60,7 @@ class KerasHubTensors:
 
 
 def open_keras_hub(model: Any) -> tuple[dict[str, Any], KerasHubTensors]:
-    """Opens a KerasHub backbone or task like a Hugging Face model directory.
+    """Opens a KerasHub backbone or task.
 
     Returns:
         (content of a `config.json`, tensors).
@@ -96,8 +95,7 @@ def _kind_of(backbone):
 def to_keras_hub(config: EncoderConfig, tensors: Tensors, dtype: Any = None) -> Any:
     """Creates a KerasHub backbone with the weights of an encoder.
 
-    Its outputs are the same, unless the backbone lacks variables for some tensors; see
-    `fit_encoder`.
+    Its outputs are the same, unless the backbone lacks variables for some tensors.
 
     Args:
         tensors: The encoder's tensors, keyed by Hugging Face name without a prefix.
@@ -129,7 +127,7 @@ def assign(model: Any, locations: list[Location], tensors: Tensors) -> None:
 
 
 def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
-    """Returns the encoder's tensors with the values that a KerasHub backbone can represent."""
+    """Returns the tensors as they are after conversion to KerasHub and back."""
     kind, _ = arguments_of(config)
     locations = encoder_locations(kind, config)
     left_out = sorted(set(tensors) - {location.name.tensor for location in locations})
@@ -160,8 +158,8 @@ def write_keras_hub_preset(
 ) -> Tensors:
     """Writes a KerasHub preset, which `from_preset` loads.
 
-    The head is also written if a KerasHub task computes it in the same way; other heads are omitted
-    with a warning. With a tokenizer, the preset also gets a preprocessor, so that
+    The head is also written if a KerasHub task has the same outputs. Other heads are omitted with a
+    warning. With a tokenizer, the preset also gets a preprocessor, so that
     `TextClassifier.from_preset` and `MaskedLM.from_preset` accept raw strings up to the encoder's
     maximum length.
 
@@ -228,7 +226,7 @@ def _head(kind, config, described, tensors):
 
 
 def _task(backbone, head, tensors, tokenizer, max_length):
-    """Creates the KerasHub task for a head; with a tokenizer, the task accepts strings."""
+    """Creates the KerasHub task for a head. With a tokenizer, the task accepts strings."""
     keras_hub = import_keras_hub()
     preprocessor = None
     if tokenizer is not None:

@@ -1,4 +1,4 @@
-"""Maps the backbones, arguments, variables and heads of KerasHub to this package."""
+"""KerasHub's backbones, arguments, variables and heads, and their equivalents in this package."""
 
 import dataclasses
 import math
@@ -62,22 +62,19 @@ class Kind:
 
     @property
     def backbone(self) -> str:
-        """Name of the backbone class."""
         return f"{self.prefix}Backbone"
 
     @property
     def architecture(self) -> str:
-        """`architecture` of the `EncoderConfig`."""
         return self.fixed["architecture"]
 
     @property
     def has_segments(self) -> bool:
-        """Whether the class has segment embeddings."""
         return "num_segments" in self.arguments
 
 
 def _roberta(prefix, architecture):
-    # Position embeddings start at row 0, and there are no segment embeddings.
+    # Position embeddings start at 0, and there are no segment embeddings.
     fixed = {"activation": "gelu", "layer_norm_epsilon": 1e-5, "num_segments": 1}
     return Kind(
         prefix,
@@ -146,7 +143,7 @@ def config_of(kind: Kind, stated: dict[str, Any], source: str | Path) -> Encoder
 
 
 def arguments_of(config: EncoderConfig) -> tuple[Kind, dict[str, Any]]:
-    """Finds the equivalent backbone class and its arguments for an encoder."""
+    """Returns the equivalent backbone class of an encoder, and its arguments."""
     kind = next((kind for kind in _KINDS if kind.architecture == config.architecture), None)
     if kind is None:
         raise InputError(
@@ -178,7 +175,7 @@ def _listed(names, fields):
     return ", ".join(f"{name}={fields[name]!r}" for name in names)
 
 
-_BLOCK = {  # part of a block in this package -> KerasHub layer
+_BLOCK = {  # layer in a block of this package -> KerasHub layer
     "attention/query": "self_attention_layer/query",
     "attention/key": "self_attention_layer/key",
     "attention/value": "self_attention_layer/value",
@@ -241,7 +238,6 @@ class Location:
 
 
 def encoder_locations(kind: Kind, config: EncoderConfig) -> list[Location]:
-    """Returns the `Location`s of all variables in a backbone."""
     locations = []
     for name in encoder_tensors(dataclasses.replace(config, use_pooler=kind.has_pooler)):
         shape = _shape(name.variable, config)
@@ -256,7 +252,6 @@ def encoder_locations(kind: Kind, config: EncoderConfig) -> list[Location]:
 def head_locations(
     kind: Kind, config: EncoderConfig, names: list[TensorName], num_classes: int
 ) -> list[Location]:
-    """Returns the `Location`s of all variables in a head."""
     return [
         Location(name, _path(kind, name.variable), _shape(name.variable, config, num_classes))
         for name in names
@@ -264,7 +259,6 @@ def head_locations(
 
 
 def _path(kind, variable):
-    """Converts the path of a variable to KerasHub's path."""
     if variable.startswith("layer_"):
         layer, part = variable.split("/", 1)
         part, last = part.rsplit("/", 1)
@@ -283,7 +277,7 @@ def _path(kind, variable):
 
 
 def _shape(variable, config, num_classes=0):
-    """Converts the shape of a variable to KerasHub's shape."""
+    """Returns KerasHub's shape of a variable."""
     hidden, heads = config.hidden_dim, config.num_heads
     width = config.embedding_dim or hidden
     layer, last = variable.rsplit("/", 1)
@@ -322,7 +316,7 @@ NOTES = ("id2label", "label2id", "problem_type")
 
 
 class Head:
-    """A KerasHub task head, or the reason why KerasHub has no equivalent head."""
+    """A KerasHub task head, or the reason why there is no equivalent."""
 
     def __init__(
         self, kind: Kind, config: EncoderConfig, task: str, arguments: dict[str, Any]
@@ -371,7 +365,7 @@ class Head:
 def head_of(
     kind: Kind, config: EncoderConfig, described: dict[str, Any], tensors: Tensors
 ) -> Head | None:
-    """Finds the KerasHub task for the head in a model directory."""
+    """Returns the KerasHub task head for a model directory, or None if it has no head."""
     for end, name in _TASKS.items():
         classes = huggingface_config(config, name)["architectures"]
         names = [tensor.tensor for tensor in head_tensors(config, name)]

@@ -1,7 +1,7 @@
 """Reads KerasHub presets: directories with a configuration and weights in HDF5 files.
 
-KerasHub's `from_preset` is not used, because it instantiates any class that the files name and
-needs memory for a second copy of the weights.
+KerasHub's `from_preset` is not used, because it creates any class that the files name and needs
+memory for a second copy of the weights.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ _ATTRIBUTES = {
 
 
 def open_preset(directory: str | Path) -> "tuple[dict[str, Any], PresetTensors]":
-    """Opens a preset, with the head of its task, like a Hugging Face model directory.
+    """Opens a preset, with the head of its task.
 
     Returns:
         (content of a `config.json`, tensors).
@@ -97,7 +97,7 @@ def _serialized(path):
 
 
 def _weights_files(directory):
-    """Returns a list with the path of the weights file, or the paths of all shards."""
+    """Returns the paths of the weights file or of all shards."""
     whole, index = file_within(directory, _WEIGHTS), file_within(directory, _INDEX)
     if whole.exists():
         return [whole]
@@ -122,7 +122,7 @@ def _weights_files(directory):
 
 
 def _check_number_of_layers(path, config, files):
-    """Checks the number of blocks in the configuration before their names are created."""
+    """Checks the number of blocks before their names are created."""
     found = 0
     for file in files:
         with opened(file) as content:
@@ -135,7 +135,7 @@ def _check_number_of_layers(path, config, files):
 
 
 def _head(directory, kind, config):
-    """Returns the `Head` of the preset's task, or None if it has none."""
+    """Returns the `Head` of the preset's task, or None."""
     path = file_within(directory, "task.json")
     if not path.exists():
         return None
@@ -151,7 +151,7 @@ def _head(directory, kind, config):
 
 
 class PresetTensors:
-    """The variables in HDF5 files as a `TensorFile`, under Hugging Face names."""
+    """A `TensorFile` for HDF5 files, with Hugging Face names."""
 
     def __init__(self, path: Path, parts: list[tuple[str, list[Location], list[Path]]]) -> None:
         self.path = path
@@ -166,7 +166,6 @@ class PresetTensors:
                 self.header[name] = _dtype(location, arrays.get(location)), location.original_shape
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as an array."""
         location, array = self._found[name]
         if array is None:
             return np.zeros(location.original_shape, "float32")
@@ -186,7 +185,7 @@ def _dtype(location, array):
 
 
 def _find(names, files):
-    """Returns a dict from each name, in any of the files, to its `StoredArray`."""
+    """Returns {name: `StoredArray`}; the names may be in any of the files."""
     with contextlib.ExitStack() as stack:
         contents = [(stack.enter_context(opened(file)), file) for file in files]
         arrays = []

@@ -18,10 +18,9 @@ class TensorName:
             as `bert.`.
         transpose: Whether the file stores the transposed matrix, as PyTorch does for linear layers.
         optional: Whether the tensor may be missing. The variable then keeps its initial value.
-        part: Index of the variable in a tensor that combines several variables. If the path and
-            name are lists, they contain all parts in order.
-        num_parts: Number of equal parts in the tensor, along the axis of the outputs: the first
-            axis if transposed, otherwise the last axis.
+        part: Index of the variable in a tensor that combines several variables.
+        num_parts: Number of variables in the tensor, concatenated along the axis of the outputs:
+            the first axis if transposed, otherwise the last axis.
     """
 
     variable: str
@@ -33,15 +32,15 @@ class TensorName:
 
     @property
     def axis(self) -> int:
-        """Axis of the tensor along which the parts are concatenated."""
+        """Axis along which the variables are concatenated."""
         return 0 if self.transpose else -1
 
 
-Heads: TypeAlias = dict[str, list[TensorName]]  # dict from heads to their tensor names
+Heads: TypeAlias = dict[str, list[TensorName]]  # head -> tensor names
 
 
 def task_classes(prefix: str, **more: str) -> dict[str | None, str]:
-    """Maps heads to `transformers` classes; `more` maps other heads to class suffixes."""
+    """Returns {head: `transformers` class}; `more` contains other heads and class suffixes."""
     ends = {
         None: "Model",
         "masked_lm": "ForMaskedLM",
@@ -54,7 +53,7 @@ def task_classes(prefix: str, **more: str) -> dict[str | None, str]:
 
 
 def kernel(ours: str, theirs: str, part: int = 0, num_parts: int = 1) -> TensorName:
-    """Returns the name of the matrix of a linear layer without a bias; see `TensorName`."""
+    """Returns the name of the matrix of a linear layer."""
     return TensorName(f"{ours}/kernel", f"{theirs}.weight", True, part=part, num_parts=num_parts)
 
 
@@ -67,7 +66,6 @@ def dense(ours: str, theirs: str, optional: bool = False) -> list[TensorName]:
 
 
 def layer_norm(ours: str, theirs: str, optional: bool = False) -> list[TensorName]:
-    """Returns the two tensor names of a layer normalization."""
     return [
         TensorName(f"{ours}/gamma", f"{theirs}.weight", optional=optional),
         TensorName(f"{ours}/beta", f"{theirs}.bias", optional=optional),
@@ -89,11 +87,10 @@ def two_layers(head: str, transform: str, output: str) -> list[TensorName]:
 
 
 def optional(names: Iterable[TensorName]) -> list[TensorName]:
-    """Returns copies of the names, marked as optional."""
     return [dataclasses.replace(name, optional=True) for name in names]
 
 
-_MOST_LAYERS = 1_000  # If layers share weights, this number cannot be checked against the tensors.
+_MOST_LAYERS = 1_000  # If layers share weights, the tensors do not show the number of layers.
 _OF_PAIRS = ("next_sentence", "sentence_order")  # heads for sentence pairs
 ACTIVATIONS = {  # `transformers` name -> name here; for repeated values, the first name is written
     "gelu": "gelu",
@@ -209,11 +206,10 @@ class BertLayout:
 
     @property
     def architecture(self) -> str:
-        """`architecture` of the `EncoderConfig`."""
         return self.model_type.removesuffix("-decoder")
 
     def stated(self, config: Document) -> dict[str, Any]:
-        """Reads the fields of a configuration, with the values in `config.json`."""
+        """Returns the fields that `config.json` contains, with its values."""
         return {
             name: self.read.get(name, self.read[None])(config, key)
             for name, key in self.keys.items()
@@ -221,15 +217,14 @@ class BertLayout:
         }
 
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Converts values from `config.json` to values of `EncoderConfig`."""
+        """Converts values of `config.json` to values of `EncoderConfig`."""
         return settings
 
     def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Converts values of `EncoderConfig` to values for `config.json`."""
+        """Converts values of `EncoderConfig` to values of `config.json`."""
         return {name: fields[name] for name in self.keys}
 
     def encoder_tensors(self, config: EncoderConfig) -> list[TensorName]:
-        """Returns the names of all tensors of an encoder."""
         names = self._embeddings(config)
         if self.projection and config.embedding_dim:
             names += dense("embeddings/projection", self.projection)
@@ -243,7 +238,7 @@ class BertLayout:
         return names
 
     def tied_tensors(self) -> dict[str, str]:
-        """Maps duplicate head tensors in some files to the original tensors."""
+        """Returns {duplicate head tensor in some files: original tensor}."""
         names = {name.variable: name.tensor for name in self.heads()["masked_lm"]}
         copies = {
             f"{self.decoder}.weight": self.token_embeddings,
@@ -262,7 +257,6 @@ class BertLayout:
         return names + layer_norm("embeddings/layer_norm", "embeddings.LayerNorm")
 
     def heads(self) -> Heads:
-        """Returns the tensor names of each head."""
         return {
             "masked_lm": masked_lm(
                 "cls.predictions.transform.dense",
@@ -291,7 +285,7 @@ class RobertaLayout(BertLayout):
         self.classes = task_classes(class_prefix, left_to_right="ForCausalLM")
 
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
-        # Number of rows before the first token's row; the last of these rows is for padding.
+        # Position of the first token. The embedding before it is for padding.
         offset = settings["pad_token_id"] + 1
         positions = settings.get("max_length", 512)
         return settings | {"position_offset": offset, "max_length": positions - offset}
@@ -351,5 +345,5 @@ class ElectraLayout(BertLayout):
 
 
 def without_pairs(heads: Heads) -> Heads:
-    """Returns the heads of `BertLayout` without the heads for sentence pairs."""
+    """Returns the heads of `BertLayout` without those for sentence pairs."""
     return {name: tensors for name, tensors in heads.items() if name not in _OF_PAIRS}
