@@ -33,6 +33,10 @@ GROUPS = {
     },
     "prepare and train": {
         "check": ("preparing.Check", "show what a run would read from files of examples"),
+        "clean": (
+            "pretraining.Clean",
+            "clean text: HTML, broken characters, other languages and near-duplicates",
+        ),
         "vocab": ("preparing.Vocab", "learn a WordPiece vocabulary from text"),
         "prepare": ("preparing.Prepare", "turn text into records for pre-training"),
         "augment": ("finetuning.Augment", "augment labeled texts by replacing words"),

@@ -1,4 +1,4 @@
-"""`keras-bert pretrain`, `recipes`, `adapt`, `input-worker` and `quickstart`."""
+"""`keras-bert clean`, `pretrain`, `recipes`, `adapt`, `input-worker` and `quickstart`."""
 
 import dataclasses
 import logging
@@ -11,8 +11,10 @@ from keras_bert_impl.cli.common import (
     FOLDER,
     MODEL,
     OUTPUT_DIRECTORY,
+    OUTPUT_FILE,
     PATH,
     RECIPE,
+    add_documents,
     add_run,
     check_model,
     check_run,
@@ -25,6 +27,7 @@ from keras_bert_impl.cli.common import (
 from keras_bert_impl.cli.parser import Command, suggestion
 from keras_bert_impl.cli.settings import add_settings, resolve_settings
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.recipes import recipe_text, recipes
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
@@ -34,6 +37,77 @@ _PRETRAIN_MAIN = (
     "model", "total_steps", "batch_size", "learning_rate", "warmup_steps", "schedule", "objectives",
     "mask_unit", "mask_rate", "optimizer", "dtype", "seed",
 )  # fmt: skip
+
+
+class Clean(Command):
+    example = (
+        "  keras-bert clean pages/ --out clean.jsonl\n"
+        "  keras-bert clean crawl.jsonl --out clean.jsonl --languages en,de"
+    )
+    tensorflow_alone = True
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_documents(parser)
+        group = parser.add_argument_group("output")
+        group.add_argument(
+            "--out", required=True, type=OUTPUT_FILE, metavar="FILE", help=".jsonl file to write"
+        )
+        group.add_argument("--json", action="store_true", help="print the counts as JSON")
+        group = parser.add_argument_group("cleaning")
+        group.add_argument(
+            "--languages",
+            type=lambda text: tuple(text.split(",")),
+            default=[],
+            metavar="CODES",
+            help="languages to keep, such as en,de (ISO 639-1 codes); default: all",
+        )
+        group.add_argument(
+            "--near-duplicates",
+            type=float,
+            default=0.8,
+            metavar="SIMILARITY",
+            help="Jaccard similarity from which a document repeats an earlier document",
+        )
+        group.add_argument(
+            "--workers",
+            type=positive_int,
+            metavar="N",
+            help="number of processes; default: the number of cores",
+        )
+
+    def run(self, arguments: Namespace) -> None:
+        """Prints what each step removed and changed."""
+        from keras_bert_impl.pretraining import clean
+
+        with Progress("cleaning", unit="documents") as progress:
+            counts = clean(
+                arguments.text,
+                arguments.out,
+                languages=arguments.languages,
+                near_duplicates=arguments.near_duplicates,
+                input_format=arguments.format,
+                text_field=arguments.text_field,
+                num_workers=arguments.workers,
+                progress=progress.update,
+            )
+        if arguments.json:
+            print_json(counts)
+            return
+        rows = [{"step": name} | counted for name, counted in counts["steps"].items()]
+        print_table(
+            rows,
+            {
+                "step": "step",
+                "removed": "documents removed",
+                "changed": "documents changed",
+                "characters": "characters removed",
+            },
+        )
+        read, written = counts["read"], counts["written"]
+        print(
+            f"wrote {written['documents']:,} of {read['documents']:,} documents, "
+            f"{written['characters']:,} of {read['characters']:,} characters"
+        )
 
 
 class Pretrain(Command):

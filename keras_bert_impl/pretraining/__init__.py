@@ -5,6 +5,7 @@ from keras_bert_impl.lazy import lazy_names
 # Public name -> module. Names are loaded lazily because the readers do not need TensorFlow.
 _HOMES = {
     "adapt": "adaptation",
+    "clean": "corpus.cleaning",
     "read_documents": "corpus.readers",
     "split_sentences": "corpus.sentences",
     "prepare": "corpus.preparation",

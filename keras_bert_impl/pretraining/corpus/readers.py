@@ -22,6 +22,7 @@ _LONGEST_LINE = 64 << 20  # bytes; a file with a longer line is not text
 _READ_AT_ONCE = 1 << 20  # bytes
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
 _MANY_LINED_JSON = re.compile(r'\[\s*\{\s*("|$)|\{\n"')
+_HTML = re.compile(r"<!doctype html|<html", re.IGNORECASE)
 _WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?(?<!\s)\s*>")
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -66,7 +67,7 @@ def read_documents(
     | `tfds://name[/config][:version]:split[?field=text&data_dir=…]` | an example of the split |
 
     `auto` detects the format from the first bytes of each file: `<doc` means `wikiextractor` and
-    `{"` means `jsonl`. Any other file is read as `files` if it was found in a folder, and as
+    `{"` means `jsonl`. An HTML page is one document (`files`). Any other file is read as `files` if it was found in a folder, and as
     `sentences` if it was named directly. Tables (`.csv`, `.tsv`) raise an error. Files compressed
     with gzip, xz or bzip2 are decompressed. Folders are walked in sorted order, without hidden
     files.
@@ -180,6 +181,8 @@ def _detect(path, otherwise):
             f"{path} is a JSON {found}; write one object per line (.jsonl), or pass the texts "
             "themselves."
         )
+    if _HTML.match(start):
+        return "files"
     return "jsonl" if re.match(r'\{\s*"', start) else otherwise
 
 

@@ -1,0 +1,98 @@
+"""Cleans the texts of documents: HTML, broken characters and languages (extra `corpus`)."""
+
+import collections
+import functools
+import re
+from collections.abc import Sequence
+
+import ftfy
+import numpy as np
+import trafilatura
+from py3langid import langid
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.corpus.near_duplicates import signature
+
+STEPS = ("html", "characters", "language")
+Counts = collections.Counter[tuple[str, str]]  # (step, what is counted) -> number
+_IDENTIFIED = 2000  # characters of which the language is identified
+
+_PAGE = re.compile(
+    r"\s*(<\?xml[^>]*>\s*|<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.I | re.S
+)
+# Valid characters are not changed, because the tokenizer normalizes them.
+_REPAIRS = ftfy.TextFixerConfig(
+    unescape_html=False,
+    fix_latin_ligatures=False,
+    fix_character_width=False,
+    uncurl_quotes=False,
+    normalization=None,
+    explain=False,
+)
+
+
+def check_languages(languages: Sequence[str]) -> None:
+    """Raises `InputError` for a language that cannot be identified."""
+    for language in languages:
+        if language not in _identifier().labels:
+            known = ", ".join(sorted(_identifier().labels))
+            raise InputError(f"language {language!r} is not one of {known}.")
+
+
+def clean_texts(
+    texts: Sequence[str], languages: Sequence[str]
+) -> tuple[list[tuple[str, np.ndarray]], Counts]:
+    """Cleans texts, and removes web pages without text and texts in other languages.
+
+    Args:
+        languages: Codes of the languages to keep; empty for all.
+
+    Returns:
+        (remaining texts with their `signature`s, counts). For each step, the counts contain the
+        number of documents that it `removed` and `changed`, and of `characters` that it removed;
+        for `languages`, the number of documents in each language.
+    """
+    counts: Counts = collections.Counter()
+    cleaned = [text for text in (_clean(text, languages, counts) for text in texts) if text]
+    return [(text, signature(text)) for text in cleaned], counts
+
+
+def _clean(text, languages, counts):
+    for step in STEPS:
+        cleaned = _STEPS[step](text, languages, counts)
+        counts[step, "removed"] += not cleaned
+        counts[step, "changed"] += cleaned not in ("", text)
+        counts[step, "characters"] += len(text) - len(cleaned)
+        if not cleaned:
+            return ""
+        text = cleaned
+    return text
+
+
+def _main_text(text, *_):
+    """Returns the text of a web page without boilerplate; other texts are not changed."""
+    if not _PAGE.match(text):
+        return text
+    return trafilatura.extract(text, include_comments=False) or ""
+
+
+def _valid_characters(text, *_):
+    """Repairs wrongly decoded characters; removes control characters and blank lines."""
+    lines = ftfy.fix_text(text, _REPAIRS).replace("\ufffd", "").split("\n")
+    return "\n".join(filter(None, map(str.strip, lines)))
+
+
+def _in_languages(text, languages, counts):
+    if not languages:
+        return text
+    language, _ = _identifier().classify(text[:_IDENTIFIED])
+    counts["languages", language] += 1
+    return text if language in languages else ""
+
+
+_STEPS = dict(zip(STEPS, (_main_text, _valid_characters, _in_languages)))
+
+
+@functools.cache
+def _identifier():
+    return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE)
