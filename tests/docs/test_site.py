@@ -100,3 +100,19 @@ def test_llms_lists_every_page_with_a_sentence():
 def test_the_search_works_from_disk_without_another_host():
     assert CONFIG["extra"]["polyfills"] == ["iframe-worker.js"]  # `offline` adds none then
     assert (ROOT / "docs" / "iframe-worker.js").exists()
+
+
+def test_output_in_columns_and_short_code_are_not_broken():
+    hooks = pytest.importorskip("hooks", reason="MkDocs is not installed")
+    start, end = '<div class="language-text highlight"><pre><code>', "</code></pre></div>"
+    table = (
+        "week        labels  accuracy\n2026-11-02     14      0.64\n2026-11-09      6      0.67\n"
+    )
+    columns = hooks.on_page_content(start + table + end, None, None, None)
+    assert columns == start.replace('"language', '"columns language') + table + end
+    prose = f"{start}one   two\nthree\n{end}"
+    assert hooks.on_page_content(prose, None, None, None) == prose
+    names = "<code>one_device</code> <code>sentence-transformers</code>"
+    assert hooks.on_page_content(names, None, None, None) == (
+        '<code class="short word">one_device</code> <code class="short">sentence-transformers</code>'
+    )

@@ -1,4 +1,4 @@
-"""MkDocs hooks: generated pages and files, version in the header, unbroken short code."""
+"""MkDocs hooks: generated pages and files, version in the header, unbroken short code and tables."""
 
 import re
 import sys
@@ -17,6 +17,8 @@ import settings_page  # noqa: E402
 from keras_bert_impl.version import __version__  # noqa: E402
 
 _SHORT = re.compile(r"<code>([^<\n]{1,25})</code>")
+_OUTPUT = re.compile(r'<div class="language-text highlight">(.*?)</div>', re.DOTALL)
+_COLUMNS = re.compile(r"^(?:.*\S {3,}\S.*\n){3}", re.MULTILINE)  # three aligned rows
 
 
 def on_config(config):
@@ -39,5 +41,16 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_content(html: str, page, config, files) -> str:
-    """Marks code of at most 25 characters, so that the style does not break it."""
-    return _SHORT.sub(r'<code class="short">\1</code>', html)
+    """Marks what the style does not break: code of at most 25 characters, and output in columns."""
+    html = _OUTPUT.sub(_mark_columns, html)
+    return _SHORT.sub(_mark_short, html)
+
+
+def _mark_short(found: re.Match) -> str:
+    name = found[1]
+    return f'<code class="short{" word" if len(name) <= 14 else ""}">{name}</code>'
+
+
+def _mark_columns(found: re.Match) -> str:
+    text = re.sub("<[^>]*>", "", found[1])
+    return found[0].replace('"language-text', '"columns language-text', bool(_COLUMNS.search(text)))
