@@ -28,7 +28,7 @@ def write_card(
     base: str | Path | None = None,
     run: str | Path | None = None,
 ) -> None:
-    """Writes the model card; keeps a `README.md` that a user wrote or edited."""
+    """Writes the model card, unless a user wrote or edited `README.md`."""
     path = local_path(directory).absolute()
     name = path.parent.name if path.name == "model" else path.name
     save_card(model_card(model, name, base, run), new, path)
@@ -43,7 +43,7 @@ def save_card(text: str, new: Path, directory: str | Path) -> None:
 def model_card(
     model: Any, name: str, base: str | Path | None = None, run: str | Path | None = None
 ) -> str:
-    """Returns the text of a card in Markdown; see `write_card` for the arguments."""
+    """Returns the text of a card in Markdown."""
     kind, config = type(model).__name__, _config(model)
     published = published_base(base, run)
     limit = getattr(model, "max_length", config.max_length)
@@ -124,7 +124,7 @@ def front_matter(model: Any, base: str | Path | None = None, run: str | Path | N
 
 
 def published_base(base: str | Path | None = None, run: str | Path | None = None) -> str | None:
-    """Returns the name of the published model from which a model was fine-tuned."""
+    """Returns the published model from which a model was fine-tuned, or None."""
     if base is None and run is not None and (local_path(run) / "recipe.yaml").is_file():
         base = read_yaml(local_path(run) / "recipe.yaml").get("model")
     address = str(base)
@@ -137,13 +137,13 @@ def published_base(base: str | Path | None = None, run: str | Path | None = None
 
 
 def label_sections(model: Any) -> list[str]:
-    """Returns the section with the labels of a model, if it has labels."""
+    """Returns the section with the labels of a model, if it has any."""
     labels: Sequence[str] | None = getattr(model, "labels", None)
     return ["## Labels", ", ".join(map(as_code, labels))] if labels else []
 
 
 def run_sections(run: str | Path | None) -> list[str]:
-    """Returns the sections with the scores, data and settings of a run, if available."""
+    """Returns the sections with the scores, data and settings of a run."""
     parts: list[str] = []
     if run is None:
         return parts
@@ -178,7 +178,7 @@ def _settings(data, recipe):
 
 
 def _scores(run):
-    """Returns the scores of a run, or of the best run of a set; empty before the evaluation."""
+    """Returns the scores of a run, or of the best run of a set. {} before the evaluation."""
     path = run / "scores.json"
     if not path.is_file():
         return {}
@@ -191,7 +191,7 @@ def _shown(score):
 
 
 def license_of(published: str | None) -> str:
-    """Returns a sentence about the license of a model, given its published base model."""
+    """Returns a sentence about the license of a published base model."""
     if published is None:
         return "Unknown: it depends on the base model and on the data."
     terms = MODELS[published].license
@@ -219,7 +219,7 @@ def _use(model, name):
 
 
 def _import_of(model_class, kind):
-    """Returns the import line for a class from this package or from user code."""
+    """Returns the import line for a class of this package or of the user."""
     package, module = __package__, model_class.__module__
     if module.startswith(f"{package}."):
         return f"from {package} import {kind}"
@@ -232,14 +232,14 @@ def _import_of(model_class, kind):
 
 
 def as_text(value: Any) -> str:
-    """Returns any value as one line of plain Markdown text, which is also valid in a table."""
+    """Converts any value to one line of plain Markdown, which is also valid in a table."""
     # An underscore inside a word needs no escape.
     marks = r"([\\`*{}\[\]<>#|&~]|(?<![^\W_])_|_(?![^\W_]))"
     return re.sub(marks, r"\\\1", _one_line(value))
 
 
 def as_code(value: Any) -> str:
-    """Returns any value as inline code in Markdown, for use outside tables."""
+    """Converts any value to inline code in Markdown, for use outside tables."""
     text = _one_line(value)
     fence = "`" * (_longest_fence(text) + 1)
     space = " " if not text.strip() or "`" in (text[:1], text[-1:]) else ""
@@ -247,7 +247,7 @@ def as_code(value: Any) -> str:
 
 
 def as_code_block(text: str, language: str) -> str:
-    """Returns lines as a code block; the fence does not occur in the lines."""
+    """Returns a code block whose fence does not occur in the text."""
     fence = "`" * max(3, _longest_fence(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 

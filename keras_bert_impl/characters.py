@@ -1,4 +1,4 @@
-"""Character classes: whitespace, characters inside words, and single-character words."""
+"""Classes of characters: white space, characters inside words, and single-character words."""
 
 import functools
 import re
@@ -17,13 +17,13 @@ _IDEOGRAPHS = (
 
 @functools.cache
 def word_pattern():
-    """Returns the compiled regular expression of a word; see `tasks.inputs.words.find_words`."""
+    """Returns the regular expression of a word; see `tasks.inputs.words.find_words`."""
     return re.compile(f"[{_alone()}]|[^\\s{_alone()}]+")
 
 
 @functools.cache
 def character_kinds():
-    """Returns a shared int32 array with `SPACE`, `INSIDE` or `ALONE` for each code point."""
+    """Returns an int32 array with `SPACE`, `INSIDE` or `ALONE` for each code point."""
     every = "".join(map(chr, range(0x110000)))
     kinds = np.full(len(every), INSIDE, "int32")
     for kind, pattern in ((SPACE, r"\s"), (ALONE, f"[{_alone()}]")):
@@ -33,7 +33,7 @@ def character_kinds():
 
 @functools.cache
 def _alone():
-    """Returns the content of a regex character class for all single-character words."""
+    """Returns the regex character class of single-character words, without brackets."""
     ascii_ = [chr(code) for code in range(33, 127) if not chr(code).isalnum()]
     others = [chr(code) for code in range(128, 0x110000)]
     marks = ascii_ + [c for c in others if unicodedata.category(c).startswith("P")]

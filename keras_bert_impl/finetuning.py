@@ -196,7 +196,7 @@ def finetune_set(
 
 
 def name_of(chosen: dict[str, Any]) -> str:
-    """Returns the folder name of settings: `batch_size=16,epochs=2`."""
+    """Returns the folder name of settings, such as `batch_size=16,epochs=2`."""
     return ",".join(
         f"{key}={re.sub(r'[^A-Za-z0-9.+-]+', '_', str(value))}" for key, value in chosen.items()
     )
@@ -207,7 +207,7 @@ def combinations(
     settings: dict[str, Any],
     settings_class: type[FinetuneSettings] = FinetuneSettings,
 ) -> dict[str, tuple[dict[str, Any], FinetuneSettings]]:
-    """Returns the runs of a set: path -> (settings from the grid, all settings)."""
+    """Returns the runs of a set: {path: (settings from the grid, all settings)}."""
     known = {field.name for field in dataclasses.fields(settings_class)}
     for key, values in grid.items():
         if key not in known:
@@ -238,7 +238,7 @@ def checked_runs(
     settings: dict[str, Any],
     resume: bool,
 ) -> dict[str, tuple[dict[str, Any], FinetuneSettings]]:
-    """Returns `combinations` after checking that all runs can start in the directory of a set."""
+    """Returns `combinations`, after checking that all runs can start."""
     if not grid:
         raise InputError("grid is empty: pass at least one setting with its values.")
     runs = combinations(grid, settings, settings_for(train))
@@ -287,7 +287,7 @@ def _values(group, metric):
 
 
 def spread_of(values: list[float]) -> dict[str, float | None]:
-    """Returns a dict of mean, standard deviation and range; NaN if any value is NaN."""
+    """Returns mean, standard deviation and range; NaN if any value is NaN."""
     if any(map(math.isnan, values)):  # `stdev` rejects NaN, and `min` ignores it
         return dict.fromkeys(("mean", "std", "min", "max"), math.nan)
     return {

@@ -1,10 +1,9 @@
 """Error messages with suggestions for names from other libraries.
 
-`GUESSES` contains names from other libraries that this package does not have. Their use raises an
-error that shows the correct call. The class decorator `@first_guesses("Name")` handles attributes
-(an `AttributeError`, so `hasattr` returns False). The function decorator
-`@known_arguments("Name.method")` handles keyword arguments (an `InputError`). Both look up their
-suggestions in `GUESSES[name]`. For imports, see `import_guesses`.
+`GUESSES` contains names that users of other libraries may try. The errors show the correct call.
+The class decorator `@first_guesses("Name")` handles attributes (an `AttributeError`, so `hasattr`
+returns False). The function decorator `@known_arguments("Name.method")` handles keyword arguments
+(an `InputError`). Both read `GUESSES[name]`. For imports, see `import_guesses`.
 """
 
 import difflib
@@ -243,7 +242,7 @@ _CALLS = {
         "WordPieceTokenizer(vocabulary)": "vocab",
     },
 }
-# Suggestion -> options of other programs that the same command of this package does not have.
+# Suggestion -> options of other programs.
 _ANSWERS = {
     "train on all folds with scikit-learn's cross_val_score(BertClassifier(...), texts, labels)": (
         "folds num-folds n-folds k-fold kfold cv cross-validation"
@@ -267,7 +266,7 @@ GUESSES = {
 
 
 class _Guess:
-    """Descriptor for a missing attribute; the error names the correct attribute."""
+    """Descriptor of a missing attribute. The error names the correct attribute."""
 
     def __init__(self, owner: str, name: str, line: str) -> None:
         self._name = name
@@ -288,7 +287,7 @@ class _Guess:
 
 
 def first_guesses(name: str) -> Callable[[type], type]:
-    """Adds attributes from `GUESSES[name]`, which raise an `AttributeError` with a suggestion."""
+    """Class decorator that adds the attributes in `GUESSES[name]`, which raise errors."""
 
     def decorate(cls):
         for guess, line in GUESSES[name].items():
@@ -300,7 +299,7 @@ def first_guesses(name: str) -> Callable[[type], type]:
 
 
 def known_arguments(name: str) -> Callable[[Callable], Callable]:
-    """Raises `InputError` with the correct call for an unknown keyword argument."""
+    """Decorator: an unknown keyword argument raises `InputError` with the correct call."""
 
     def decorate(function):
         known, takes_any = _parameters(function)
@@ -342,7 +341,7 @@ class KnownArguments:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Returns a suggestion for a setting or an option (with `--`) that does not exist."""
+    """Returns the most similar setting or option (with `--`), as a suggestion."""
     known = list(map(str, known))
     plain = str(name).removeprefix("--").replace("_", "-")
     for line, names in _CALLS["keras-bert"].items():
@@ -363,7 +362,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def _parameters(function):
-    """Returns the parameter names of a function, and whether it accepts `**kwargs`."""
+    """Returns (parameter names of a function, whether it accepts `**kwargs`)."""
     parameters = list(inspect.signature(function).parameters.values())
     names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
     return [name for name in names if name != "self"], len(names) < len(parameters)

@@ -1,6 +1,6 @@
 """All uses of private names of Keras, except one in `lazy`.
 
-A release of Keras may change these names. `setup.cfg` limits the versions, and
+Keras may change these names in any release. `setup.cfg` limits the versions, and
 `tests/test_keras_internals.py` fails if a name changes.
 """
 
@@ -16,12 +16,12 @@ from keras.src.backend.common import global_state
 
 
 def all_layers(model: keras.Model, include_self: bool = False) -> list[keras.layers.Layer]:
-    """Returns all layers of a model, including nested layers; parents precede children."""
+    """Returns all layers of a model, including nested layers. Parents precede children."""
     return list(model._flatten_layers(include_self=include_self, recursive=True))
 
 
 def track_layer(model: keras.Model, layer: keras.layers.Layer) -> None:
-    """Adds a layer that is not part of the graph of a functional model."""
+    """Adds a layer that is not in the graph of a functional model."""
     if not any(layer is tracked for tracked in model._layers):
         model._layers.append(layer)
 
@@ -52,7 +52,7 @@ def track_loss(model: keras.Model, loss: Any, weight: Any) -> None:
 
 
 def knows_building(cls: type) -> type:
-    """Sets `is_building` while Keras builds the metrics of a model from a symbolic call."""
+    """Class decorator: sets `is_building` while Keras builds the metrics from a symbolic call."""
 
     def symbolic_build(self, *args, **kwargs):
         self.is_building = True
@@ -67,7 +67,7 @@ def knows_building(cls: type) -> type:
 
 
 def builds_under_strategy(cls: type) -> type:
-    """Builds a TensorFlow model under a `tf.distribute` strategy from the shapes of the data."""
+    """Class decorator: builds a TensorFlow model under a strategy from data shapes."""
 
     def maybe_symbolic_build(self, iterator=None, data_batch=None):
         import tensorflow as tf
@@ -85,7 +85,7 @@ def builds_under_strategy(cls: type) -> type:
 
 
 def builds_from_spec(cls: type) -> type:
-    """Adds a method that builds the metrics and optimizer of a JAX model from data shapes."""
+    """Class decorator: builds the metrics and optimizer of a JAX model from data shapes."""
 
     def symbol(spec):
         if not hasattr(spec, "shape"):  # None, for example for missing sample weights
@@ -138,19 +138,17 @@ def _spec_of_a_replica(spec):
 
 
 class OptimizerHooks:
-    """Optimizer mixin with public names for private hooks; the defaults behave as in Keras."""
+    """Optimizer mixin with public names for private hooks. The defaults are Keras's."""
 
     # The superclass is an optimizer, which mypy does not know.
 
     def before_update(self, trainable_variables: list) -> None:
-        """Called before the variables are updated. Does nothing by default."""
+        """Called before the variables are updated."""
 
     def clip(self, gradients: list) -> list:
-        """Returns the clipped gradients."""
         return super()._clip_gradients(gradients)  # type: ignore[misc]
 
     def use_averages(self, trainable_variables: list) -> None:
-        """Overwrites variables with their moving averages."""
         super()._overwrite_model_variables_with_average_value(trainable_variables)  # type: ignore[misc]
 
     def slot_layout(self, shape: Any, layout: Any) -> Any:
@@ -194,12 +192,12 @@ def variables_of(optimizer: keras.optimizers.Optimizer) -> list:
 
 
 def averages_of(optimizer: keras.optimizers.Optimizer) -> list:
-    """Returns the moving average of each variable in `variables_of`; None without `use_ema`."""
+    """Returns the moving averages of `variables_of`; None without `use_ema`."""
     return optimizer._model_variables_moving_average
 
 
 def iterations_of(optimizer: keras.optimizers.Optimizer) -> Any:
-    """Returns the variable that counts `apply` calls, including calls that only accumulate."""
+    """Returns the number of `apply` calls, including calls that only accumulate."""
     return optimizer._iterations
 
 
@@ -211,7 +209,7 @@ def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
 def take_over_reduction(
     optimizer: keras.optimizers.Optimizer, strategy: Any, use_averages: Callable
 ) -> bool:
-    """Turns off the optimizer's gradient sum over replicas; replaces its use of moving averages."""
+    """Turns off the optimizer's sum over replicas, and replaces its use of averages."""
     if optimizer._distribution_strategy is not strategy:
         return False
     optimizer._all_reduce_sum_gradients = list
@@ -223,7 +221,7 @@ def take_over_reduction(
 
 
 def has_value(variable: keras.Variable) -> bool:
-    """Returns whether a variable has a value; a variable from a `StatelessScope` may have none."""
+    """Returns whether a variable has a value. In a `StatelessScope`, it may have none."""
     return variable._value is not None
 
 
@@ -235,5 +233,5 @@ def set_first_value(variable: keras.Variable, initializer: Callable | None = Non
 
 
 def forget_variables_without_values() -> None:
-    """Clears Keras's list of variables to initialize when the next `StatelessScope` ends."""
+    """Clears the variables that Keras initializes after the next `StatelessScope`."""
     global_state.set_global_attribute("uninitialized_variables", [])

@@ -1,7 +1,7 @@
 """Lazy imports of public names, of TensorFlow, and of classes that Keras loads by name.
 
-To load a file, Keras looks up classes in a registry. A class is registered when its module is
-imported. `import keras_bert_impl` does not import the modules.
+Keras finds the classes of a saved model in a registry. A class is registered when its module is
+imported, but `import keras_bert_impl` does not import the modules.
 """
 
 import functools
@@ -33,11 +33,7 @@ _OPTIONAL = ("jax", "matplotlib", "scipy")  # optional dependencies of TensorFlo
 def lazy_names(
     package: str, homes: dict[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Creates the attributes that a package needs to import its public names lazily.
-
-    Returns:
-        (`__getattr__`, `__dir__`, `__all__`).
-    """
+    """Returns (`__getattr__`, `__dir__`, `__all__`) of a package with lazy imports."""
     names = sorted(homes)
 
     def get(name):
@@ -46,7 +42,7 @@ def lazy_names(
             is_whole = home.startswith("keras_bert_impl.")
             return getattr(imported(home if is_whole else f"{package}.{home}"), name)
         line = explain(package, name)
-        # `from package import name` would hide the message of an AttributeError.
+        # `from package import name` hides the message of an AttributeError.
         if line is not None:
             raise ImportError(f"{package} has no {name}. {line}", name=package)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -58,7 +54,7 @@ def lazy_names(
 
 
 def imported(name):
-    """Imports a module; hides TensorFlow's startup messages unless TF_CPP_MIN_LOG_LEVEL is set."""
+    """Imports a module. Hides TensorFlow's startup messages unless TF_CPP_MIN_LOG_LEVEL is set."""
     if "tensorflow" in sys.modules or "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return _import(name)
     return without_lines(_NOTICES, functools.partial(_import_and_find_devices, name))
@@ -86,7 +82,7 @@ def _import_and_find_devices(name):
 
 
 def without_lines(pattern: re.Pattern[bytes], function: Callable[[], Any]) -> Any:
-    """Calls a function, and removes matching lines from the output on stderr."""
+    """Calls a function, and removes matching lines from its output on stderr."""
     try:
         stderr = os.dup(2)
     except OSError:  # stderr is closed
@@ -154,7 +150,7 @@ _REGISTRY = "keras.src.saving.object_registration"
 
 
 def register(load: Callable[[str], Any]) -> None:
-    """Extends Keras's registry now, or when Keras is imported."""
+    """Extends Keras's registry, now or when Keras is imported."""
     if _REGISTRY in sys.modules:
         _extend(sys.modules[_REGISTRY], load)
     else:
@@ -162,7 +158,7 @@ def register(load: Callable[[str], Any]) -> None:
 
 
 class _Registered(dict):
-    """Registered classes by name; imports the module of a class in this package on access."""
+    """Registered classes by name. Access imports the module of a class of this package."""
 
     load: Callable[[str], Any]
 
@@ -181,8 +177,6 @@ def _extend(module, load):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Extends the registry when Keras is imported."""
-
     def __init__(self, load: Callable[[str], Any]) -> None:
         self._load = load
 
@@ -203,7 +197,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _module_of(name):
-    """Returns the module that registers `package>Class`; None for other names."""
+    """Returns the module that registers `package>Class`, or None."""
     package, _, kind = name.partition(">")
     found = re.compile(
         rf'register_keras_serializable\("{re.escape(package)}"\)\n(?:@.*\n)*class {kind}\b'

@@ -15,7 +15,7 @@ _GRAPHS = 64  # maximum number of graphs per function
 
 
 def in_one_graph(function: Callable) -> Callable:
-    """Decorator that runs a function as one graph on the CPU if it is called in eager mode."""
+    """Decorator that runs a function as one graph on the CPU if it is called eagerly."""
 
     @functools.lru_cache(maxsize=_GRAPHS)
     def graph_of(settings):
@@ -37,7 +37,7 @@ def in_one_graph(function: Callable) -> Callable:
 
 
 def any_shape(value: Any) -> Any:
-    """Returns a spec with the same rank and unknown sizes; returns None for None."""
+    """Returns a spec with the same rank and unknown sizes; None for None."""
     if value is None:
         return None
     spec = value if isinstance(value, tf.TypeSpec) else tf.type_spec_from_value(value)
@@ -48,7 +48,7 @@ def any_shape(value: Any) -> Any:
 
 
 def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable:
-    """Compiles a function of a batch; each call uses the current weights of the model."""
+    """Compiles a function of a batch. Each call uses the current weights of the model."""
     if keras.backend.backend() == "jax":
         import jax
 

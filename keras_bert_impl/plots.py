@@ -89,7 +89,7 @@ def learning_curves(
 
 
 def _reports(metrics):
-    """Converts user input to a list of dicts with `step`, and the unit of the steps."""
+    """Returns (list of dicts with `step`, unit of the steps) from the user's input."""
     if isinstance(metrics, (str, os.PathLike)):
         metrics = expanded(metrics)
         is_run = os.path.isdir(metrics)
@@ -148,7 +148,7 @@ def _draw(axes, name, curves, baseline, unit):
 
 
 def _curves(reports):
-    """Groups values by curve: (metric, whether held out) -> list of (step, value)."""
+    """Returns {(metric, whether held out): list of (step, value)}."""
     curves = {}
     for report in reports:
         step = report.get("step")
@@ -283,6 +283,5 @@ def _new_figure(
 
 
 def _save_figure(figure: Figure, path: str | Path) -> None:
-    """Writes a figure as a PNG file."""
     with replace_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=120)

@@ -89,7 +89,7 @@ def _berts():
 
 
 def _chinese():
-    """Returns the Chinese models of HFL: BERT, whatever their names."""
+    """Returns the Chinese models of HFL, which are all of type BERT."""
     about = {"lowercase": True, "paper": "Cui et al. 2021, arXiv:1906.08101"}
     mac = about | {"paper": "Cui et al. 2020, arXiv:2004.13922"}
     shallow = {"rbt3": (3, 768, 12), "rbt4": (4, 768, 12), "rbt6": (6, 768, 12)}
@@ -299,7 +299,7 @@ MODELS = {model.hub.split("/")[1]: model for family in _FAMILIES for model in fa
 
 
 def published_name(name: str) -> str | None:
-    """Returns the key in `MODELS` of a published model; the name may include the owner."""
+    """Returns the key in `MODELS` of a published model, with or without its owner."""
     short = name.rpartition("/")[2]
     return short if short in MODELS and name in (short, MODELS[short].hub) else None
 
@@ -319,11 +319,7 @@ _VOCABULARIES = {
 def published_lowercase(
     vocabulary: list[str], names: Iterable[str] = ()
 ) -> tuple[bool, str] | None:
-    """Looks up whether a published tokenizer lowercases text.
-
-    Returns:
-        (lowercase, model name), or None if neither the vocabulary nor a name is known.
-    """
+    """Returns (whether a published tokenizer lowercases, model name), or None if it is unknown."""
     digest = hashlib.sha256("\n".join(vocabulary).encode("utf-8", "replace")).hexdigest()
     for name in (_VOCABULARIES.get(digest, ""), *names):
         last = re.split("/|--", name)[-1]
@@ -398,7 +394,7 @@ def unsupported_in_name(name: str) -> str | None:
 
 
 def _family_of_class(name):
-    """Returns the `model_type` of a class such as `keras_hub>BertBackbone`; None for others."""
+    """Returns the `model_type` of a class such as `keras_hub>BertBackbone`, or None."""
     lower = re.sub("^.*>|(?:For[A-Z].*|Model|LMHeadModel|Backbone)$", "", name).lower()
     families = {re.sub("[-_]", "", family): family for family in (*SUPPORTED, *_INSTEAD)}
     return families.get(lower)

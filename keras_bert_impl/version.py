@@ -26,7 +26,7 @@ class Minors(NamedTuple):
 
     @property
     def requirement(self) -> str:
-        """The requirement of pip for this range."""
+        """The requirement for pip."""
         if self.first == self.last:
             return f"{self.package}=={self.first}.*"
         major, minor = Version(self.last).release
@@ -67,13 +67,9 @@ def companions_of(package: str, version: str) -> list[Minors]:
 
 
 def install_command(extras: str = "", options: str = "") -> str:
-    """Returns the `pip install` command for extras of this installation.
+    """Returns the `pip install` command for extras, from the origin of this installation.
 
-    The command installs from the same source: a package index, a checkout, a wheel or a repository.
-
-    Args:
-        extras: names of extras, such as `"serve,serving"`.
-        options: options of pip.
+    The origin is a package index, a checkout, a wheel or a repository.
     """
     is_editable = _origin().get("dir_info", {}).get("editable")
     options = f"{options} -e".strip() if is_editable else options

@@ -32,7 +32,7 @@ _BOTTLENECKS = {
 
 
 def dense(adapter: Adapter | None, place: str, units: int, **kwargs) -> Dense:
-    """Creates a dense layer of a block, with adapter weights if the adapter includes this layer."""
+    """Creates a dense layer of a block, with adapter weights if the adapter includes it."""
     if adapter is None:
         return Dense(units, **kwargs)
     if adapter.kind == "lora" and place in adapter.projections:
@@ -51,9 +51,9 @@ def is_added(path: str) -> bool:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LoRADense(Dense):
-    """Dense layer with LoRA: Computes `activation(x W + alpha / rank * dropout(x) A B + b)`.
+    """Dense layer with LoRA: computes `activation(x W + alpha / rank * dropout(x) A B + b)`.
 
-    B is initialized to 0. A new layer therefore computes the same outputs as a plain dense layer.
+    B is initialized to 0, so a new layer has the same outputs as a plain dense layer.
 
     Unlike Keras's LoRA (`lora_rank`), this layer supports dropout, does not compute the gradient of
     W, and saves A and B separately instead of merging their product into W.
@@ -232,7 +232,7 @@ class Prefix(_AddedTokens):
         self.built = True
 
     def call(self, key: Tensor, value: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # The keys already contain rotary positions. The prefix has no positions.
+        # Rotary positions are already in the keys. The prefix has none.
         bias = ops.pad(bias, [[0, 0]] * (len(bias.shape) - 1) + [[self.num_tokens, 0]])
         return self._in_front(self.keys, key), self._in_front(self.values, value), bias
 
@@ -247,7 +247,7 @@ class Prefix(_AddedTokens):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class VirtualTokens(_AddedTokens):
-    """Prepends trainable vectors to the embeddings of every row.
+    """Prepends trainable vectors to the embeddings of every sequence.
 
     Args:
         num_tokens: number of vectors.

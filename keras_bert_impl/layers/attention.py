@@ -37,14 +37,14 @@ class AttentionBias(keras.layers.Layer):
         window: largest distance, in tokens, that a query attends to on each side. None means no
             limit.
         causal: whether to mask the tokens after a query.
-        num_virtual_tokens: number of virtual tokens at the start of each row; they are treated as
+        num_virtual_tokens: number of virtual tokens at the start of each sequence. They count as
             real tokens.
 
     Call arguments:
         token_ids: int32 `[batch, length]`. Only the shape is used.
         padding_mask: int32 `[batch, length]`, 1 for a real token. None means no padding.
-        example_ids: int32 `[batch, length]`, the number of each token's example in a packed row, or
-            0 for padding. None means one example per row.
+        example_ids: int32 `[batch, length]`, for packed examples: 1-based index of each token's
+            example, or 0 for padding. None means that examples are not packed.
 
     Returns:
         float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal: 0
@@ -52,9 +52,8 @@ class AttentionBias(keras.layers.Layer):
         number. With a window, `[batch, 1, blocks, window, 3 * window]`: each block attends to
         itself and its neighbors.
 
-        On a TPU with JAX, unless the attention is causal, the fused kernel needs int32 `[batch,
-        length]` instead: the example number of each token, or 0 for padding. `additive` converts
-        these numbers to a bias.
+        On a TPU with JAX, the fused kernel of a non-causal encoder needs example ids, int32
+        `[batch, length]`, instead of a bias. `additive` converts them to a bias.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from keras_bert_impl.layers.fused_attention import jax_platform
 
 
 class ThreadValue(threading.local):
-    """A thread-local value, which keeps models in different threads independent."""
+    """A thread-local value, so that models in different threads are independent."""
 
     def __init__(self, value: Any) -> None:  # Python calls this again in each thread.
         self.value = value
@@ -56,9 +56,9 @@ def own_gradient(function: Callable) -> Callable:
     def call(*args):
         if tf.executing_eagerly():
             return ops.custom_gradient(function)(*args)
-        # TensorFlow never releases the gradient function, nor, before version 2.22, the outputs.
-        # Both reference the graph. TensorFlow therefore gets a weak reference to the function, and
-        # a list of outputs that is overwritten.
+        # TensorFlow never releases the gradient function. Before version 2.22, it does not release
+        # the outputs either. Both reference the graph. TensorFlow therefore gets a weak reference
+        # to the function, and a list of outputs that is overwritten.
         kept = []
 
         def with_weak_gradient(*args):
@@ -78,20 +78,20 @@ def own_gradient(function: Callable) -> Callable:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 def gelu(inputs: Any) -> Any:
-    """Computes exact GELU, `x * Phi(x)` (Hendrycks and Gimpel 2016, section 2)."""
+    """Exact GELU, `x * Phi(x)` (Hendrycks and Gimpel 2016, section 2)."""
     return 0.5 * (ops.erf(inputs * 0.7071067811865476) + 1.0) * inputs
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 def gelu_tanh(inputs: Any) -> Any:
-    """Computes the tanh approximation of GELU (Hendrycks and Gimpel 2016, section 2)."""
+    """Tanh approximation of GELU (Hendrycks and Gimpel 2016, section 2)."""
     inner = 0.7978845608028654 * (inputs + 0.044715 * inputs * inputs * inputs)
     return 0.5 * inputs * (1.0 + ops.tanh(inner))
 
 
 @own_gradient
 def _gelu_and_slope(inputs):
-    """Computes `gelu` and its derivative `Phi(x) + x * phi(x)`."""
+    """Returns `gelu` and its derivative `Phi(x) + x * phi(x)`."""
     x = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
     probability = 0.5 * ops.erf(x * 0.7071067811865476) + 0.5
     # TensorFlow would fuse `square` and `negative` into a slower operation.
@@ -206,7 +206,7 @@ def _is_accelerated():
 
 
 def _normalized(epsilon):
-    """Returns a function that normalizes; its arguments are (inputs, gamma, beta)."""
+    """Returns the normalization as a function of (inputs, gamma, beta)."""
 
     @own_gradient
     def normalized(inputs, gamma, beta):
@@ -338,7 +338,7 @@ class Dropout(keras.layers.Layer):
         return ops.reshape(kept, ops.shape(inputs))
 
     def _random_int8(self, size):
-        """Returns at least `size` random int8 numbers in a vector."""
+        """Returns at least `size` random int8 numbers."""
         seed = self.seed_generator
         if _step.value is not None:
             seed = _GivenSeed(self._fold_path(*_step.value))
@@ -380,7 +380,7 @@ def is_recomputed() -> bool:
 
 
 def recomputed(function: Callable, inputs: Any) -> Any:
-    """Returns `function(inputs)`, and recomputes the function in the backward pass."""
+    """Returns `function(inputs)`, and recomputes it in the backward pass."""
 
     def outputs(inputs):
         with _on.set(False):

@@ -17,8 +17,8 @@ from keras_bert_impl.layers.fused_attention import (
 )
 
 Tensor = Any  # of any Keras backend
-_PLANNED = (1024, 3072, 4096)  # lengths for which the paper's code draws blocks in another way
-_FIRST_TOKENS = 1024  # at these lengths, blocks are drawn from this number of first tokens
+_PLANNED = (1024, 3072, 4096)  # lengths for which the paper's code draws blocks by another rule
+_FIRST_TOKENS = 1024  # at these lengths, blocks are drawn from the first tokens, of this number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +63,9 @@ class BlockSparsity:
 
 @functools.cache
 def _drawn(sparsity, num_heads):
-    """Returns the random blocks of (most lengths, the lengths `_PLANNED`).
+    """Returns the random blocks of (most lengths, the lengths in `_PLANNED`).
 
-    Each is `[heads, rows, num_random_blocks]`, with the random blocks of block `i` in row `i + 1`.
-    Shorter rows of tokens have the first blocks of longer ones.
+    Each is `[heads, rows, num_random_blocks]`; row `i + 1` has the random blocks of block `i`.
     """
     size, count = sparsity.block_size, sparsity.num_random_blocks
     rows = -(-sparsity.max_length // size)
@@ -104,11 +103,11 @@ class ExampleIds(AttentionBias):
 class BigBirdAttention(SelfAttention):
     """Attention of each block of tokens to the first, last, neighboring and random blocks.
 
-    The first and the last block attend to all tokens. The cost is linear in the length. Rows of up
-    to `BlockSparsity.longest_full` tokens have full attention.
+    The first and the last block attend to all tokens. The cost is linear in the length. Sequences
+    of up to `BlockSparsity.longest_full` tokens have full attention.
 
-    As in `transformers`, random blocks are used only in training. Otherwise the first block takes
-    their place: it counts `1 + num_random_blocks` times.
+    As in `transformers`, random blocks are used only in training. In inference, the first block
+    replaces them: it counts `1 + num_random_blocks` times.
 
     Args:
         sparsity: `BlockSparsity`, or a dict of its fields.
@@ -160,8 +159,8 @@ class BigBirdAttention(SelfAttention):
     def _attended(self, blocks, random):
         """Returns the keys, values or ids that each inner block attends to: `[b, n, m, k, width]`.
 
-        They are the first and the last block, the three neighbors among the inner blocks (0 for a
-        neighbor that is the first or last block), and the random blocks.
+        These are the first and last block, the inner neighbors (0 if there is none) and the random
+        blocks.
         """
         inner, ends = blocks[:, :, 1:-1], _ends(blocks)
         batch, heads, number, size, width = ops.shape(inner)
@@ -179,7 +178,7 @@ class BigBirdAttention(SelfAttention):
         return ops.concatenate(parts, axis=3)
 
     def _weights_of_row(self, weights, outer_weights, random):
-        """Returns the attention weights of all tokens as `[b, n, length, length]`."""
+        """Returns the attention weights of all tokens, `[b, n, length, length]`."""
         size, length = self.sparsity.block_size, ops.shape(outer_weights)[-1]
         batch, heads, number, _, _ = ops.shape(weights)
         first, last, near = (
@@ -205,7 +204,7 @@ class BigBirdAttention(SelfAttention):
 
 
 def _ends(blocks):
-    """Returns the first and the last block as one, `[b, n, 1, 2 * size, width]`."""
+    """Concatenates the first and the last block to `[b, n, 1, 2 * size, width]`."""
     return ops.concatenate([blocks[:, :, :1], blocks[:, :, -1:]], axis=3)
 
 

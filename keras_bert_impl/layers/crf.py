@@ -1,6 +1,6 @@
 """A linear-chain conditional random field (CRF) for sequence labeling.
 
-Shape legend: length = positions in a row; positions outside the mask are skipped.
+Shape legend: length = positions. Positions outside the mask are skipped.
 """
 
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ class CRF(keras.layers.Layer):
             labels: int `[batch, length]`. Values outside the mask are ignored.
 
         Returns:
-            float32 `[batch]`; 0 for a row with an empty mask.
+            float32 `[batch]`; 0 if the mask is empty.
         """
         emissions, mask = ops.cast(emissions, "float32"), ops.cast(mask, "bool")
         own = ops.one_hot(labels, self.num_labels, dtype="bool")  # [batch, length, num_labels]
@@ -141,9 +141,8 @@ class CRF(keras.layers.Layer):
         """Computes the expected counts of all weights, and the log partition function.
 
         Returns:
-            float32 tensors: emissions `[batch, length, num_labels]`, transitions
-            `[batch, num_labels, num_labels]`, start and end `[batch, num_labels]`, log partition
-            function `[batch]`.
+            float32: emissions `[batch, length, num_labels]`, transitions `[batch, num_labels,
+                num_labels]`, start and end `[batch, num_labels]`, log partition function `[batch]`.
         """
         transitions, start, end = (
             ops.stop_gradient(ops.convert_to_tensor(weight))
@@ -164,10 +163,9 @@ class CRF(keras.layers.Layer):
         """Runs the forward algorithm; each step shifts the log scores to a maximum of 0.
 
         Returns:
-            (float32 `[batch, length, num_labels]`: log scores before each position, by previous
-            label; bool `[batch, length]`: whether there is a previous label; float32 `[batch,
-            num_labels]`: log scores of the whole row, by last label; float32 `[batch]`: the sum of
-            the shifts).
+            (log scores before each position, by previous label, `[batch, length, num_labels]`;
+            whether there is a previous label, bool `[batch, length]`; log scores of the whole
+            sequence, by last label, `[batch, num_labels]`; sum of the shifts, `[batch]`).
         """
 
         def step(state, position):
@@ -198,13 +196,13 @@ class CRF(keras.layers.Layer):
         return ops.transpose(scores, (1, 0, 2))
 
     def _begin(self, emissions):
-        """Returns the state before the first position: (scores, whether a label came before)."""
+        """Returns the state before the first position: (scores, whether there was a label)."""
         zeros = ops.zeros_like(emissions[:, 0])  # [batch, num_labels]
         return zeros, ops.zeros_like(zeros[:, :1], dtype="bool")
 
 
 def _by_position(emissions, mask):
-    """Returns float32 `[length, batch, num_labels + 1]`: the emissions, then the mask."""
+    """Returns the emissions and the mask as float32 `[length, batch, num_labels + 1]`."""
     both = ops.concatenate([emissions, ops.cast(mask, "float32")[..., None]], axis=-1)
     return ops.transpose(both, (1, 0, 2))
 
@@ -215,6 +213,6 @@ def _parts(position):
 
 
 def _shifted(scores):
-    """Returns scores `[batch, num_labels]` minus their maximum, and the maximum `[batch, 1]`."""
+    """Returns (scores `[batch, num_labels]` minus their maximum, maximum `[batch, 1]`)."""
     maximum = ops.max(scores, axis=-1, keepdims=True)
     return scores - maximum, maximum

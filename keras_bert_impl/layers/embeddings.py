@@ -24,8 +24,8 @@ class Embeddings(keras.layers.Layer):
         num_segments: number of segments; 0 disables segment embeddings.
         embedding_dim: width of the embeddings, which a linear layer projects to `hidden_dim`. None
             means `hidden_dim`, without a projection.
-        position_offset: table row of the first position. If it is not 0, only real tokens count as
-            positions, and padding uses the row before it.
+        position_offset: row of the position table for the first token. If it is not 0, padding has
+            no position and uses the row before it.
         pad_token_id: id of the padding token; used only with a `position_offset`.
         dropout: rate after the normalization.
         initializer_range: standard deviation of the initial weights.
@@ -189,7 +189,7 @@ class Embeddings(keras.layers.Layer):
 
 
 def _nan_outside(lookups, dtype):
-    """Returns NaN where an id is out of range, and 0 elsewhere: `[batch, length, 1]`."""
+    """Returns NaN where an id is out of range, else 0: `[batch, length, 1]`."""
     inside = [ops.logical_and(ids >= 0, ids < rows) for ids, rows in lookups]
     is_known = functools.reduce(ops.logical_and, inside)
     return ops.cast(ops.where(is_known, 0.0, float("nan")), dtype)[..., None]

@@ -1,13 +1,12 @@
 """Local attention in blocks, and fused attention kernels on the JAX backend.
 
-A row with local (windowed) attention is split into blocks of `window` tokens. A token attends only
-to tokens in its own block and in the two neighboring blocks. The cost is therefore linear in the
-length.
+Local attention splits a sequence into blocks of `window` tokens. A token attends only to its block
+and the two neighboring blocks. The cost is therefore linear in the length.
 
 `SelfAttention` calls `fused_attention`, and computes the plain formula if it returns None. For
-packed rows on Hopper GPUs or newer, cuDNN gets the offsets of the examples instead of a mask. It
-then computes no scores between different examples. docs/decisions/attention.md explains the choice
-of kernels, with measurements.
+packed examples on Hopper GPUs or newer, cuDNN gets the offsets of the examples instead of a mask.
+It then computes no scores between different examples. docs/decisions/attention.md explains the
+choice of kernels, with measurements.
 
 Shape legend: b = batch; n = heads; l = length; d = hidden / heads; s = segments.
 """
@@ -43,7 +42,7 @@ def from_blocks(blocks: Tensor, length: Tensor) -> Tensor:
 
 
 def weights_of_row(weights: Tensor, length: Tensor) -> Tensor:
-    """Converts the attention weights of blocks to attention weights of whole rows."""
+    """Converts attention weights of blocks to weights of whole sequences."""
     batch, heads, number, size, _ = ops.shape(weights)
     indices = ops.arange(number)
     distance = indices[None, :] - indices[:, None]  # [blocks, blocks]
@@ -61,7 +60,7 @@ _SHORTEST_FOR_OFFSETS = 2048  # tokens
 
 
 def fused_kernel() -> str | None:
-    """Returns the fused attention kernel of the default device: `"cudnn"`, `"splash"` or None."""
+    """Returns the fused kernel of the default device: `"cudnn"`, `"splash"` or None."""
     if keras.backend.backend() != "jax" or keras.config.is_flash_attention_enabled() is False:
         return None
     platform = jax_platform()
@@ -74,7 +73,7 @@ def fused_kernel() -> str | None:
 
 
 def reads_example_ids(length: int | None, window: int | None, packed: bool) -> bool:
-    """Returns whether the fused kernel of the device reads example ids instead of a bias."""
+    """Returns whether the fused kernel needs example ids instead of a bias."""
     if fused_kernel() == "splash":
         return True
     # For shorter rows, a mask is equally fast.
@@ -237,25 +236,14 @@ def attention_by_offsets(query: Tensor, key: Tensor, value: Tensor, example_ids:
 
 
 def fits(example_ids: Tensor) -> Tensor:
-    """Returns whether `attention_by_offsets` supports the example ids, a bool scalar.
-
-    Args:
-        example_ids: int32 `[b, l]`, the number of each token's example, or 0 for padding.
-    """
+    """Returns whether `attention_by_offsets` supports the example ids `[b, l]`, a bool scalar."""
     numbers = _jax().numpy.where(example_ids == 0, _jax().numpy.iinfo("int32").max, example_ids)
     in_order = _jax().numpy.all(numbers[:, 1:] >= numbers[:, :-1])
     return in_order & (_segment_numbers(example_ids).max() < MOST_SEGMENTS)
 
 
 def segments(example_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the (lengths, starts) of all runs of equal numbers, in cuDNN's format.
-
-    Args:
-        example_ids: int32 `[b, l]`.
-
-    Returns:
-        int32 `[b, s]` and `[b, s + 1]`; -1 after the last run.
-    """
+    """Returns (lengths `[b, s]`, starts `[b, s + 1]`) of runs of equal ids, int32; then -1."""
     numbers = _segment_numbers(example_ids)
     lengths = (numbers[:, :, None] == _jax().numpy.arange(MOST_SEGMENTS)).sum(
         1, dtype="int32"

@@ -1,4 +1,4 @@
-"""Heads that map hidden states to logits. Logits are float32 under every dtype policy.
+"""Heads that map hidden states to logits. Logits are always float32.
 
 On JAX, logits over a vocabulary may be returned as factors, to save memory.
 """
@@ -77,7 +77,7 @@ def are_logits_factored() -> bool:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class GatherPositions(keras.layers.Layer):
-    """Gathers the hidden states at the given positions of each row.
+    """Gathers the hidden states at the given positions of each sequence.
 
     Call arguments:
         sequence: `[batch, length, hidden]`.

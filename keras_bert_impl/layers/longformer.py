@@ -19,14 +19,15 @@ Tensor = Any  # a tensor of any Keras backend
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class GlobalAttentionBias(keras.layers.Layer):
-    """Finds the global tokens of each row, and computes the biases of `LongformerAttention`.
+    """Finds the global tokens of each sequence, and computes the biases of `LongformerAttention`.
 
-    XLA needs fixed shapes, so each row has `max_global_tokens` slots for global tokens. Its global
-    tokens fill the first slots, in order. No token attends to an empty slot.
+    XLA needs fixed shapes, so each sequence has `max_global_tokens` slots. The global tokens are in
+    the first slots, in order. No token attends to an empty slot.
 
     Args:
         window: largest distance, in tokens, that a query attends to on each side.
-        max_global_tokens: number of slots. If a row has more global tokens, its outputs are NaN.
+        max_global_tokens: number of slots. If a sequence has more global tokens, its outputs are
+            NaN.
 
     Call arguments:
         token_ids, padding_mask, example_ids: see `AttentionBias`.
@@ -224,7 +225,7 @@ class LongformerAttention(SelfAttention):
         return outputs, self._weights_of_row(weights, slot_weights, slots)
 
     def _of_windows(self, inputs, bias, training):
-        """Computes the attention of all tokens to windows and slots; returns (outputs, weights)."""
+        """Returns (outputs, weights) of the attention of all tokens to windows and slots."""
         query, key, value = (
             self._split_heads(layer(inputs)) for layer in (self.query, self.key, self.value)
         )  # [b, n, length, d]
@@ -253,7 +254,7 @@ class LongformerAttention(SelfAttention):
         return self._join_heads(outputs), weights
 
     def _weights_of_row(self, weights, slot_weights, slots):
-        """Returns the attention weights of all tokens as `[b, n, length, length]`."""
+        """Returns the attention weights of all tokens, `[b, n, length, length]`."""
         length, keys = ops.shape(slots)[1], 3 * self.window
         own = weights_of_row(weights[..., :keys], length)
         to_slots = from_blocks(weights[..., keys:], length)  # [b, n, length, g]

@@ -14,14 +14,11 @@ from keras_bert_impl.layers.basic import own_gradient
 
 
 def cross_entropy(labels: Any, logits: Any) -> Any:
-    """Computes `-log softmax(logits)[label]` at each position.
+    """Computes `-log softmax(logits)[label]` in nats, float32 `[...]`.
 
     Args:
         labels: integers `[...]`.
         logits: float32 `[..., classes]`.
-
-    Returns:
-        float32 `[...]`, in nats.
     """
     labels, logits = ops.cast(labels, "int32"), ops.convert_to_tensor(logits)
     flat = ops.reshape(logits, (-1, logits.shape[-1]))
@@ -38,7 +35,7 @@ def _cross_entropy(labels, logits):
         total = ops.sum(shares, axis=-1, keepdims=True)
         own = ops.take_along_axis(logits, labels[:, None], axis=-1) - highest
 
-        def gradient(*args, upstream=None):  # Keras's backends pass `upstream` in different ways.
+        def gradient(*args, upstream=None):  # Only some Keras backends pass `upstream` by name.
             if upstream is None:
                 (upstream,) = args
             upstream = upstream[:, None]
@@ -56,13 +53,10 @@ Tensor = Any
 
 
 def kl_divergence(targets: Tensor, logits: Tensor, temperature: float = 1.0) -> Tensor:
-    """Computes `T^2 * KL(softmax(targets / T) || softmax(logits / T))`.
+    """Computes `T^2 * KL(softmax(targets / T) || softmax(logits / T))` in nats, float32 `[...]`.
 
     Args:
         targets, logits: `[..., classes]`, the logits of the teacher and the student.
-
-    Returns:
-        float32 `[...]`, in nats.
 
     Source: Hinton et al. 2015 (arXiv:1503.02531), section 2.
     """
@@ -84,7 +78,7 @@ def binary_kl_divergence(targets: Tensor, logits: Tensor, temperature: float = 1
 
 
 def squared_error(targets: Tensor, outputs: Tensor) -> Tensor:
-    """Computes the mean squared error over the last axis: float32 `[...]`."""
+    """Computes the mean squared error over the last axis, float32 `[...]`."""
     difference = ops.cast(outputs, "float32") - ops.cast(targets, "float32")
     return ops.mean(ops.square(difference), axis=-1)
 
@@ -101,7 +95,7 @@ def cosine_distance(targets: Tensor, outputs: Tensor) -> Tensor:
 
 
 def mean_over_tokens(values: Tensor, padding_mask: Tensor) -> Tensor:
-    """Averages values `[batch, length]` over the real tokens of each row: float32 `[batch]`."""
+    """Averages values `[batch, length]` over the real tokens, float32 `[batch]`."""
     weights = ops.cast(padding_mask, "float32")
     return ops.sum(values * weights, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1.0)
 
@@ -112,9 +106,9 @@ def attention_error(targets: Tensor, logits: Tensor, example_ids: Tensor) -> Ten
     Args:
         targets, logits: float32 `[batch, heads, length, length]`, attention logits of the teacher
             and the student before the softmax, from `Encoder.with_outputs("attention_logits")`.
-        example_ids: `[batch, length]`, the 1-based number of each token's example, or 0 for
-            padding. If rows are not packed, this is the padding mask. Pairs that include padding,
-            or tokens of different examples, are excluded.
+        example_ids: `[batch, length]`, 1-based index of each token's example, or 0 for padding.
+            Without packing, this is the padding mask. Only pairs of real tokens of one example
+            count.
 
     Returns:
         float32 `[batch]`.

@@ -1,4 +1,4 @@
-"""Pooling over tokens, layers or windows, and reshaping of grouped rows."""
+"""Pooling over tokens, layers or windows, and reshaping of groups."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ class MeanPooling(_TokenPooling):
             real.
 
     Returns:
-        `[batch, hidden]`; 0 for a row without real tokens.
+        `[batch, hidden]`; 0 without real tokens.
     """
 
     def call(self, inputs: Tensor, padding_mask: Tensor = None) -> Tensor:
@@ -79,7 +79,7 @@ class WeightedMeanPooling(MeanPooling):
 class LastPooling(_TokenPooling):
     """Hidden state of the last real token. In a causal encoder, this token attends to all tokens.
 
-    Call arguments and output shape: same as `MeanPooling`. For a row without real tokens, it is the
+    Call arguments and output shape: same as `MeanPooling`. Without real tokens, the output is the
     hidden state of the first token.
     """
 
@@ -308,14 +308,14 @@ def in_groups(rows: Tensor, padding_mask: Tensor) -> Tensor:
 
 
 def is_row(padding_mask: Tensor) -> Tensor:
-    """Returns bool `[batch, group]`: True for a row with a real token, False for a padding row."""
+    """Returns whether a group member has a real token, bool `[batch, group]`."""
     within = tuple(range(2, len(padding_mask.shape)))
     return ops.any(ops.not_equal(padding_mask, 0), axis=within)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MergeGroups(keras.layers.Layer):
-    """Flattens the rows of all groups into one batch.
+    """Flattens groups into one batch.
 
     Call arguments:
         inputs: `[batch, group, ..., length]`.
@@ -359,7 +359,7 @@ class SplitGroups(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ChoiceLogits(keras.layers.Layer):
-    """Reshapes the logits of rows to one logit for each choice in an example.
+    """Reshapes logits to one logit for each choice of an example.
 
     Call arguments:
         logits: float32 `[batch * choices, 1]`.

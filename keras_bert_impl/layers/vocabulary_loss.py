@@ -1,8 +1,8 @@
 """Cross-entropy over a vocabulary in blocks, for the JAX backend.
 
-The logits `[positions, vocabulary]` are computed for one block of the vocabulary at a time, and
-recomputed for the gradient. They are never stored as a whole. See docs/decisions/cross-entropy.md
-for measurements.
+The logits `[positions, vocabulary]` are never stored as a whole. They are computed for one block of
+the vocabulary at a time, and again for the gradient. See docs/decisions/cross-entropy.md for
+measurements.
 
 Shape legend: p = positions; v = vocabulary; w = width.
 """
@@ -91,7 +91,7 @@ def _blocks(table, bias, dtype):
 
 
 def _of_block(block, labels, states):
-    """Returns logits `[p, tokens]`, label indices `[p, 1]`, and whether these are in the block."""
+    """Returns (logits `[p, tokens]`, label indices `[p, 1]`, whether they are in the block)."""
     logits = jnp.dot(states, block["table"].T, preferred_element_type="float32") + block["bias"]
     place = labels - block["first"]
     return logits, place[:, None], (place >= 0) & (place < logits.shape[-1])

@@ -1,4 +1,4 @@
-"""Hidden states of new tokens, computed with a cache of the keys and values of earlier tokens."""
+"""Text generation with a cache of the keys and values of earlier tokens."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ Cache = list[tuple[Tensor, Tensor]]  # keys and values of each layer
 
 
 def empty_cache(encoder: Encoder, batch: int) -> Cache:
-    """Returns the cache of a batch without tokens: `[batch, heads, 0, width]` for each layer."""
+    """Returns a cache without tokens: `[batch, heads, 0, width]` for each layer."""
     config = encoder.config
     shape = (batch, config.num_heads, 0, config.hidden_dim // config.num_heads)
     nothing = ops.zeros(shape, encoder.compute_dtype)
@@ -28,7 +28,6 @@ def next_states(
     Args:
         token_ids: int32 `[batch, new]`.
         positions, padding_mask: int32 `[batch, cached + new]`, of all tokens.
-        cache: keys and values of the cached tokens.
 
     Returns:
         (states `[batch, new, hidden]`, cache of all tokens).

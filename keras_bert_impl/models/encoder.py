@@ -68,18 +68,18 @@ class Encoder(keras.Model):
     Args:
         config: shape and architecture.
         dtype: Keras dtype policy, such as `"mixed_bfloat16"`. None means the global policy.
-        shared_embeddings: `Embeddings` layer of another encoder, which shares its tables with this
-            encoder.
+        shared_embeddings: `Embeddings` layer of another encoder, whose tables this encoder also
+            uses.
         trainable: False freezes all weights.
 
     Call arguments:
         features: dict of int32 `[batch, length]` tensors. `token_ids` is required. The
             optional features are `segment_ids` (default 0), `padding_mask` (1 for a real token;
-            default 1), `position_ids` (default 0, 1, 2, ...), `example_ids` for packed rows (the
-            1-based number of each token's example, or 0 for padding; tokens attend only to tokens
-            in the same example) and, for Longformer, `global_mask` (1 for a global token; default:
-            the first token of each example). A `keras.Model` from `encoder.input` to the output of
-            a layer requires all names; use None for missing values. See also `with_outputs`.
+            default 1), `position_ids` (default 0, 1, 2, ...), `example_ids` for packed examples
+            (1-based index of each token's example, or 0 for padding; tokens attend only to their
+            example) and, for Longformer, `global_mask` (1 for a global token; default: the first
+            token of each example). A `keras.Model` from `encoder.input` to the output of a layer
+            requires all names; use None for missing values. See also `with_outputs`.
 
     Returns:
         dict with `sequence_output` `[batch, length, hidden]`, in the variable dtype, and
@@ -281,7 +281,7 @@ class Encoder(keras.Model):
         return config, tensors_of(self, encoder_tensors(config), prefix, merged)
 
     def with_outputs(self, *names: str) -> keras.Model:
-        """Returns a model that shares this encoder's weights and also returns intermediate tensors.
+        """Returns a model with this encoder's weights that also returns intermediate tensors.
 
         Args:
             *names: the extra outputs. `"hidden_states"`: a tuple of the embeddings and each layer's

@@ -44,7 +44,7 @@ _OTHER_NAMES = {  # name in `transformers`, Google's BERT, TF Hub or keras-bert 
 
 
 def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
-    """Returns the inputs of a functional model; all except `token_ids` are optional."""
+    """Returns the inputs of a functional model. All except `token_ids` are optional."""
     names = [n for n in FEATURES if n != "global_mask" or config.max_global_tokens is not None]
     return {
         name: keras.Input((None,), dtype="int32", name=name, optional=name != "token_ids")
@@ -53,7 +53,7 @@ def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
 
 
 def with_all_names(features: Any) -> dict[str, Any]:
-    """Converts features, or only `token_ids`, to a dict with all names; missing ones are None."""
+    """Converts features or `token_ids` to a dict with all names. Missing features are None."""
     if not isinstance(features, dict):
         features = {"token_ids": features}
     if features.get("token_ids") is None or not set(features) <= set(FEATURES):
@@ -65,7 +65,7 @@ def with_all_names(features: Any) -> dict[str, Any]:
 
 
 def renamed(names: Iterable[str]) -> str:
-    """Returns a hint to rename features that have another library's names, or "" if none do."""
+    """Returns a hint to rename features that have another library's names, or ""."""
     names = list(names)
     known = _OTHER_NAMES | {name: name for name in FEATURES}
     pairs = [f'"{known[name]}": x["{name}"]' for name in names if name in known]
@@ -73,7 +73,7 @@ def renamed(names: Iterable[str]) -> str:
 
 
 def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
-    """Validates features and returns them in the format of `with_all_names`."""
+    """Validates features; returns them in the format of `with_all_names`."""
     found = with_all_names(features)
     for name, value in found.items():
         if value is not None:
@@ -90,7 +90,7 @@ def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
 
 
 def check_values(features: dict[str, Any], config: EncoderConfig) -> None:
-    """Raises an `InputError` if an id has no embedding; does nothing while a graph is traced."""
+    """Raises `InputError` if an id has no embedding. Symbolic tensors are not checked."""
     limits = {
         "token_ids": config.vocabulary_size,
         # Without segment embeddings, the limit is 0 and the ids are not used.
@@ -153,7 +153,7 @@ def _check_equal_shapes(features):
 
 
 def _values(tensor):
-    """Returns the tensor's values as an array, or None while a graph is traced."""
+    """Returns the values of a tensor, or None while a graph is traced."""
     if isinstance(tensor, keras.KerasTensor):
         return None
     try:
@@ -163,11 +163,10 @@ def _values(tensor):
 
 
 class EncoderLayers(NamedTuple):
-    """The layers of an encoder; layers that the configuration omits are None.
+    """The layers of an encoder. Unused layers are None.
 
     Attributes:
-        attention_biases, blocks: one entry for each layer of the encoder; entries may be the same
-            layer.
+        attention_biases, blocks: one entry for each layer. Entries may be the same object.
     """
 
     embeddings: Embeddings
@@ -182,7 +181,6 @@ class EncoderLayers(NamedTuple):
 def create_layers(
     config: EncoderConfig, dtype: keras.DTypePolicy, shared_embeddings: Embeddings | None
 ) -> EncoderLayers:
-    """Creates the layers; for the arguments, see `Encoder`."""
     embeddings = Embeddings(
         vocabulary_size=config.vocabulary_size,
         hidden_dim=config.hidden_dim,
@@ -282,11 +280,7 @@ def _sparsity(config, index):
 def apply_layers(
     layers: EncoderLayers | keras.Model, features: dict[str, Any], with_scores: bool | str = False
 ) -> tuple[dict[str, Any], list, list]:
-    """Computes the outputs of an encoder.
-
-    Returns:
-        (dict of the encoder's outputs, all hidden states, all attention scores if requested).
-    """
+    """Returns (outputs of the encoder, hidden states, attention scores if requested)."""
     token_ids, position_ids = features["token_ids"], features["position_ids"]
     biases = {layer: _bias(layer, features) for layer in dict.fromkeys(layers.attention_biases)}
     states = [layers.embeddings(token_ids, features["segment_ids"], position_ids)]

@@ -1,4 +1,4 @@
-"""The published task heads of each architecture, and the global tokens for each task."""
+"""Published task heads of each architecture, and the global tokens of each task."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ _CHOICE_WITH_POOLER = (*_WITH_POOLER, *"roberta xlm-roberta camembert longformer
 def masked_lm_head(
     encoder: Encoder, name: str = "masked_lm", factored: bool = False
 ) -> MaskedLMHead:
-    """Creates the masked LM head of an encoder, which shares its token embeddings."""
+    """Creates the masked LM head, which uses the encoder's token embeddings."""
     config = encoder.config
     activation = "gelu" if config.architecture in _GELU_IN_MASKED_LM else config.activation
     return MaskedLMHead(
@@ -87,7 +87,7 @@ def check_sees_all(config: EncoderConfig) -> None:
 
 
 def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
-    """Raises `InputError` for a causal encoder; `what` names the task in the message."""
+    """Raises `InputError` for a causal encoder; `what` names the task."""
     if config.causal:
         raise InputError(
             f"{what} needs an encoder that attends to tokens on both sides. This encoder is "
@@ -97,7 +97,7 @@ def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
 
 
 def sequence_vector(encoder: Encoder, outputs: dict[str, Any]) -> Any:
-    """Returns the input of `sequence_head`, `[batch, hidden]`, from an encoder's outputs."""
+    """Returns the input of `sequence_head`, `[batch, hidden]`."""
     if _sequence_transform(encoder.config) is not None:
         return outputs["sequence_output"][:, 0]
     return outputs["pooled_output"]
@@ -116,7 +116,7 @@ def token_head(
 def span_head(
     encoder: Encoder, dropout: float | None = None, name: str = "question_answerer"
 ) -> ClassificationHead:
-    """Creates the head that computes two logits for each token, the start and end of an answer."""
+    """Creates the head with two logits per token: start and end of an answer."""
     if encoder.config.architecture != "big_bird":
         return token_head(encoder, 2, dropout, name)
     config = encoder.config
@@ -194,11 +194,7 @@ def _classification_head(
 def with_global_mask(
     encoder: Encoder, features: dict[str, Any], segment: str | None, tokenizer: Any = None
 ) -> dict[str, Any]:
-    """Adds the default `global_mask` of a task to its features, as in `transformers`.
-
-    Args:
-        features: dict of symbolic or other tensors, int32 `[rows, length]`.
-    """
+    """Adds the default `global_mask` of a task to features, as in `transformers`."""
     limit = encoder.config.max_global_tokens
     if limit is None:
         return features

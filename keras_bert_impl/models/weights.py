@@ -25,7 +25,7 @@ from keras_bert_impl.layers.basic import ThreadValue
 
 
 def no_hdf5(cls: type) -> type:
-    """Makes `save` reject HDF5 files, from which Keras cannot load the model."""
+    """Class decorator: `save` rejects HDF5 files, because Keras cannot load the model from them."""
 
     def save(self, filepath: str | Path, overwrite: bool = True, **kwargs: Any) -> None:
         if str(filepath).endswith((".h5", ".hdf5")):
@@ -41,7 +41,7 @@ def no_hdf5(cls: type) -> type:
 
 
 def deserialize_parts(config: dict, *names: str, custom_objects: dict | None = None) -> dict:
-    """Returns the configuration of a model, with the given names deserialized."""
+    """Returns the configuration of a model, with the given entries deserialized."""
     return config | {
         name: keras.saving.deserialize_keras_object(config[name], custom_objects) for name in names
     }
@@ -63,7 +63,7 @@ def frozen(model: keras.Model) -> dict[str, list[int]]:
 
 
 def set_frozen(model: keras.Model, state: dict[str, list[int]] | None) -> None:
-    """Freezes the layers and weights in `state` and unfreezes all others."""
+    """Freezes the layers and weights in `state`, and unfreezes all others."""
     if state is None:
         return
     for number, layer in enumerate(_layers(model)):  # An outer layer precedes its inner layers.
@@ -81,7 +81,7 @@ _COLUMNS = 64  # number of columns of a transposed array that are copied at once
 
 
 def copy_of(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Returns an aligned, C-contiguous copy of an array, with the given dtype."""
+    """Returns an aligned, C-contiguous copy of an array with the given dtype."""
     copy = _empty(array.shape, np.dtype(dtype))
     if array.ndim == 2 and not array.flags.c_contiguous:
         for start in range(0, array.shape[1], _COLUMNS):
@@ -100,7 +100,7 @@ def _empty(shape, dtype):
 
 
 def as_tensor(copy: np.ndarray) -> Any:
-    """Returns the result of `copy_of` as a tensor, without a copy if the backend supports this."""
+    """Converts the result of `copy_of` to a tensor, without another copy if possible."""
     if keras.backend.backend() != "tensorflow" or copy.dtype.kind != "f":
         return copy
     import tensorflow as tf
@@ -116,13 +116,13 @@ _defers_values = ThreadValue(False)
 
 
 def values_deferred() -> contextlib.AbstractContextManager[None]:
-    """Context in which encoders are created without weight values; `load_weights` must follow."""
+    """Context in which encoders are created without weights. Call `load_weights` next."""
     return _defers_values.set(True)
 
 
 @contextlib.contextmanager
 def values_of_encoder() -> Iterator[None]:
-    """Context for the constructor of an encoder; inside `values_deferred`, variables get no values.
+    """Context for the constructor of an encoder. Inside `values_deferred`, variables get no values.
 
     In a stateless scope, Keras creates variables without values. Keras would initialize them at the
     end of the next stateless scope, so they are removed from Keras's list. A decorator would hide
@@ -143,7 +143,7 @@ _CONSTANTS = ("position_ids", ".attn.bias", ".attn.masked_bias")
 
 
 class MissingTensorError(InputError):
-    """Error for a model directory that lacks one of the model's tensors."""
+    """A model directory lacks a tensor of the model."""
 
 
 def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorName]) -> list[str]:
@@ -177,7 +177,7 @@ def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorN
 
 
 def check_tied(directory: ModelSource, copies: dict[str, str]) -> None:
-    """Raises `InputError` if a copy of a tied tensor differs from the original tensor."""
+    """Raises `InputError` if a copy of a tied tensor differs from the original."""
     for copy, name in copies.items():
         if directory.shape(copy) is None or directory.shape(name) is None:
             continue
@@ -221,7 +221,7 @@ class _FirstValue:
 
 
 def added_names(model: keras.Model) -> list[TensorName]:
-    """Returns the names of a model's adapter variables; their paths are the tensor names."""
+    """Returns the names of a model's adapter variables. Their paths are the tensor names."""
     return [TensorName(w.path, w.path) for w in model.weights if is_added(w.path)]
 
 
@@ -231,7 +231,7 @@ def tensors_of(
     prefix: str = "",
     in_place_of: dict[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Returns the variables of a built model as float32 arrays, keyed by tensor name."""
+    """Returns {tensor name: variable} of a built model, as float32 arrays."""
     variables = _by_path(model)
     parts: dict[str, list[np.ndarray]] = {}
     axes = {prefix + name.tensor: name.axis for name in names}

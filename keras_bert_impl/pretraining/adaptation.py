@@ -150,7 +150,7 @@ _FEWEST_DOCUMENTS = 20  # of which some are held out
 
 
 class _Corpus(NamedTuple):
-    """Checksum of a text, and the number and total characters of its distinct documents."""
+    """Checksum of a text; number and characters of its distinct documents."""
 
     sha256: str
     documents: int
@@ -158,7 +158,7 @@ class _Corpus(NamedTuple):
 
 
 class _Needed(NamedTuple):
-    """Fraction and number of the documents to prepare, and fraction to hold out."""
+    """Number and fraction of the documents to prepare, and fraction to hold out."""
 
     share: float
     documents: int
@@ -203,7 +203,7 @@ def _distinct(documents):
 
 
 def _check_same_text(directory, sha256, name, length, resume):
-    """Stores the text's checksum and the sequence length, or compares them with the stored ones."""
+    """Stores the text's checksum and the sequence length, or compares them with stored ones."""
     now = {"text": name, "sha256": sha256, "length": length}
     path = directory / "data.json"
     if (directory / "records").exists():  # without records, later calls may use another text

@@ -39,7 +39,7 @@ def build_pretrainer(
     tokenizer: Tokenizer,
     schedule: LearningRateSchedule,
 ) -> Pretrainer:
-    """Returns the compiled `Pretrainer` of a run; call it inside `strategy.scope()`."""
+    """Returns the compiled `Pretrainer` of a run. Call it inside `strategy.scope()`."""
     pretrainer = _pretrainer(settings, names, tokenizer)
     optimizer = _OPTIMIZERS[settings.optimizer](
         schedule,
@@ -64,7 +64,6 @@ def build_pretrainer(
 
 
 def make_schedule(settings: PretrainSettings) -> LearningRateSchedule:
-    """Returns the learning-rate schedule for `PretrainSettings`."""
     if settings.schedule == "budget":
         return TimeBudget(settings.learning_rate, 3600 * settings.budget_hours)
     warmup_steps = settings.warmup_steps
@@ -76,7 +75,6 @@ def make_schedule(settings: PretrainSettings) -> LearningRateSchedule:
 
 
 def masking(settings: PretrainSettings) -> Masking:
-    """Returns the `Masking` for `PretrainSettings`."""
     mask, random, _ = settings.mask_split
     return Masking(
         settings.mask_unit,
@@ -124,7 +122,7 @@ def _objective(name, settings, tokenizer, overrides):
 
 
 def _shape(model, tokenizer, overrides):
-    """Loads the configuration of a published model or a `config.json`, adapted to a tokenizer."""
+    """Loads a published configuration or a `config.json`, adapted to a tokenizer."""
     if Path(model).suffix == ".json":
         path = model_file(model)
         config = encoder_config(read_json(path), path)
@@ -135,7 +133,6 @@ def _shape(model, tokenizer, overrides):
 
 
 def _config_of(fields):
-    """Builds an `EncoderConfig` from a dict of its fields."""
     known = {field.name for field in dataclasses.fields(EncoderConfig)}
     unknown = sorted(set(fields) - known)
     if unknown:

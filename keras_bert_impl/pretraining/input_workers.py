@@ -18,7 +18,7 @@ _STATUS = 2  # exit status, the same as for `InputError`
 def from_input_workers(
     every: Callable[[int, int], tf.data.Dataset], addresses: Sequence[str]
 ) -> tf.data.Dataset:
-    """Returns a dataset of batches, read from the input workers one after the other."""
+    """Returns a dataset of batches that reads from one input worker after the other."""
     for address in addresses:
         try:
             connect(address, timeout=10)  # otherwise TensorFlow waits for an hour
@@ -38,7 +38,7 @@ def from_input_workers(
 
 
 class InputWorkerWatch:
-    """Context manager that ends the process if an input worker stops responding."""
+    """Context that ends the process if an input worker stops responding."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = addresses

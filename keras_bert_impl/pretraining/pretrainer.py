@@ -220,8 +220,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         heads = [one.flops(config, length, predictions) for one in self.objectives]
         return float(encoder_flops(config, length) + sum(heads))
 
-    # Excludes a pooler that no objective trains, because the optimizer would warn about it. Keras
-    # reads `trainable_variables` before training and `trainable_weights` after training.
+    # The optimizer would warn about a pooler that no objective trains. Keras reads
+    # `trainable_variables` before training and `trainable_weights` after training.
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         return self._without_unused(super().trainable_variables)

@@ -148,7 +148,7 @@ def pretrain(
 def made_of(
     settings: PretrainSettings, manifests: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Describes the inputs of a run for its `RunDirectory`; `manifests` is keyed by folder."""
+    """Returns the inputs of a run for its `RunDirectory`. `manifests` is keyed by folder."""
     read = {}
     for folder, manifest in manifests.items():
         content = json.dumps(manifest, sort_keys=True).encode()
@@ -206,7 +206,7 @@ class _Training:
         self._preemption = EndsOnSigterm()
 
     def go(self, callbacks: list[keras.callbacks.Callback], verbose: str | int) -> None:
-        """Trains to the end. After this, the model has the weights to evaluate and save."""
+        """Trains to the end. The model then has the weights to evaluate and save."""
         finished = self._checkpoint.restore()  # report intervals
         model = self._settings.model
         if not finished and isinstance(model, str) and Path(model).is_dir():
@@ -224,7 +224,7 @@ class _Training:
         use_averages(self._pretrainer)
 
     def held_out_scores(self) -> dict[str, float]:
-        """Computes the scores on the held-out rows; empty if there are none."""
+        """Returns the scores on the held-out rows, or an empty dict."""
         held_out, num_batches = self._data.held_out(self._stages[-1])
         if held_out is None:
             return {}
@@ -278,7 +278,7 @@ class _Training:
         return callbacks
 
     def _watch(self):
-        """Returns a context manager that ends the run if an input worker stops responding."""
+        """Returns a context that ends the run if an input worker stops responding."""
         if not self._settings.input_workers:
             return contextlib.nullcontext()
         from keras_bert_impl.pretraining.input_workers import InputWorkerWatch
@@ -323,7 +323,7 @@ class _Training:
         return skipped_rows
 
     def _evaluations(self, stage):
-        """Returns the 1-based numbers of a stage's intervals that end with an evaluation."""
+        """Returns the 1-based indices of a stage's intervals that end with an evaluation."""
         every = self._settings.evaluate_every or self._settings.total_steps
         if every >= self._settings.total_steps:
             return []
@@ -365,7 +365,6 @@ def _check_fits(config, manifest, tokenizer):
 
 
 def _check_tokenizer_of(model, manifest):
-    """Raises `InputError` if the records were prepared with a tokenizer other than the model's."""
     if isinstance(model, dict):
         return
     try:

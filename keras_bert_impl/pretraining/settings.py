@@ -43,7 +43,7 @@ OBJECTIVES = (*MASKED_OBJECTIVES, *PAIR_OBJECTIVES, "left_to_right", "layer_dist
 
 
 def check_mask_split(mask_split: Sequence[float]) -> tuple[float, ...]:
-    """Returns the three fractions in `mask_split`; raises `InputError` unless they add up to 1."""
+    """Raises `InputError` unless the three fractions add up to 1."""
     fractions = check("mask_split", mask_split, MaskSplit)
     if len(fractions) != 3 or abs(sum(fractions) - 1) > 1e-6:
         raise InputError(
@@ -106,7 +106,7 @@ class PretrainSettings:
             each epoch.
         generator: Published name or `config.json` of the generator of `replaced_token`. None means
             a quarter of the model's width, or the generator in the model directory.
-        accumulation_steps: Gradient accumulation: number of parts into which each batch is split.
+        accumulation_steps: Gradient accumulation: number of micro-batches per batch.
         remat: Activation checkpointing: recompute each layer's activations in the backward pass.
         steps_per_execution: Number of steps per call of the graph. Must divide `total_steps` and
             `report_every`.
@@ -210,7 +210,7 @@ class PretrainSettings:
             )
 
     def batch_sizes(self) -> dict[int, int]:
-        """Returns a dict from steps to the global batch size that starts there."""
+        """Returns {first step: global batch size}."""
         size = self.first_batch_size or self.batch_size
         doublings = (self.batch_size // size).bit_length() - 1
         return {
@@ -219,7 +219,7 @@ class PretrainSettings:
         }
 
     def long_from(self) -> int:
-        """Returns the first step on `long_records`, or `total_steps` if there are none."""
+        """Returns the first step on `long_records`, or `total_steps`."""
         if self.long_records is None:
             return self.total_steps
         steps = self._between_executions(self.long_part * self.total_steps)
@@ -296,7 +296,7 @@ def _default(name):
 
 
 def _assigned(name):
-    """Returns `name=default` as written on the command line, such as `max_predictions=null`."""
+    """Returns `name=default` as on the command line, such as `max_predictions=null`."""
     value = json.dumps(_default(name), separators=(",", ":")).strip('"')
     return f"{name}={value}"
 

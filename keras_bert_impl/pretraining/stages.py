@@ -1,4 +1,4 @@
-"""The stages of a run, which differ in records or batch size, and a summary of the run."""
+"""Stages of a run, which differ in records or batch size, and a summary of the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHECKED_BATCHES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """Consecutive report intervals with equal numbers of steps and equal batch shapes."""
+    """Consecutive report intervals with the same records, batch size and number of steps."""
 
     records: str  # folder
     batch_size: int  # rows of the global batch
@@ -38,11 +38,11 @@ class Stage:
     first_row: int  # rows of the same records that were read in earlier stages
 
     def step(self, finished: int) -> int:
-        """Returns the number of steps of the run completed after `finished` intervals."""
+        """Returns the number of steps of the run after `finished` intervals."""
         return self.first_step + (finished - self.first) * self.steps
 
     def row(self, finished: int) -> int:
-        """Returns how many rows of the records have been read after `finished` intervals."""
+        """Returns the number of rows of the records read after `finished` intervals."""
         return self.first_row + (finished - self.first) * self.rows
 
     @property
@@ -51,17 +51,17 @@ class Stage:
         return self.steps * self.batch_size
 
     def begins(self, finished: int) -> bool:
-        """Returns whether the records are still unread after `finished` intervals."""
+        """Returns whether no row of the records was read in `finished` intervals."""
         return finished == self.first and not self.first_row
 
     def same_batches(self, other: Stage | None) -> bool:
-        """Returns whether another stage, if any, has the same records and batch size."""
+        """Returns whether another stage has the same records and batch size."""
         shape = self.records, self.batch_size
         return other is not None and shape == (other.records, other.batch_size)
 
 
 def plan(records: str | Path, settings: PretrainSettings) -> list[Stage]:
-    """Plans the stages of a run, in order."""
+    """Returns the stages of a run, in order."""
     total, sizes = settings.total_steps, settings.batch_sizes()
     long_from = settings.long_from()
     ends = sorted({*sizes, long_from, total, *range(0, total, settings.report_every)})
@@ -82,7 +82,7 @@ def plan(records: str | Path, settings: PretrainSettings) -> list[Stage]:
 
 
 def step_of(stages: Iterable[Stage], finished: int) -> int:
-    """Returns how many steps of a run are complete after `finished` intervals."""
+    """Returns the number of steps of a run after `finished` intervals."""
     stage = next(stage for stage in stages if finished <= stage.end)
     return stage.step(finished)
 
@@ -129,11 +129,11 @@ class StageData:
             )
 
     def train(self, stage: Stage, row: int) -> tf.data.Dataset:
-        """Returns the training batches of a `Stage`, starting with a given row."""
+        """Returns the training batches of a stage, starting with a given row."""
         return self._distribute(stage, start_row=row, input_workers=self._input_workers)
 
     def held_out(self, stage: Stage) -> tuple[tf.data.Dataset, int] | tuple[None, None]:
-        """Returns (dataset of one pass over the held-out rows, number of batches), or (None, None)."""
+        """Returns (one pass over the held-out rows, number of batches), or (None, None)."""
         num_batches = num_held_out_batches(read_manifest(stage.records), stage.batch_size)
         if not num_batches:
             return None, None

@@ -25,7 +25,7 @@ _SKIPPED_FOLDERS = set(
 )
 File = tuple[str, str, Path]  # library, dotted name of the module, path
 _LARGEST_FILE = 2_000_000  # bytes; larger files are generated tables
-_OWN_DOCUMENT = 3  # minimum sentences; a shorter docstring joins the one of its class or module
+_OWN_DOCUMENT = 3  # minimum sentences; shorter docstrings are merged into their class or module
 _SCOPES = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -51,7 +51,7 @@ def installed_files() -> list[File]:
 
 
 def file_documents(module: str, path: str | Path) -> list[tuple[str, list[str]]]:
-    """Extracts documents from the docstrings of a file, or from Python's table of help topics."""
+    """Extracts documents from a file's docstrings, or from Python's table of help topics."""
     try:
         if os.path.getsize(path) > _LARGEST_FILE:
             return []
@@ -61,7 +61,7 @@ def file_documents(module: str, path: str | Path) -> list[tuple[str, list[str]]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in strings of other packages
             tree = ast.parse(source)
-    # newer syntax, a different encoding, null bytes, or nesting too deep for the parser
+    # newer syntax, other encoding, null bytes or deep nesting
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     if module == "pydoc_data.topics":
@@ -81,7 +81,7 @@ def _module(parts):
 
 
 def _collect(scope, name, documents):
-    """Appends the documents of `scope`; returns its sentences if too few for a document."""
+    """Appends the documents of `scope`; returns its sentences if there are too few."""
     sentences = prose_sentences(ast.get_docstring(scope, clean=False) or "")
     position = len(documents)
     for child in scope.body:
@@ -121,7 +121,6 @@ class Passage:
 
     @property
     def module(self) -> str:
-        """The module or help topic that contains the passage."""
         return self.name.split(":")[0]
 
     @property
@@ -132,7 +131,7 @@ class Passage:
 def read_passages(
     files: Iterable[File] | None = None, processes: int | None = None
 ) -> list[Passage]:
-    """Reads the documentation of the installed packages and of Python itself."""
+    """Reads the documentation of the installed packages and of Python."""
     files = sorted(installed_files() if files is None else files)
     seen: set[str] = set()
     passages: list[Passage] = []
@@ -153,11 +152,10 @@ def read_passages(
 def split_by_module(
     passages: Sequence[Passage], held_out_fraction: float = 0.15, seed: int = 0
 ) -> tuple[list[Passage], list[Passage]]:
-    """Splits passages by module. Removes held-out passages that nearly repeat a training passage.
+    """Splits passages by module; returns (training, held_out).
 
-    Returns:
-        (training, held_out): passages in their original order; `held_out_fraction`, in (0, 1), is a
-        fraction of the modules.
+    Held-out passages that nearly repeat a training passage are removed. `held_out_fraction` is a
+    fraction of the modules.
     """
     training: list[Passage] = []
     held_out: list[Passage] = []
@@ -171,14 +169,14 @@ def split_by_module(
 
 
 def write_sentences(passages: Iterable[Passage], path: str | Path) -> None:
-    """Writes a corpus in BERT's format: one sentence per line, a blank line between documents."""
+    """Writes one sentence per line, with a blank line between documents."""
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for passage in passages:
             file.write(f"{passage.text}\n\n")
 
 
 def shingles(text: str, length: int = 5) -> set[int]:
-    """Returns the set of hashes of all runs of `length` words in a lowercased text."""
+    """Returns the hashes of all runs of `length` words in a lowercased text."""
     words = re.findall(r"[a-z]+", text.lower())
     runs = max(1, len(words) - length + 1)
     return {hash(tuple(words[start : start + length])) for start in range(runs)}
@@ -238,7 +236,6 @@ _OTHER_NAMES = {
 
 
 def largest_libraries(passages: Iterable[Passage], count: int = 8) -> list[str]:
-    """Returns the `count` libraries with the most words, largest first."""
     words: collections.Counter[str] = collections.Counter()
     for passage in passages:
         words[passage.library] += len(passage.text.split())
@@ -253,7 +250,7 @@ def largest_libraries(passages: Iterable[Passage], count: int = 8) -> list[str]:
 def library_passages(
     passages: Sequence[Passage], libraries: Sequence[str], most_per_library: int | None = None
 ) -> list[Passage]:
-    """Returns short passages of the given libraries, with the libraries' names removed."""
+    """Returns short passages of the libraries, without the libraries' names."""
     names = _names_pattern(passages, libraries)
     found: dict[str, list[Passage]] = {library: [] for library in libraries}
     for passage in passages:
@@ -263,7 +260,7 @@ def library_passages(
 
 
 def write_labeled(passages: Iterable[Passage], path: str | Path) -> None:
-    """Writes a labeled dataset as a tab-separated file with the header line `text`, `label`."""
+    """Writes a tab-separated file with the columns `text` and `label`."""
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write("text\tlabel\n")
         for passage in passages:
@@ -272,7 +269,7 @@ def write_labeled(passages: Iterable[Passage], path: str | Path) -> None:
 
 
 def _short_passages(passage, names):
-    """Yields short `Passage`s of consecutive sentences from a passage."""
+    """Yields short passages of consecutive sentences."""
     chosen, words = [], 0
     for sentence in passage.sentences:
         sentence = _without_names(sentence, names)
@@ -301,8 +298,8 @@ def _names_pattern(passages, libraries):
             names.add(passage.name.split(":")[0].split(".")[0].strip("_"))
     for library in libraries:
         names.update([library, *_OTHER_NAMES.get(library, [])])
-    # The longest names come first: "tensorflow datasets" before "tensorflow". The parts of a name
-    # are joined by a hyphen, an underscore, a space or nothing. "np." includes the dot.
+    # The longest names come first: "tensorflow datasets" before "tensorflow". Words of a name are
+    # joined by a hyphen, an underscore, a space or nothing. "np." includes the dot.
     ordered = sorted(names, key=lambda name: (-len(name), name))
     spelled = "|".join("[-_ ]?".join(map(re.escape, re.split("[-_ ]", name))) for name in ordered)
     return re.compile(rf"(?<![A-Za-z])(?:{spelled})(?:['’]s\b)?(?:\.(?=\w)|(?![A-Za-z]))", re.I)

@@ -1,7 +1,6 @@
 """The quickstart job on local text: corpus, pre-training, fine-tuning, export, predictions.
 
-Every stage calls public functions of this package. If the output of a stage exists, the stage is
-skipped. An interrupted run can therefore be resumed.
+A stage whose output exists is skipped, so that an interrupted run can be resumed.
 """
 
 import collections
@@ -42,7 +41,7 @@ _REPORT_EVERY = 100  # steps
 
 
 class MainJob:
-    """The stages of the job and the locations of their outputs."""
+    """The stages of the job and the paths of their outputs."""
 
     def __init__(
         self,
@@ -71,7 +70,6 @@ class MainJob:
         return scores
 
     def path(self, name: str) -> Path:
-        """Returns the `Path` of the output with the given name."""
         return self.directory / name
 
     def _stage(self, name, what, make):
@@ -102,7 +100,7 @@ class MainJob:
         self.say(f"{len(training):,} documents, {words:,} words")
 
     def show_first_result(self) -> None:
-        """Prints the predictions of the baseline, a linear model, on held-out texts."""
+        """Prints the predictions of a linear model on held-out texts."""
         dev, predictions = self.labeled("dev"), self._baseline
         score = accuracy(predictions, dev.labels)
         self.say("first result: which library does a passage document?")
@@ -119,7 +117,6 @@ class MainJob:
         )
 
     def learn_vocabulary(self) -> None:
-        """Writes the tokenizer."""
         documents = read_documents(self.path("text/corpus.txt"))
         texts = (sentence for document in documents for sentence in document.paragraphs)
         vocabulary = learn_wordpiece_vocabulary(texts, self.settings.vocabulary_size)
@@ -127,7 +124,7 @@ class MainJob:
             WordPieceTokenizer(vocabulary).save_pretrained(temporary)
 
     def prepare_records(self) -> None:
-        """Writes the records, with one in 50 documents held out."""
+        """Writes the records, with 1 of 50 documents held out."""
         manifest = prepare(
             self.path("text/corpus.txt"),
             self.path("records"),
@@ -147,7 +144,6 @@ class MainJob:
     # === Models ===
 
     def make_network(self) -> None:
-        """Writes the newly initialized network."""
         settings, tokenizer = self.settings, self._tokenizer()
         keras.utils.set_random_seed(settings.seed)
         encoder = Encoder(
@@ -217,7 +213,7 @@ class MainJob:
         }
 
     def finetune(self) -> dict[str, float]:
-        """Fine-tunes the pre-trained and the untrained network; returns accuracies and baselines."""
+        """Fine-tunes the pre-trained and the untrained network; returns all scores."""
         train, dev = self.labeled("train"), self.labeled("dev")
         scores = {
             "majority": majority(train.labels, dev.labels),
@@ -243,16 +239,15 @@ class MainJob:
 
     @functools.cached_property
     def _baseline(self):
-        """Returns the baseline's predictions for the texts of `dev`."""
+        """Returns the linear model's predictions for the texts of `dev`."""
         train = self.labeled("train")
         return tfidf_predictions(train.texts, train.labels, self.labeled("dev").texts)
 
     def export(self) -> None:
-        """Writes the SavedModel of the fine-tuned classifier."""
         load_tuned(self.path("finetuning-pretrained")).export(self.path("exported"))
 
     def ask(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Returns the predictions of the SavedModel from a new process without this package."""
+        """Returns the predictions of the SavedModel in a new process without this package."""
         answer = subprocess.run(
             [sys.executable, ask.__file__, str(self.path("exported"))],
             input=json.dumps(texts),
@@ -263,7 +258,6 @@ class MainJob:
         return json.loads(answer.stdout.splitlines()[-1])
 
     def labeled(self, part: str) -> Examples:
-        """Returns the `Examples` of `"train"` or `"dev"`."""
         return read_table(self.path(f"text/{part}.tsv"), text="text", label="label")
 
     def _tokenizer(self):
@@ -271,7 +265,7 @@ class MainJob:
 
 
 class _Report(keras.callbacks.Callback):
-    """Callback that reports the held-out scores of each evaluation and the remaining time."""
+    """Callback that reports the held-out scores and the remaining time."""
 
     def __init__(self, say: Callable[[str], None], total_steps: int) -> None:
         super().__init__()
@@ -304,7 +298,7 @@ class _Report(keras.callbacks.Callback):
 def unigram(
     train: tf.data.Dataset, held_out: tf.data.Dataset, vocabulary_size: int, train_batches: int
 ) -> dict[str, float]:
-    """Baseline: predicts masked tokens from the token frequencies in `train_batches` batches."""
+    """Baseline: predicts masked tokens from token frequencies in `train_batches` batches."""
     counts = np.ones(vocabulary_size)
     for _, labels, weights in train.take(train_batches):
         np.add.at(counts, labels["masked_lm"].numpy(), weights["masked_lm"].numpy())
@@ -341,5 +335,4 @@ def tfidf_predictions(
 
 
 def accuracy(predictions: Sequence[str], labels: Sequence[str]) -> float:
-    """Returns the accuracy."""
     return sum(map(operator.eq, predictions, labels)) / len(labels)

@@ -57,7 +57,7 @@ _FUNCTION_WORDS = set(
 
 
 def prose_sentences(docstring: str) -> list[str]:
-    """Returns the whole English sentences of a docstring, without code, markup and tables."""
+    """Returns the whole English sentences of a docstring."""
     sentences: list[str] = []
     lines = inspect.cleandoc(docstring).splitlines()
     for paragraph in _paragraphs([line for line in lines if len(line) <= _LONGEST_LINE]):
@@ -85,7 +85,7 @@ def _is_prose(sentence):
 
 
 def _paragraphs(lines):
-    """Yields paragraphs of running text (str)."""
+    """Yields paragraphs of running text."""
     lines = _without_headings(_without_code([line.expandtabs() for line in lines]))
     current, indent, entry = [], 0, False
     for section, line in lines:
@@ -107,7 +107,7 @@ def _paragraphs(lines):
 
 
 def _opens_paragraph(section, stripped, depth):
-    """Returns whether the line starts a paragraph, its text, whether it has a hanging indent."""
+    """Returns (whether the line starts a paragraph, its text, whether its indent hangs)."""
     if section is None or not stripped:
         return True, "", False
     field = _FIELD.match(stripped)
@@ -152,7 +152,7 @@ def _without_headings(lines):
 
 
 def _without_code(lines):
-    """Removes fenced, literal and doctest blocks, directives, comments and tables from lines."""
+    """Removes code, doctests, directives, comments and tables from lines."""
     kept, fence, doctest, skip_deeper_than = [], None, False, None
     for line in lines:
         stripped = line.strip()

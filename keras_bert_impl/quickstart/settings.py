@@ -25,8 +25,8 @@ class QuickstartSettings:
         vocabulary_size: Size of the vocabulary to be learned.
         num_layers, hidden_dim, num_heads: Size of the encoder.
         length: Sequence length of the pre-training data.
-        passes: Number of times that sentence pairs are drawn from the corpus.
-        batch_size: Number of rows in a pre-training step.
+        passes: Number of passes over the corpus, each with new sentence pairs.
+        batch_size: Batch size of pre-training, in packed rows.
         pretraining_steps: Steps of pre-training.
         learning_rate: Peak learning rate of pre-training.
         mask_rate: Fraction of the tokens to predict.

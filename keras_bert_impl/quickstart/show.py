@@ -15,7 +15,7 @@ _WORD = re.compile(r"[a-z]{5,}")
 
 
 def score_lines(scores: dict[str, dict[str, float]]) -> list[str]:
-    """Formats the scores of `MainJob.run` and their baselines as lines of text."""
+    """Formats the scores of `MainJob.run` and their baselines."""
     words, labels = scores["masked_lm"], scores["classification"]
     return [
         "on held-out documents",
@@ -33,7 +33,7 @@ def score_lines(scores: dict[str, dict[str, float]]) -> list[str]:
 
 
 def fill_mask_lines(job: MainJob, count: int = 5) -> list[str]:
-    """Prints held-out sentences with one masked word, and the model's predictions."""
+    """Returns held-out sentences with one masked word, and the model's predictions."""
     masked: list[str] = []
     hidden: list[str] = []
     for position, sentence in enumerate(_sentences(job)):
@@ -52,7 +52,7 @@ def fill_mask_lines(job: MainJob, count: int = 5) -> list[str]:
 
 
 def answer_lines(job: MainJob, count: int = 4) -> list[str]:
-    """Prints held-out texts, the exported model's predictions and the labels."""
+    """Returns held-out texts, the exported model's predictions and the labels."""
     dev = job.labeled("dev")
     rows = [place * len(dev) // count for place in range(count)]
     texts = [dev.texts[row] for row in rows]

@@ -56,7 +56,7 @@ class Drawing:
         self._shapes: list[_Shape] = []
 
     def line(self, points: Sequence[Point], color: str = "ink", size: float = 1) -> None:
-        """Adds a line. All series except the first are dashed."""
+        """Adds a line. The first series is solid, the others are dashed."""
         self._shapes.append(_Shape("line", color, tuple(points), size=size))
 
     def rectangle(
@@ -69,12 +69,10 @@ class Drawing:
         opacity: float = 1.0,
         hint: str = "",
     ) -> None:
-        """Adds a filled rectangle."""
         corners = (x, y), (width, height)
         self._shapes.append(_Shape("rect", color, corners, hint, opacity=opacity))
 
     def circle(self, x: float, y: float, radius: float, color: str = "s0", hint: str = "") -> None:
-        """Adds a filled circle."""
         self._shapes.append(_Shape("circle", color, ((x, y), (radius, 0)), hint, opacity=0.75))
 
     def write(
@@ -111,7 +109,6 @@ class Drawing:
         )
 
     def save_svg(self, path: str | Path) -> None:
-        """Writes an SVG file."""
         with replace_file(path) as temporary:
             temporary.write_text(self.svg(is_file=True), encoding="utf-8")
 
@@ -203,14 +200,14 @@ class Series(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """An axis with a label and a range; None for the range of the data."""
+    """An axis with a label and a range. None means the range of the data."""
 
     label: str
     limits: tuple[float, float] | None = None
 
 
 def curves(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) -> Drawing:
-    """Draws lines; a single point is drawn as a circle."""
+    """Draws lines. A single point is drawn as a circle."""
     drawing, place = _frame(name, title, series, x, y)
     for one in series:
         points = [place(*point) for point in _finite(one)]
@@ -224,7 +221,6 @@ def curves(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) ->
 
 
 def points(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) -> Drawing:
-    """Draws a scatter plot."""
     drawing, place = _frame(name, title, series, x, y)
     for one in series:
         hints = list(one.hints) or [""] * len(one.xs)
@@ -299,7 +295,7 @@ def matrix(name: str, title: str, labels: Sequence[str], counts: np.ndarray) -> 
 
 
 def _frame(name, title, series, x, y):
-    """Draws axes, grid and legend. Returns the drawing and a function from data to pixels."""
+    """Draws axes, grid and legend. Returns (drawing, function from data to pixels)."""
     drawing = Drawing(name, title)
     known = [point for one in series for point in _finite(one)]
     low_x, high_x, x_ticks = _scale([point[0] for point in known], x.limits)

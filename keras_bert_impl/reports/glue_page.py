@@ -25,14 +25,10 @@ def is_benchmark(directory: str | Path) -> bool:
 
 
 def write_glue_page(directories: Sequence[str | Path], path: str | Path) -> Path:
-    """Writes a page about a benchmark, or a comparison of several benchmarks with the first.
+    """Writes a page about a benchmark, or a comparison of several with the first.
 
     Args:
         directories: output directories of `finetune_glue`.
-        path: file to write.
-
-    Raises:
-        InputError: a directory is not a benchmark, or the benchmarks have no task in common.
     """
     found: dict[str, Any] = {}
     for directory in map(local_path, directories):

@@ -59,14 +59,14 @@ class TextAttention(NamedTuple):
     """Attention weights within one text.
 
     Attributes:
-        tokens: first tokens of the model's input, including special tokens. Rows of one example,
-            such as the texts of an embedder, are concatenated.
+        tokens: first tokens of the model's input, including special tokens. The texts of an
+            embedder are concatenated.
         features: dict of int32 `[rows, length]`, the encoder's inputs in `predict`, padded only to
             the longest row.
         weights: float32 `[layers, heads, tokens, tokens]`. Rows attend to columns. If all tokens
             are included, each row sums to 1.
         rollout: float32 `[layers, tokens, tokens]`, computed from all tokens. See `rollout`.
-        is_cut: whether the text has more tokens than these.
+        is_cut: whether `tokens` omits tokens of the text.
     """
 
     tokens: list[str]
@@ -166,13 +166,9 @@ def _saliency(model, text):
 
 
 def token_losses(model: Any, features: dict[str, np.ndarray], count: int) -> np.ndarray:
-    """Computes the loss of each token, with only this token masked.
+    """Returns the loss of each token when only this token is masked: float32 `[count]`, in nats.
 
-    Args:
-        features: dict of int32 `[1, length]`.
-
-    Returns:
-        float32 `[count]`, in nats; NaN for special tokens.
+    Special tokens have NaN.
     """
     features = {name: features[name] for name in FEATURES}
     ids, tokenizer = features["token_ids"][0], model.tokenizer
@@ -238,7 +234,7 @@ def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttent
 
 
 def _encoder_features(model, example):
-    """Returns the encoder's input features for an example, a dict of int32 `[rows, length]`."""
+    """Returns the encoder's input features, a dict of int32 `[rows, length]`."""
     rows, network = model.encoder_call(example)
     features = features_of_first(model, rows)
     found = []
@@ -270,13 +266,10 @@ def _diagonal(blocks):
 
 
 def rollout(weights: np.ndarray) -> np.ndarray:
-    """Computes the attention rollout up to each layer.
+    """Computes the attention rollout up to each layer, float32 `[layers, length, length]`.
 
     Args:
-        weights: float `[layers, heads, length, length]`; rows sum to 1.
-
-    Returns:
-        float32 `[layers, length, length]`; rows sum to 1.
+        weights: float `[layers, heads, length, length]`; rows sum to 1, here and in the result.
 
     Source: Abnar and Zuidema 2020 (arXiv:2005.00928), section 3.
     """

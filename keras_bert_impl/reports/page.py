@@ -34,7 +34,7 @@ def escape(value: Any) -> str:
 
 
 def clean(value: Any) -> str:
-    """Converts any value to text. U+FFFD replaces characters that are not allowed in a page."""
+    """Converts any value to text. U+FFFD replaces characters that a page must not contain."""
     return _NOT_ALLOWED.sub("\ufffd", str(value))
 
 
@@ -93,7 +93,6 @@ def page(
     script: str = "",
     data: Any = None,
 ) -> str:
-    """Returns the HTML of a page."""
     code = _asset("page.js") + script
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     links = "".join(
@@ -123,7 +122,6 @@ style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-a
 
 
 def save_page(path: str | Path, html: str) -> None:
-    """Writes a page atomically."""
     with replace_file(path) as temporary:
         temporary.write_text(html, encoding="utf-8")
 
@@ -134,7 +132,6 @@ def _asset(name):
 
 
 def script_of(name: str) -> str:
-    """Returns a script of `assets/`."""
     return _asset(name)
 
 
@@ -142,7 +139,7 @@ def _anchor(title):
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-# === Parts ===
+# === Elements ===
 
 
 def paragraph(text: str, kind: str = "note") -> str:
@@ -153,7 +150,7 @@ def paragraph(text: str, kind: str = "note") -> str:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", first: str = "row"
 ) -> str:
-    """Returns a table. A table that is wider than the page scrolls."""
+    """Returns a table. It scrolls if it is wider than the page."""
     rows = [list(row) for row in rows]
     is_number = [
         bool(rows) and all(_is_number(row[n]) for row in rows) for n in range(len(headings))
@@ -194,12 +191,11 @@ def _shown(value):
 
 
 def score(value: float) -> Digits:
-    """Formats a score: 0.8312."""
     return Digits(f"{value:.4f}")
 
 
 def bounds(value: Interval) -> Digits:
-    """Formats the bounds of an interval, "0.801 to 0.862"; `NO_INTERVAL` if they are equal."""
+    """Formats an interval as "0.801 to 0.862", or `NO_INTERVAL` if the bounds are equal."""
     low, high = f"{value.low:.3f}", f"{value.high:.3f}"
     return Digits(f"{low} to {high}" if value.low < value.high else NO_INTERVAL)
 
@@ -211,12 +207,11 @@ def charts(drawings: Sequence[Any]) -> str:
 
 
 def code(text: str) -> str:
-    """Returns a block of code."""
     return f'<div class="code"><pre tabindex="0"><code>{escape(text)}</code></pre></div>'
 
 
 def details(summary: str, html: str) -> str:
-    """Returns contents that are collapsed until the reader opens them."""
+    """Returns contents that are collapsed at first."""
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 

@@ -51,7 +51,6 @@ class Run(NamedTuple):
 
 
 def read_run(path: str | Path) -> Run:
-    """Reads the small files of a run."""
     path = local_path(path)
     if not path.is_dir():
         raise InputError(
@@ -87,7 +86,7 @@ def read_run(path: str | Path) -> Run:
 
 
 def runs_of(path: str | Path) -> list[Path]:
-    """Returns the runs of a set (best first) or a cross-validation; for a single run, its path."""
+    """Returns the runs of a set (best first) or a cross-validation. A single run gives its path."""
     path = local_path(path)
     folds = [recipe.parent for recipe in path.glob("folds/*/recipe.yaml")]
     if folds:
@@ -104,11 +103,9 @@ def _model_class(path):
 
 
 def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
-    """Reads `predictions.tsv` of a run, with one example per line.
+    """Reads `predictions.tsv` of a run; returns (column names, rows), both without the index.
 
-    Returns:
-        (column names, rows), both without the index. None if the file is missing or damaged; a
-        damaged file is added to `problems`.
+    Returns None if the file is missing or damaged; a damaged file is added to `problems`.
     """
     path = run.path / "predictions.tsv"
     if not path.exists():
@@ -133,12 +130,12 @@ class Subject(NamedTuple):
     model: Any = None
 
     def scored_as(self, noun: str) -> str:
-        """Returns a description of the scored examples: "14 examples of tickets.csv"."""
+        """Returns a text such as "14 examples of tickets.csv"."""
         return f"{len(self.examples):,} {noun} of {without_folders(self.examples.source)}"
 
 
 def check_count(subject: Subject, count: int) -> None:
-    """Raises an `InputError` if the run's predictions are for different examples."""
+    """Raises `InputError` if the run's predictions are for different examples."""
     if count != len(subject.examples):
         raise InputError(
             f"{subject.run.path} has predictions for {count:,} examples, but "
@@ -148,7 +145,7 @@ def check_count(subject: Subject, count: int) -> None:
 
 
 def explanation(model: Any, text: Any, target: Any = None) -> Html:
-    """Returns the words of a text, shaded by integrated gradients, and a table of top scores."""
+    """Returns the words of a text, shaded by integrated gradients, with a table of top scores."""
     try:
         found = attribute(model, text, target)
     except InputError as error:

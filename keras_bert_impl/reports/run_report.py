@@ -133,7 +133,7 @@ def _tiles(run: Run):
 
 
 def _title(run):
-    """Returns a title with task and data: "Text classification: tickets.csv"."""
+    """Returns a title such as "Text classification: tickets.csv"."""
     if run.records is not None:
         return f"Pre-training: {without_folders(run.records)}"
     kind = model_class_named(run.model_class)
@@ -282,7 +282,7 @@ def describe_run(run_directory: str | Path, model: Any = None, examples: Any = N
 
 
 def is_described(run_directory: str | Path) -> bool:
-    """Returns whether a finished run has a report. If the process was killed, there may be none."""
+    """Returns whether a finished run has a report. A killed process may not have written it."""
     return (local_path(run_directory) / FILE).is_file()
 
 
@@ -290,5 +290,5 @@ def is_described(run_directory: str | Path) -> bool:
 def _only_warning(run, what):
     try:
         yield
-    except Exception as error:  # A failed report must not fail the run.
+    except Exception as error:  # The run must succeed even if the report fails.
         _LOG.warning("%s has no complete %s: %s: %s", run, what, type(error).__name__, error)

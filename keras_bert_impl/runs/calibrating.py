@@ -13,7 +13,8 @@ from keras_bert_impl.tasks.registry import score, task_of_examples
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tuning.choice import save_tuned
 
-_BEFORE = "Before calibration: "  # key of the verdict on a run, which requires the training set
+# key in scores.json of the comparison with baselines, which needs the training set
+_BEFORE = "Before calibration: "
 
 
 def calibrate(
@@ -23,7 +24,7 @@ def calibrate(
     goal: Goal = Goal(),
     base: str | Path | None = None,
 ) -> Calibration:
-    """Calibrates a loaded model on labeled examples and saves it in its directory.
+    """Calibrates a loaded model on labeled examples and saves it in `directory`.
 
     Args:
         directory: run or model directory of the model.
@@ -40,11 +41,7 @@ def calibrate(
 
 
 def score_again(run: str | Path, model: TaskModel, examples: Any) -> dict[str, float]:
-    """Scores a run again after calibration; replaces the scores and predictions.
-
-    Args:
-        examples: the validation set of the run.
-    """
+    """Scores a run again after calibration; replaces the scores and predictions."""
     run = local_path(run)
     scores = score(model, with_metric_of(run, examples), run)
     write_json(run / "scores.json", read_json(run / "scores.json") | scores)

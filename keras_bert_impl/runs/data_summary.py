@@ -61,7 +61,6 @@ class DataSummary:
         return lines
 
     def advice(self) -> list[str]:
-        """Returns the warnings as lines."""
         return [f"warning: {warning}" for warning in self.warnings]
 
 
@@ -104,7 +103,7 @@ def summarize(
 
 
 def _is_empty(text):
-    """Returns whether a text, or a part of it, contains only white space."""
+    """Returns whether a text, or a text of a pair, contains only white space."""
     return not text.strip() if isinstance(text, str) else not text or any(map(_is_empty, text))
 
 
@@ -112,7 +111,7 @@ def _lengths(model, examples):
     """Returns the sequence lengths of a sample of the examples, with special tokens: int [rows]."""
     texts = examples.inputs
     rows, characters = [], 0
-    # In this order, the first n texts are spread over the file for any n.
+    # For any n, the first n texts in this order are spread over the file.
     for number in np.random.default_rng(0).permutation(sample_of(len(texts))):
         rows += model.rows_of(texts[number])
         characters += sum(map(len, rows[-1]))

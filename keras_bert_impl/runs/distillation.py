@@ -1,8 +1,8 @@
 """Training objectives other than the label loss: soft targets, intermediate layers, R-Drop.
 
 Pass one of them to `compile(objective=...)`; see `ReplicatedTrainer`. Evaluation uses the task's
-loss. Objectives are sums over texts or tokens, so they do not depend on the number of replicas and
-micro-batches.
+loss. Objectives do not depend on the number of replicas and micro-batches, because they are sums
+over texts or tokens.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class _WithLabelLoss:
         return _DIVERGENCES[_problem_type(self._model)](targets, outputs, temperature)
 
     def _share(self, losses, y, sample_weight, totals):
-        """Computes a batch's part of the loss from losses `[batch]` or `[batch, length]`."""
+        """Returns the loss of a micro-batch, given losses `[batch]` or `[batch, length]`."""
         if self._model.has_token_labels:
             losses = losses * token_weights(y, sample_weight)
         elif sample_weight is not None:
@@ -219,7 +219,6 @@ def _check_task(model, what):
 
 
 def _check_pair(student, teacher):
-    """Raises `InputError` if teacher and student do not match."""
     _check_task(student, "distillation")
     if type(teacher) is not type(student):
         raise InputError(

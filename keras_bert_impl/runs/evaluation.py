@@ -68,11 +68,7 @@ def evaluate(
 
 
 def compare(model: TaskModel, old: TaskModel, examples: LabeledExamples) -> Change:
-    """Compares two models on the same labeled texts, by their first metric.
-
-    Raises:
-        InputError: the models do not have the same labels, or are not for labeled texts.
-    """
+    """Compares two models on the same labeled texts, by their first metric."""
     task = task_of_examples(examples)
     return change(*(task.outcome(one, examples, like=model) for one in (model, old)))
 
@@ -98,7 +94,7 @@ def load_signatures(
     dtype: str | None = None,
     base: str | Path | None = None,
 ) -> Signatures:
-    """Loads the serving signatures of a model; see `load_model` for the arguments."""
+    """Loads the serving signatures of a model."""
     model = load_model(name_or_path, use, dtype, base)
     if use == "encoder":
         return EncoderSignatures(model, Tokenizer.from_pretrained(name_or_path))
@@ -108,11 +104,7 @@ def load_signatures(
 def load_several(
     directories: Sequence[str | Path], dtype: str | None = None, base: str | Path | None = None
 ) -> SeveralSignatures:
-    """Loads the serving signatures of several models, named after their directories.
-
-    Raises:
-        InputError: two directories have the same name, or a name or model is invalid.
-    """
+    """Loads the serving signatures of several models, named after their directories."""
     parts: dict[str, Signatures] = {}
     for directory in directories:
         path = local_path(directory).absolute()

@@ -29,7 +29,7 @@ class Week(NamedTuple):
 
 
 def by_week(path: str | Path) -> list[Week]:
-    """Reads a file of `keras-bert serve --feedback`. Returns nothing for other files."""
+    """Reads a file of `keras-bert serve --feedback`; returns [] for other files."""
     is_correct: dict[tuple, list[bool]] = collections.defaultdict(list)
     for number, read in json_lines(path) if suffix_of(path) == ".jsonl" else ():
         try:

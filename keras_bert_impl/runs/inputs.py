@@ -20,13 +20,13 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 
 def model_directory(path: str | Path) -> str | Path:
-    """Returns the model directory of a run directory. Returns other paths and names unchanged."""
+    """Returns the model directory of a run. Other paths and names are unchanged."""
     directory = local_path(path) / "model"
     return directory if directory.is_dir() else path
 
 
 def with_metric_of(run: str | Path, examples: LabeledExamples) -> LabeledExamples:
-    """Returns the examples; for a run, with the run's metric as the first metric."""
+    """Makes the metric of a run the first metric of the examples."""
     data = local_path(run) / "data.json"
     if not data.is_file():
         return examples
@@ -37,7 +37,7 @@ def with_metric_of(run: str | Path, examples: LabeledExamples) -> LabeledExample
 def made_of(
     settings: FinetuneSettings, train: LabeledExamples, dev: LabeledExamples
 ) -> dict[str, dict[str, Any]]:
-    """Describes the inputs of a fine-tuning run, for its `RunDirectory`."""
+    """Returns the inputs of a fine-tuning run, for its `RunDirectory`."""
     read: dict[str, dict[str, Any]] = {
         name: {"source": data.source, "examples": len(data), "sha256": data.fingerprint}
         for name, data in (("train", train), ("dev", dev))

@@ -55,7 +55,7 @@ def phases_of(
 def metric_of(
     settings: FinetuneSettings, task: Task, train: LabeledExamples, dev: LabeledExamples
 ) -> str | None:
-    """Returns the name of the score used to compare runs; None for the first score of the task."""
+    """Returns the score that compares runs; None means the task's first score."""
     if settings.metric is None:
         return task.default_metric(train)
     return check("metric", settings.metric, Annotated[str, OneOf(*task.score_names(dev))])
@@ -74,7 +74,7 @@ def best_epoch(
     start: int,
     metric: str | None = None,
 ) -> BestEpoch | None:
-    """Returns the `BestEpoch` of a run according to a score on `dev`; None without `keep_best`."""
+    """Returns the `BestEpoch` of a run by a score on `dev`; None without `keep_best`."""
     if not settings.keep_best:
         return None
 
@@ -92,8 +92,8 @@ def best_epoch(
 
 
 def _score_of_chief(score, model):
-    """Creates a function that scores a model on the chief and returns its score on all workers."""
-    # Created outside of the strategy, because only the chief predicts.
+    """Returns a function that scores a model on the chief and sends the score to all workers."""
+    # This model is outside of the strategy, because only the chief predicts.
     alone = type(model).from_config(model.get_config()) if is_chief() else None
 
     def of_chief():

@@ -1,7 +1,6 @@
-"""Tables of predictions: the input rows, with columns of predictions added.
+"""Tables of predictions: the input columns, then the columns of the prediction.
 
-The columns of the input come first. If the input has a column NAME, the prediction column NAME is
-renamed to `predicted_NAME`.
+If the input already has a column NAME, the prediction column is `predicted_NAME`.
 """
 
 import contextlib
@@ -33,7 +32,7 @@ _CLASH = "predicted_"
 def read_rows(
     path: str | Path, layout: Layout, delimiter: str | None = None
 ) -> Iterator[tuple[str | tuple[str, ...], Row]]:
-    """Yields the text or pair in each row of a table, with the whole row."""
+    """Yields (text or pair, whole row) for each row of a table."""
     table = open_table(path, layout, delimiter, whole=True)
     for number, read in table.rows:
         try:
@@ -84,8 +83,7 @@ def table_writer(
     The file is created only if the block ends without error.
 
     Args:
-        like: the input file. A CSV file is written with its delimiter, a Parquet file with the
-            types of its columns.
+        like: the input file, from which a CSV file gets its delimiter and a Parquet file its types.
         delimiter: delimiter of `like`; None to detect it.
     """
     path = local_path(path)
@@ -132,7 +130,7 @@ def check_output(path: str | Path) -> None:
 
 
 def as_json(value: Any) -> str:
-    """Converts a row or a value to JSON on one line; dates and other types become text."""
+    """Converts a row or a value to JSON on one line. Dates and other types become text."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -170,7 +168,7 @@ class _Delimited:
 
 
 class _Parquet:
-    """A Parquet file. Column types are read from a schema or inferred from the first rows."""
+    """A Parquet file. Column types come from a schema or the first rows."""
 
     def __init__(self, path: Path, known: pyarrow.Schema | None) -> None:
         self._path, self._known = path, known

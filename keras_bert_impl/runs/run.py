@@ -1,4 +1,4 @@
-"""Resumable fine-tuning runs. A run writes a run directory."""
+"""Resumable fine-tuning runs."""
 
 import dataclasses
 import functools
@@ -57,7 +57,7 @@ from keras_bert_impl.tuning.choice import count_parameters
 
 
 class TunedRun(NamedTuple):
-    """A finished run: its directory, model, validation set, and whether this call trained it."""
+    """A finished run: directory, model, validation set, and whether this call trained it."""
 
     path: Path
     model: TaskModel
@@ -258,7 +258,7 @@ def _show(verbose, *lines):
 
 
 def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, verbose, weights):
-    """Trains the remaining epochs of each phase; the model then has the weights to save."""
+    """Trains the remaining epochs of each phase. The model then has the weights to save."""
     steps = model.steps_per_epoch(train[0], settings.batch_size)
     end = phases[-1].end
     step_of = functools.partial(operator.mul, steps)
@@ -340,7 +340,7 @@ def _save_and_score(tuned, run, settings, task, train, dev, more_dev, metric, ve
         save_tuned(tuned, run.model, settings.model)
     else:
         tuned.save_pretrained(run.model)
-    # The model is loaded again, so that the scores are of the saved files.
+    # The model is loaded again, so that the saved files are scored.
     saved = load_tuned(run.path, settings.dtype)
     scores = metric_first(task.finish(saved, dev, run.path), metric)
     scores |= score_more(saved, more_dev, run.path)

@@ -22,7 +22,7 @@ _SECONDS = 1800
 
 
 def tolerance_of(signatures: Signatures) -> float:
-    """Returns the largest difference that rounding can cause in a dtype."""
+    """Returns the largest difference that rounding can cause in the model's dtype."""
     policy: Any = signatures.encoder.dtype_policy
     return TOLERANCE if policy.compute_dtype == "float32" else _TOLERANCE_IN_HALF
 
@@ -62,7 +62,7 @@ def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> fl
 
 
 def _outputs(directory, inputs):
-    """Returns, for each of `BATCH_SIZES`, the outputs of each example as a list of dicts."""
+    """Returns the outputs of each example, for each of `BATCH_SIZES`."""
     directory = local_path(directory)
     if not (directory / "saved_model.pb").is_file():
         raise InputError(f"{directory} is not a SavedModel: it does not contain saved_model.pb.")

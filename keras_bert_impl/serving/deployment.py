@@ -22,12 +22,10 @@ def write_deployment(folder: str | Path, name: str, directory: str | Path) -> Pa
     files for `keras-bert serve` are written.
 
     Args:
-        folder: directory that `keras-bert export` wrote, or a SavedModel; mounted in the container.
-        name: name of the model in URLs and of the service.
+        folder: directory that `keras-bert export` wrote, or a SavedModel. It is mounted in the
+            container.
+        name: name of the model in URLs and of the service. Kubernetes must allow it.
         directory: new or empty directory for the files.
-
-    Raises:
-        InputError: Kubernetes does not allow the name, or the directory contains files.
     """
     if not _LABEL.fullmatch(name):
         raise InputError(
@@ -43,7 +41,7 @@ def write_deployment(folder: str | Path, name: str, directory: str | Path) -> Pa
         for file in _FILES.rglob("*"):
             if file.is_dir() or not (is_export or file.parent == _FILES):
                 continue
-            # In YAML the path is in double quotes, and Compose replaces variables.
+            # The path is in double quotes in YAML, and Compose expands variables.
             quoted = json.dumps(source, ensure_ascii=False)[1:-1].replace("$", "$$")
             place_of_model = quoted if file.suffix == ".yaml" else source
             parts = file.read_text(encoding="utf-8").split(_FOLDER)

@@ -58,7 +58,7 @@ def convert(
     precision: str,
     batches: list[dict] | None = None,
 ) -> bytes:
-    """Converts a network. `shapes` are the input shapes by name; see `Format.write`."""
+    """Converts a network. `shapes` contains {input: shape}; see `Format.write`."""
     if batches is not None:
         raise InputError(
             "LiteRT does not use calibration texts, because it computes the scales of "
@@ -103,7 +103,7 @@ class Session:
         self._config = config
 
     def __call__(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns the float32 outputs by name, from int features of an encoder."""
+        """Returns {name: float32 output} for the int features of an encoder."""
         return self._run(**as_inputs(features, self._config, "int32"))
 
 
@@ -125,11 +125,9 @@ class Graph:
         self._read: dict[str, tf.Tensor] = {}
 
     def input(self, name: str, shape: Sequence[int | str]) -> tf.Tensor:
-        """Returns the input with this name."""
         return self._inputs[name]
 
     def output(self, name: str, tensor: tf.Tensor, shape: Sequence[int | str]) -> None:
-        """Marks a tensor as an output."""
         self.outputs[name] = tf.identity(tensor)
 
     def add(self, op: str, *inputs: Any, **attributes) -> tf.Tensor:
@@ -137,7 +135,7 @@ class Graph:
         return _OPERATORS[op](*map(self._as_tensor, inputs), **attributes)
 
     def cast(self, tensor: tf.Tensor, dtype: str) -> tf.Tensor:
-        """Casts a tensor; integers always have 32 bits."""
+        """Casts a tensor. Integers always have 32 bits."""
         return tf.cast(tensor, _DTYPES[dtype])
 
     def as_float32(self, tensor: tf.Tensor) -> tf.Tensor:
@@ -149,19 +147,16 @@ class Graph:
         return tensor
 
     def declare(self, tensor: tf.Tensor, shape: Sequence[int | str]) -> None:
-        """Does nothing: TensorFlow infers shapes."""
+        """Does nothing, because TensorFlow infers shapes."""
 
     def has(self, name: str) -> bool:
-        """Returns whether there is a weight with this name."""
         return name in self._weights
 
     def array(self, name: str) -> np.ndarray:
-        """Returns a weight as a NumPy array."""
         with tf.init_scope():
             return self._weights[name].numpy()
 
     def weight(self, name: str) -> tf.Tensor:
-        """Returns a weight as a tensor."""
         if name not in self._read:
             self._read[name] = tf.convert_to_tensor(self._weights[name])
         return self._read[name]

@@ -86,7 +86,7 @@ def _write(model, directory, precision, batches):
 
 
 class _ScoresNetwork(Network):
-    """The network of a model with scores as outputs. MediaPipe does not convert logits."""
+    """The network with probabilities as outputs, because MediaPipe does not convert logits."""
 
     def write(self, graph: Any) -> None:
         network_of(self.model).write(graph)
@@ -113,7 +113,7 @@ def _normalized(outputs, model):
 
 
 class Session:
-    """Runs an exported model on token ids, row by row, and returns logits or vectors."""
+    """Runs an exported model on token ids, row by row; returns logits or vectors."""
 
     def __init__(self, path: Path, config: Any, model: Any) -> None:
         self._interpreter = Interpreter(str(path))
@@ -121,7 +121,7 @@ class Session:
         self._config, self._model = config, model
 
     def __call__(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns the float32 outputs by name, from int features of an encoder."""
+        """Returns {name: float32 output} for the int features of an encoder."""
         inputs = as_inputs(features, self._config, "int32")
         inputs.setdefault("token_type_ids", np.zeros_like(inputs["input_ids"]))
         missing = self._model.max_length - inputs["input_ids"].shape[1]
@@ -170,7 +170,7 @@ def are_different(model: keras.Model, ours: np.ndarray, theirs: np.ndarray) -> n
 
 
 def _differences(path, model, session, texts):
-    """Counts the texts with different predictions from MediaPipe and from our token ids."""
+    """Counts the texts whose prediction by MediaPipe differs from the one for our token ids."""
     with answered_by(session, model):
         if _labels(model):
             ours = np.asarray(model.predict(texts, verbose=0))

@@ -142,7 +142,7 @@ class Session:
     """Runs an exported ONNX model in ONNX Runtime on the CPU."""
 
     def __init__(self, model: str | Path | bytes, config: EncoderConfig) -> None:
-        import onnxruntime  # not imported above, because the OpenVINO export requires only onnx
+        import onnxruntime  # imported here, because the OpenVINO export does not need it
 
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # only errors
@@ -154,7 +154,7 @@ class Session:
         self._config = config
 
     def __call__(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns the float32 outputs by name, from int features of an encoder."""
+        """Returns {name: float32 output} for the int features of an encoder."""
         outputs = self._session.run(None, as_inputs(features, self._config))
         return dict(zip((output.name for output in self._session.get_outputs()), outputs))
 
@@ -200,7 +200,6 @@ class Graph:
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
     def add(self, op: str, *inputs: Any, num_outputs: int = 1, **attributes) -> str:
-        """Adds a node."""
         domain, _, op = op.rpartition(".")
         names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
         name = f"{op}_{len(self._nodes)}"
@@ -210,7 +209,6 @@ class Graph:
         return name
 
     def cast(self, tensor: str, dtype: str) -> str:
-        """Casts a tensor to another dtype."""
         return self.add("Cast", tensor, to=_TYPES[dtype])
 
     def as_float32(self, tensor: str) -> str:
@@ -226,11 +224,9 @@ class Graph:
         self._shapes.append(helper.make_tensor_value_info(tensor, _TYPES[self.dtype], shape))
 
     def has(self, name: str) -> bool:
-        """Returns whether there is a weight with this name."""
         return name in self._weights
 
     def array(self, name: str) -> np.ndarray:
-        """Returns a weight as a NumPy array."""
         return self._weights[name]
 
     def weight(self, *names: str) -> str:
@@ -242,7 +238,6 @@ class Graph:
         return name
 
     def model(self) -> onnx.ModelProto:
-        """Returns the graph as an ONNX model."""
         tensors = list(self._tensors.values())
         graph = helper.make_graph(
             self._nodes, "network", self._inputs, self._outputs, tensors, value_info=self._shapes

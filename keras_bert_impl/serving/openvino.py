@@ -75,7 +75,7 @@ def _session(directory, config, hint):
 
 
 def _compress(proto):
-    """Converts embeddings and matrices of an ONNX graph to int8, with a scale per vector or column."""
+    """Converts the embeddings and matrices to int8, with a scale per vector or column."""
     tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
     nodes = []
     for node in proto.graph.node:
@@ -108,7 +108,7 @@ def _quantized(weight, axis):
 
 
 def _calibrated(model, batches, config):
-    """Quantizes the weights and activations of matrix products to int8, with scales from texts."""
+    """Quantizes weights and activations of matrix products to int8, with scales from texts."""
     os.environ.setdefault("NNCF_CI", "1")  # disables NNCF's telemetry
     with contextlib.redirect_stdout(io.StringIO()):  # suppresses NNCF's banner
         import nncf
@@ -148,6 +148,6 @@ class Session:
         self._config = config
 
     def __call__(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns the float32 outputs by name, from int features of an encoder."""
+        """Returns {name: float32 output} for the int features of an encoder."""
         outputs = self._model(as_inputs(features, self._config))
         return {name: outputs[index].copy() for index, name in enumerate(self._names)}

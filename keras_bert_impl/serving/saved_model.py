@@ -127,7 +127,7 @@ def export_saved_model(
 
 
 def _columns(run):
-    """Returns the columns of texts and labels in the training set of a run, if known."""
+    """Returns the text and label columns of a run's training set, if known."""
     path = local_path(run) / "data.json" if run else None
     if path is None or not path.is_file():
         return {}
@@ -136,7 +136,7 @@ def _columns(run):
 
 
 def _of_one_argument(function):
-    """Returns the endpoint `serve` for `keras.layers.TFSMLayer`. The endpoint has one argument."""
+    """Returns the endpoint `serve` for `keras.layers.TFSMLayer`. It has one argument."""
     specs = tf.nest.flatten(function.structured_input_signature)
     if len(specs) == 1:
         return function
@@ -150,9 +150,9 @@ def _of_one_argument(function):
 
 @contextlib.contextmanager
 def for_inference(*models: keras.Model) -> Iterator[list[tf.Variable]]:
-    """Context manager for tracing: graphs read matrices in the dtype of the computation.
+    """Context for tracing: graphs read matrices in the dtype of the computation.
 
-    Models that have the same weight, such as a frozen weight of one base model, share a variable.
+    Models with the same weight, such as a frozen weight of one base model, use one variable.
     """
     stored = {id(v): v.value for model in models for v in model.variables}
     values = keras.StatelessScope()
@@ -230,8 +230,8 @@ def export_version(
 
 @contextlib.contextmanager
 def _no_other_export(directory):
-    """Context manager that locks the folder against other exports."""
-    with _OF_THREADS:  # File locks do not lock out threads of a process.
+    """Context that locks the folder against other exports."""
+    with _OF_THREADS:  # A file lock does not exclude other threads of the process.
         lock = claim(directory / ".lock")
         if lock is None:
             raise InputError(f"another process is exporting to {directory}; wait for it to finish.")
@@ -346,7 +346,6 @@ def _field(number, content):
 def model_card(
     name: str, signatures: Signatures, functions: Functions, run: str | Path | None = None
 ) -> str:
-    """Returns the text of a model card, in Markdown."""
     note = (
         f", for rows of up to {signatures.max_length} tokens. Exported by keras_bert_impl "
         f"{__version__} with TensorFlow {tf.__version__}."

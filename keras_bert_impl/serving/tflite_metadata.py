@@ -1,7 +1,8 @@
 """Metadata of LiteRT files with text inputs: roles of the tensors, vocabulary and labels.
 
-The metadata is a FlatBuffer in a buffer of the model; the files are a ZIP archive after it. Slots
-are the field numbers of TensorFlow Lite's published schema, `metadata_schema.fbs`.
+The metadata is a FlatBuffer in a buffer of the model. The vocabulary and labels are a ZIP archive
+after the model. Slots are the field numbers of TensorFlow Lite's published schema,
+`metadata_schema.fbs`.
 """
 
 import io

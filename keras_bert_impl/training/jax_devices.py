@@ -1,7 +1,7 @@
 """The devices of a run on the JAX backend.
 
-`get_strategy`, and the `scope()` of its result, set `keras.distribution` for the process. The
-setting remains after the scope, until the next call or scope.
+`get_strategy` and the `scope()` of its result set `keras.distribution` for the process. The setting
+remains until the next call or scope.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class JaxDevices:
 
     @property
     def num_replicas_in_sync(self) -> int:
-        """Number of parts into which a global batch is split."""
+        """Number of devices over which a global batch is split."""
         distribution = keras.distribution.distribution()
         return 1 if distribution is None else num_data_devices(distribution)
 
@@ -38,7 +38,7 @@ class JaxDevices:
 
 
 class _ChosenDevices(JaxDevices):
-    """Devices chosen by `get_strategy`. Entering the scope sets these devices for the process."""
+    """Devices chosen by `get_strategy`. The scope sets them for the process."""
 
     def __init__(self, distribution: Any) -> None:
         self._distribution = distribution
@@ -76,7 +76,7 @@ def choose_jax_devices(name: str, model_devices: int = 1) -> JaxDevices:
 
 
 def use_cpu_devices_of_jax(count: int) -> None:
-    """Splits the CPU into logical devices and hides other devices; see `use_cpu_devices`."""
+    """Splits the CPU into logical devices and hides other devices."""
     import jax
 
     try:
@@ -109,17 +109,16 @@ def _jax_process():
 
 
 def mean_of_hosts(value: float) -> Any:
-    """Averages a number over all processes. Blocks until all processes have called it."""
+    """Averages a number over all processes. All of them must call it."""
     return value if num_hosts() == 1 else np.float32(_of_all_hosts(value).mean())
 
 
 def value_of_first_host(value: float) -> float:
-    """Broadcasts a number from the first process. Blocks until all processes have called it."""
+    """Broadcasts a number from the first process. All processes must call it."""
     return value if num_hosts() == 1 else float(_of_all_hosts(value)[0])
 
 
 def _of_all_hosts(value):
-    """Returns the float64 numbers of all processes."""
     from jax.experimental import multihost_utils
 
     # The numbers are sent as bytes, because JAX has no float64 by default.
@@ -149,7 +148,7 @@ def _devices_of_user(distribution, name, model_devices):
 
 
 def _device_names(name):
-    """Returns the names of a strategy's devices in the format of `keras.distribution`."""
+    """Returns the names of a strategy's devices for `keras.distribution`."""
     import jax
 
     devices = jax.devices()
@@ -175,7 +174,7 @@ def _names_workers():
 
 
 def _connect():
-    """Connects the workers in `TF_CONFIG`, or the workers that JAX's cluster detection finds."""
+    """Connects the workers in `TF_CONFIG`, or the workers that JAX detects."""
     import jax
 
     if jax.distributed.is_initialized():

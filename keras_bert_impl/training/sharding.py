@@ -21,8 +21,8 @@ def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribu
 
     Queries, keys and values are split by attention head. The first feed-forward layer and the gate
     are split by outputs. The second feed-forward layer and the attention's output layer are split
-    by inputs. The token embeddings are split by the hidden dimension. Each half of a block then
-    needs one sum over the devices. All other variables are replicated.
+    by inputs. The token embeddings are split by the hidden dimension. Attention and feed-forward
+    network then each need one sum over the devices. All other variables are replicated.
 
     Args:
         device_mesh: a mesh such as `(2, 4)` with the axes `"batch"` and `"model"`.
@@ -41,7 +41,7 @@ def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribu
     """
     axis = device_mesh.axis_names[-1]
     layout = keras.distribution.LayoutMap(device_mesh)
-    # Before Keras 3.15, an expression matches any part of a path; since then, it must match the
+    # Before Keras 3.15, an expression matches a substring of a path. Since then, it must match the
     # full path.
     by_output = r"^(.*/)?(attention/(query|key|value)|layer_\d+/(intermediate|gate))"
     layout[f"{by_output}/kernel$"] = (None, axis)
@@ -55,7 +55,7 @@ class _Sharded(_Mixin):
     """Mixin for `keras.distribution.Distribution`: checks batches, shards the optimizer state."""
 
     def get_data_layout(self, data_shape: Sequence[int]) -> TensorLayout:
-        """Returns the layout of a batch; Keras calls this with the shape on this host."""
+        """Returns the layout of a batch. Keras passes the shape on this host."""
         devices = num_data_devices(self) // num_processes(self)
         rows = data_shape[0]
         if rows % devices:
@@ -86,7 +86,7 @@ class _Sharded(_Mixin):
         return layout
 
     def distribute_dataset(self, dataset: Any) -> Any:
-        """Returns this host's part of a dataset; see `part_of_host` for exceptions."""
+        """Returns this host's examples of a dataset; see `part_of_host` for exceptions."""
         return dataset if hasattr(dataset, _IS_PART) else super().distribute_dataset(dataset)
 
 
@@ -99,7 +99,7 @@ class ModelParallel(_Sharded, keras.distribution.ModelParallel):
 
 
 def sharded_distribution(devices: Sequence[str], model_devices: int = 1) -> Any:
-    """Creates the distribution over devices; `model_devices` share one copy of the weights."""
+    """Creates the distribution. `model_devices` hold one copy of the weights together."""
     if model_devices == 1:
         return DataParallel(devices=devices)
     if len(devices) % model_devices:
@@ -119,7 +119,7 @@ def is_ours(distribution: Any) -> bool:
 
 
 def num_data_devices(distribution: Any) -> int:
-    """Returns the number of parts into which a distribution splits a global batch."""
+    """Returns the number of devices over which a distribution splits a global batch."""
     mesh = distribution.device_mesh
     return mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)]
 
@@ -135,7 +135,7 @@ _IS_PART = "_is_part_of_host"
 
 
 def part_of_host(dataset: Any) -> Any:
-    """Marks a dataset as one host's part, so that its batches are not split further."""
+    """Marks a dataset as the examples of one host, so that its batches are not split further."""
     setattr(dataset, _IS_PART, True)
     return dataset
 

@@ -44,8 +44,8 @@ def get_strategy(name: str | Strategy = "auto", model_devices: int = 1) -> Strat
             strategy or raise an error. On JAX, `"auto"` uses the program's `keras.distribution` if
             it is set, otherwise all JAX devices, including logical CPU devices. A strategy is
             returned unchanged.
-        model_devices: number of devices that share one copy of the weights, for models that do not
-            fit on one device. JAX only; see `encoder_layout`.
+        model_devices: number of devices that hold one copy of the weights together, for models that
+            do not fit on one device. JAX only; see `encoder_layout`.
 
     Returns:
         `tf.distribute.Strategy`, or `JaxDevices` on the JAX backend. The devices are set for the
@@ -88,13 +88,13 @@ def check_strategy(name: str | Strategy) -> None:
 
 
 def is_chief() -> bool:
-    """Returns whether this process is the worker that writes files, or the only process."""
+    """Returns whether this process writes files: the chief, or the only process."""
     cluster = read_cluster()
     return host_index() == 0 if cluster is None else cluster.is_chief
 
 
 def num_workers() -> int:
-    """Returns the number of workers in `TF_CONFIG` or `jax.distributed`, or 0 if there are none."""
+    """Returns the number of workers in `TF_CONFIG` or `jax.distributed`, or 0."""
     cluster = read_cluster()
     if cluster is not None:
         return cluster.num_workers
@@ -135,7 +135,7 @@ def device_names(strategy: Strategy) -> str:
 
 
 def mean_of_workers(strategy: Strategy, value: float) -> Any:
-    """Averages a number (float32 scalar) over all workers. Blocks until all have called it."""
+    """Averages a number over all workers. All of them must call it."""
     if isinstance(strategy, JaxDevices):
         return mean_of_hosts(value)
     import tensorflow as tf
@@ -144,7 +144,7 @@ def mean_of_workers(strategy: Strategy, value: float) -> Any:
 
 
 def number_of_chief(strategy: Strategy, value: float) -> float:
-    """Broadcasts a number from the first worker. Blocks until all workers have called it."""
+    """Broadcasts a number from the first worker. All workers must call it."""
     if isinstance(strategy, JaxDevices):
         return value_of_first_host(value)
     import tensorflow as tf

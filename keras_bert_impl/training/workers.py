@@ -34,7 +34,7 @@ class WorkerLostError(RuntimeError):
 
 
 def wait_for_workers(cluster: Cluster) -> None:
-    """Listens at the address of this worker and waits until all other workers listen too."""
+    """Listens at the address of this worker and waits until all workers listen."""
     with _listener(cluster) as listener:
         _wait(cluster, listener)
 
@@ -93,7 +93,7 @@ def worker_timeout() -> float:
 
 @contextlib.contextmanager
 def connecting() -> Iterator[None]:
-    """Context manager in which TensorFlow or JAX connects the workers."""
+    """Context in which TensorFlow or JAX connects the workers."""
     seconds = worker_timeout()
     with contextlib.suppress(ValueError, AttributeError, OSError):  # stderr has no file descriptor
         faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)

@@ -64,11 +64,12 @@ def layers_of(encoder: Encoder) -> list[list[keras.layers.Layer]]:
 
 
 def freeze(encoder: Encoder, num_layers: int) -> None:
-    """Freezes the embeddings and the first blocks; the other blocks are trainable.
+    """Freezes the embeddings and the first blocks, and unfreezes the other blocks.
 
     Args:
-        num_layers: Number of blocks to freeze; blocks that share weights count once. If all blocks
-            are frozen, the final normalization is also frozen, but not the pooler.
+        num_layers: Number of blocks to freeze. Blocks with the same weights, as in ALBERT, count
+            once. If all blocks are frozen, the final normalization is also frozen, but not the
+            pooler.
     """
     for depth, layers in enumerate(layers_of(encoder)):
         for layer in layers:
@@ -89,7 +90,7 @@ def train_biases(encoder: Encoder) -> None:
 def reinitialize(encoder: Encoder, num_layers: int) -> None:
     """Reinitializes the last `num_layers` blocks and the pooler, as in a new encoder.
 
-    Blocks that share weights count once. Weights are drawn from Keras's global random state.
+    Blocks with the same weights count once. The weights depend on Keras's global random seed.
 
     Source: Zhang et al. 2021, section 4.
     """
@@ -197,7 +198,7 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
     are saved in the file format of the `peft` library, so `peft` can load them.
 
     Args:
-        model: The fine-tuned model. The model whose head and trainable encoder weights are written.
+        model: The fine-tuned model.
         directory: Output directory. Existing files with the same names are replaced.
         base: The base model; see `interop.open_model`. The base model's name and the checksum of
             its weights are saved.

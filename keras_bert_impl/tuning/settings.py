@@ -25,8 +25,8 @@ CRF_RATE = 5e-3
 class TuningSettings:
     """Settings for the trained weights and their learning rates.
 
-    All weights above the blocks, including the head, are always trained. If blocks share weights,
-    as in ALBERT, they count as one layer.
+    All weights above the blocks, including the head, are always trained. Blocks with the same
+    weights, as in ALBERT, count as one layer.
 
     Args:
         tuning: Weights to train, such as `"full"`, `"head"` or `"lora"`. `"full"` trains all

@@ -345,5 +345,5 @@ class ElectraLayout(BertLayout):
 
 
 def without_pairs(heads: Heads) -> Heads:
-    """Returns the heads of `BertLayout` without those for sentence pairs."""
+    """Returns the heads of `BertLayout` without the heads for sentence pairs."""
     return {name: tensors for name, tensors in heads.items() if name not in _OF_PAIRS}

@@ -1,4 +1,4 @@
-"""Rows of unmasked examples on disk: compressed TFRecord shards and a `manifest.json`.
+"""Packed unmasked examples on disk: compressed TFRecord shards and a `manifest.json`.
 
 A record is a `tf.train.Example` of one row. L is the sequence length, E the maximum number of
 examples per row. All features except `row_id` are raw little-endian arrays, because lists of
@@ -56,15 +56,15 @@ def num_ids(vocabulary_size: int, segmented: bool) -> int:
 
 
 def token_type(num_ids: int) -> np.dtype:
-    """Returns the numpy dtype of `token_ids` in a record."""
+    """Returns the dtype of `token_ids` in a record."""
     return np.dtype("<u2" if num_ids <= 1 << 16 else "<i4")
 
 
 def serialize_rows(arrays: dict[str, np.ndarray], num_ids: int, first_id: int) -> list[bytes]:
-    """Serializes rows to records, as a list of bytes.
+    """Serializes rows to a list of records.
 
     Args:
-        arrays: Dict of int32 arrays [rows, ...], the features in the table above except `row_id`.
+        arrays: int32 arrays [rows, ...], the features in the table above except `row_id`.
     """
     dtypes = dict.fromkeys(PER_EXAMPLE, np.dtype("<i4"))
     dtypes["token_ids"] = token_type(num_ids)
@@ -73,7 +73,7 @@ def serialize_rows(arrays: dict[str, np.ndarray], num_ids: int, first_id: int) -
     for name in dtypes:
         feature[name].bytes_list.value.append(b"")
     feature["row_id"].int64_list.value.append(0)
-    # The message object is reused, because creating its parts for each row takes most of the time.
+    # One message object is reused, because creating it for each row takes most of the time.
     lists = [feature[name].bytes_list.value for name in dtypes]
     columns = [arrays[name].astype(dtype, casting="unsafe") for name, dtype in dtypes.items()]
     row_ids, serialized = feature["row_id"].int64_list.value, []
@@ -86,10 +86,7 @@ def serialize_rows(arrays: dict[str, np.ndarray], num_ids: int, first_id: int) -
 
 
 def parse_rows(serialized: tf.Tensor, manifest: dict[str, Any]) -> dict[str, tf.Tensor]:
-    """Parses records (string [batch]) to the features in the table above, in the graph.
-
-    Records of segmented text also have `inside_word`, bool [batch, L].
-    """
+    """Parses records (string [batch]) to the features in the table above, in the graph."""
     spec = dict.fromkeys(("token_ids", *PER_EXAMPLE), tf.io.FixedLenFeature([], tf.string))
     rows = tf.io.parse_example(serialized, spec | {"row_id": tf.io.FixedLenFeature([], tf.int64)})
     vocabulary_size = manifest["tokenizer"]["vocabulary_size"]
@@ -124,7 +121,7 @@ def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
 
 
 class Dealer:
-    """Assigns rows to the open shards in a fixed cycle; replaces full shards with new shards."""
+    """Assigns rows to the open shards in a fixed cycle. New shards replace full ones."""
 
     def __init__(self, num_open_shards: int, rows_per_shard: int) -> None:
         self.rows_per_shard = rows_per_shard
@@ -197,7 +194,6 @@ class ShardFile:
         self._writer = tf.io.TFRecordWriter(str(self._plain))
 
     def write(self, row: bytes) -> None:
-        """Adds a row (bytes)."""
         self._writer.write(row)
 
     def close(self) -> None:
@@ -211,7 +207,7 @@ class ShardFile:
 
 
 def describe_shard(path: Path, rows: int) -> dict[str, Any]:
-    """Returns the manifest entry (dict) of a written shard."""
+    """Returns the manifest entry of a written shard."""
     return {"file": path.name, "rows": rows, "bytes": path.stat().st_size, "sha256": _sha256(path)}
 
 
@@ -231,7 +227,7 @@ def write_manifest(directory: str | Path, manifest: dict[str, Any]) -> None:
 
 
 def absolute(directory: str | Path) -> str:
-    """Returns the absolute path (str) of a records folder, for use in other processes."""
+    """Returns the absolute path of a records folder, for other processes."""
     return os.fspath(directory) if is_remote(directory) else os.path.abspath(expanded(directory))
 
 
@@ -279,7 +275,7 @@ def _size(path):
 
 
 def read_tokenizer(directory: str | Path) -> Tokenizer:
-    """Loads the `Tokenizer` stored with the shards; for `directory`, see `read_manifest`."""
+    """Loads the tokenizer in a records folder."""
     if not is_remote(directory):
         return Tokenizer.from_pretrained(local_path(directory))
     with tempfile.TemporaryDirectory() as copy:
@@ -339,7 +335,7 @@ def _other_rows(file):
 
 @contextlib.contextmanager
 def clear_read_errors(directory: str | Path) -> Iterator[None]:
-    """Context manager that replaces errors from damaged records with one that names the shard."""
+    """Context that converts errors of damaged records to an `InputError` with the shard's name."""
     try:
         yield
     except (
@@ -348,7 +344,7 @@ def clear_read_errors(directory: str | Path) -> Iterator[None]:
         tf.errors.NotFoundError,
     ) as error:
         check_shards(directory)
-        if ROWS_ARE_MISSING in str(error):  # another `prepare` has written intact shards since
+        if ROWS_ARE_MISSING in str(error):  # Another `prepare` has replaced the shards since.
             raise InputError(
                 f"the records in {directory} were replaced while they were read. Start again."
             ) from error
@@ -356,7 +352,7 @@ def clear_read_errors(directory: str | Path) -> Iterator[None]:
 
 
 def checked_manifest(path: str, text: bytes) -> tuple[Document, list[str], list[int]]:
-    """Parses a manifest; returns it with the names and sizes (bytes) of its shards."""
+    """Parses a manifest; returns (manifest, names of the shards, sizes in bytes)."""
     try:
         value = parse_json(text, path)
         manifest = Document(value if isinstance(value, dict) else {}, path)

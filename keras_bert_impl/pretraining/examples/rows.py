@@ -1,8 +1,8 @@
 """Creates examples from a block of tokenized documents and packs them into rows.
 
-The tokens of a block are one array. A segment is a span [start, end) of this array, so examples are
-created, trimmed and packed without copying tokens. Random draws are stateless: a draw depends only
-on the name of the draw.
+The tokens of a block are one array. A segment is a span [start, end) of this array, so that
+examples are created, trimmed and packed without copying tokens. Random numbers are stateless: each
+depends only on its name.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def stable_hash(*name: Any) -> int:
 
 
 def uniform(*name: Any) -> float:
-    """Returns a float in [0, 1) determined by `name`."""
+    """Returns a float in [0, 1) that depends only on `name`."""
     return (stable_hash(*name) >> 11) * 2.0**-53
 
 
 def stream(*name: Any) -> random.Random:
-    """Returns a `random.Random` seeded by `name`."""
+    """Returns a `random.Random` that depends only on `name`."""
     return random.Random(stable_hash(*name))
 
 
@@ -42,7 +42,7 @@ def integer(generator: random.Random, low: int, high: int) -> int:
 
 
 def permutation(generator: random.Random, count: int) -> list[int]:
-    """Returns a list of the integers below `count` in random order."""
+    """Returns the integers below `count` in random order."""
     keys = [generator.random() for _ in range(count)]
     return sorted(range(count), key=keys.__getitem__)
 
@@ -66,7 +66,7 @@ class TokenBlock(NamedTuple):
 
 
 class Example(NamedTuple):
-    """Two spans of a block's tokens. For a single segment, `second` is empty and the label is 0."""
+    """Two spans of a block's tokens. A single segment has an empty `second` and label 0."""
 
     first: tuple[int, int]  # start and end in `TokenBlock.token_ids`
     second: tuple[int, int]
@@ -100,7 +100,7 @@ def next_sentence_examples(
     """
     examples: list[Example] = []
     is_alone = len(block.document_numbers) == 1
-    # A slow correction: a fast one would tell the label from the position in the document.
+    # The correction is slow, so that the position in the document does not reveal the label.
     coin = _Coin(random_next_share, gain=1.0 if is_alone else 1 / 16)
     for document, number in enumerate(block.document_numbers):
         generator = stream(seed, "pairs", pass_number, number)
@@ -112,14 +112,13 @@ def next_sentence_examples(
 
 
 class _Coin:
-    """Decides which pairs are random, so that their fraction approaches `fraction`."""
+    """Decides which pairs are random, so that `fraction` of all pairs are."""
 
     def __init__(self, fraction, gain):
         self.fraction, self.gain = fraction, gain
         self._surplus = 0.0  # random pairs above `fraction`
 
     def is_random(self, generator, is_only_choice):
-        """Returns whether the next pair is random."""
         probability = self.fraction - self.gain * self._surplus
         is_random = is_only_choice or generator.random() < probability
         self._surplus += is_random - self.fraction
@@ -177,7 +176,7 @@ def _other(block, document, generator):
 
 
 def _random_segment(block, places, target, generator):
-    """Returns at least `target` tokens from one of the ranges, or all tokens up to its end."""
+    """Returns a span of at least `target` tokens from one of the ranges, if it has that many."""
     chosen = integer(generator, 0, sum(map(len, places)) - 1)
     place = places[0]
     if chosen >= len(place):
@@ -188,7 +187,7 @@ def _random_segment(block, places, target, generator):
 
 
 def _trim(first, second, most_tokens, generator):
-    """Removes tokens one by one from the longer segment, or the second if both are equal."""
+    """Removes tokens from the longer segment, one by one."""
     lengths = first[1] - first[0], second[1] - second[0]
     excess = sum(lengths) - most_tokens
     if excess <= 0:
@@ -202,7 +201,7 @@ def _trim(first, second, most_tokens, generator):
 
 
 def _cut(span, count, generator):
-    """Removes `count` tokens, each randomly from the front or the back."""
+    """Removes `count` tokens, each at random from the front or the back."""
     front = generator.getrandbits(count).bit_count() if count else 0
     return span[0] + front, span[1] - (count - front)
 
@@ -256,7 +255,7 @@ def contiguous_examples(block: TokenBlock, length: int) -> list[Example]:
 def pack_rows(
     lengths: Sequence[int], row_length: int, max_examples_per_row: int
 ) -> list[list[int]]:
-    """Packs rows by best-fit decreasing: longest first, each into the fullest row with room."""
+    """Best-fit decreasing: the longest example first, each into the fullest row with room."""
     rows: list[list[int]] = []
     open_rows: list[list[list[int]]] = [
         [] for _ in range(row_length + 1)
@@ -288,7 +287,7 @@ def spans_of(examples: Iterable[Example]) -> np.ndarray:
 
 
 def lengths_of(spans: np.ndarray, num_separators: int) -> np.ndarray:
-    """Returns the length of each example, including special tokens: int64 [examples]."""
+    """Returns the length of each example, with special tokens: int64 [examples]."""
     return _parts(spans, num_separators).sum(axis=1)
 
 
@@ -301,12 +300,7 @@ def lay_out(
     max_examples_per_row: int,
     tokenizer: Tokenizer,
 ) -> dict[str, np.ndarray]:
-    """Builds the record arrays (see `records`) for all rows.
-
-    Returns:
-        int32 arrays: `token_ids` [rows, length], and `example_lengths`, `first_lengths` and
-        `pair_labels` [rows, max_examples_per_row].
-    """
+    """Builds the record arrays for all rows, int32; see `records`."""
     order = [index for row in packed for index in row]
     row_sizes = np.array([len(row) for row in packed])
     spans = spans[order]
@@ -347,7 +341,7 @@ def _parts(spans, num_separators):
 
 
 def _tokens(block, spans, parts, tokenizer):
-    """Returns the concatenated tokens of all examples (int32 array)."""
+    """Returns the concatenated tokens of all examples, int32."""
     special = [tokenizer.cls_id, *[tokenizer.sep_id] * tokenizer.num_separators]
     values = np.concatenate([block.token_ids, special]).astype(np.int32)
     cls, sep = np.full((2, len(spans)), len(block.token_ids)) + [[0], [1]]

@@ -1,4 +1,4 @@
-"""Pre-training objectives for any backend. All objectives of a run share one encoder."""
+"""Pre-training objectives for any backend. All objectives of a run use one encoder."""
 
 from collections.abc import Iterable
 

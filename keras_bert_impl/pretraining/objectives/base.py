@@ -22,7 +22,7 @@ Tensor = Any
 Tensors = dict[str, Tensor]
 ENCODER_FEATURES = ("token_ids", "segment_ids", "position_ids", "example_ids")
 Shape = tuple[int | None, ...]
-# Sizes are from the published code. All later tokens of a span share the last position embedding.
+# The sizes are from the published code. Tokens beyond this position use its embedding.
 _NUM_PLACES, _PLACE_DIM = 20, 200
 
 
@@ -42,11 +42,11 @@ class PretrainingObjective:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """The outputs of `connect` that have labels."""
+        """Outputs of `connect` that have labels."""
         return tuple(self.factors())
 
     def factors(self) -> dict[str, float]:
-        """Returns the weight of each output in the total loss, as a dict of float."""
+        """Returns {output: weight in the total loss}."""
         return {self.name: self.weight}
 
     @property
@@ -56,20 +56,19 @@ class PretrainingObjective:
         return own.losses is PretrainingObjective.losses and own.hits is PretrainingObjective.hits
 
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
-        """Transforms the inputs of the dataset before they reach the encoder.
+        """Transforms the inputs of the dataset for the encoder.
 
         Returns:
-            (inputs, outputs): the transformed inputs, and intermediate results that are added to
-            the outputs of the pre-trainer.
+            (transformed inputs, intermediate results that become outputs of the pre-trainer).
         """
         return inputs, {}
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
-        """Applies a new head to the encoder's outputs and `details`; returns float32 logits."""
+        """Applies a new head to the encoder's outputs; returns float32 logits."""
         raise NotImplementedError
 
     def weights(self, features: Tensors, weights: Tensors) -> Tensors:
-        """Returns the weight of each position of an output (float32), 0 without a label."""
+        """Returns the float32 weight of each position of an output; 0 without a label."""
         return {name: weights[name] for name in self.output_names}
 
     def labels(self, features: Tensors, labels: Tensors, outputs: Tensors) -> Tensors:
@@ -77,13 +76,13 @@ class PretrainingObjective:
         return {name: labels[name] for name in self.output_names}
 
     def losses(self, output: str, labels: Tensor, logits: Tensor) -> Tensor:
-        """Computes the loss at every position of an output; by default softmax cross-entropy."""
+        """Returns the loss at each position of an output. Default: softmax cross-entropy."""
         if isinstance(logits, VocabularyScores):
             return logits.losses
         return cross_entropy(labels, logits)
 
     def hits(self, output: str, labels: Tensor, logits: Tensor) -> Tensor:
-        """Returns 1.0 where the prediction equals the label; the mean is the accuracy."""
+        """Returns 1.0 where the prediction equals the label. The mean is the accuracy."""
         if isinstance(logits, VocabularyScores):
             return logits.hits
         # This equals a comparison with the argmax unless logits are tied. On CPUs, an argmax over
@@ -92,11 +91,11 @@ class PretrainingObjective:
         return ops.cast(own >= ops.max(logits, axis=-1), "float32")
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
-        """Returns the floating-point operations of the objective's forward pass per real token."""
+        """Returns the floating-point operations of the forward pass per real token."""
         return 0.0
 
     def tensors(self, config: EncoderConfig) -> list[TensorName]:
-        """Maps the variables of the head to tensors of a model directory."""
+        """Returns the tensor names of the head's variables."""
         return head_tensors(config, self.head) if self.head else []
 
     def of_directory(self, path: Path, **overrides: Any) -> "PretrainingObjective":
@@ -104,25 +103,23 @@ class PretrainingObjective:
         return self
 
     def load(self, pretrainer: keras.Model, path: Path) -> None:
-        """Loads the objective's separate files, if any, from a model directory `path`."""
+        """Loads the objective's separate files, if any, from a model directory."""
 
     def save(self, pretrainer: keras.Model, directory: Path) -> None:
-        """Writes the objective's separate files, if any, to a new model directory."""
+        """Writes the objective's separate files, if any, to a model directory."""
 
     def get_config(self) -> dict[str, Any]:
-        """Returns a dict of the constructor's arguments, for `.keras` files."""
         return {"weight": self.weight}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "PretrainingObjective":
-        """Creates an objective from the result of `get_config`."""
         return cls(**config)
 
 
 def masked_logits(
     encoder: Encoder, states: Tensor, inputs: Tensors, factored: bool = False
 ) -> Tensor:
-    """Returns logits from a new masked LM head on hidden states, at `masked_positions`."""
+    """Returns the logits of a new masked LM head at `masked_positions`."""
     gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
     return masked_lm_head(encoder, factored=factored)(gather(states, inputs["masked_positions"]))
 
@@ -172,7 +169,7 @@ class LeftToRight(PretrainingObjective):
 
 
 class _PairObjective(PretrainingObjective):
-    """Binary classification of segment pairs, from the pooled first token of each example."""
+    """Binary classification of segment pairs, from the pooled [CLS] of each example."""
 
     features = ("cls_positions",)
     uses_pooler = True
@@ -221,8 +218,8 @@ class SpanBoundary(PretrainingObjective):
         dtype = encoder.dtype_policy
         gather = GatherPositions(dtype=dtype, name="gather_boundaries")
         states, starts = encoded["sequence_output"], inputs["span_starts"]
-        # Every span has a token before it and after it, at least [CLS] and [SEP]. The values at
-        # unused slots do not matter.
+        # A span always has neighbors, because [CLS] and [SEP] are never masked. The values of
+        # unused slots are ignored.
         before = gather(states, ops.maximum(starts - 1, 0))
         after = gather(states, inputs["span_ends"] + 1)
         config = encoder.config
@@ -260,7 +257,7 @@ class SpanBoundaryHead(keras.layers.Layer):
     Args:
         before, after: `[batch, predictions, hidden]`. Hidden states of the tokens before and after
             the span.
-        places: int32 `[batch, predictions]`. 0-based position of the token in the span.
+        places: int32 `[batch, predictions]`, 0-based position of the token in the span.
 
     Returns:
         float32 `[batch, predictions, vocabulary]`.

@@ -56,11 +56,11 @@ class _Distillation(PretrainingObjective):
         self._frozen = _Frozen(model, name=f"teacher_of_{self.name}")
 
     def _asked(self, encoder):
-        """Connects the teacher's outputs; returns the teacher and its head's tensor names."""
+        """Connects the teacher's outputs; returns (teacher, its head's tensor names)."""
         raise NotImplementedError
 
     def _check(self, student):
-        """Raises `InputError` if a student's `EncoderConfig` does not fit the teacher."""
+        """Raises `InputError` if the student does not match the teacher."""
         teacher = self._config
         if student.vocabulary_size != teacher.vocabulary_size:
             raise InputError(
@@ -81,7 +81,7 @@ class _Distillation(PretrainingObjective):
         return {name: labels.get(name, outputs[name]) for name in self.output_names}
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
-        # Reports count three times this value, to include the backward pass; a teacher has none.
+        # Reports multiply this value by three for the backward pass, which a teacher does not have.
         return encoder_flops(self._config, length) / 3
 
     def get_config(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class Distillation(_Distillation):
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
         states = encoder({name: inputs[name] for name in ENCODER_FEATURES})["sequence_output"]
         head = head_tensors(encoder.config, self.head)
-        # the predictions of a newly initialized head are noise
+        # Predictions of a newly initialized head are random.
         head = [dataclasses.replace(name, optional=False) for name in head]
         logits = masked_logits(encoder, states, inputs)
         return keras.Model(inputs, {"states": states, "masked_lm": logits}), head

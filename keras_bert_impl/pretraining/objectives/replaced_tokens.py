@@ -128,7 +128,7 @@ class ReplacedTokens(PretrainingObjective):
         )
 
     def _config(self, encoder):
-        """Returns the generator's configuration for a given encoder configuration."""
+        """Returns the generator's configuration."""
         width = encoder.embedding_dim or encoder.hidden_dim
         if self.generator is None:
             return _smaller(encoder, width)
@@ -155,7 +155,7 @@ class ReplacedTokens(PretrainingObjective):
 
 
 def _smaller(encoder, embedding_dim):
-    """Returns the default generator: a quarter of the encoder's width, with shared embeddings."""
+    """Returns the default generator: a quarter of the encoder's width, with its embeddings."""
     if not has_key(encoder, "embedding_dim"):
         num_layers = max(1, encoder.num_layers // 4)
         return dataclasses.replace(encoder, num_layers=num_layers, use_pooler=False)
@@ -172,7 +172,7 @@ def _smaller(encoder, embedding_dim):
 
 
 def _generator_tensors(config):
-    """Returns the tensor names of the generator's own variables and of the embeddings it shares."""
+    """Returns the tensor names of the generator, including the encoder's embeddings."""
 
     def in_folder(name):
         is_shared = name.variable.startswith("embeddings/") and "/projection/" not in name.variable
@@ -208,7 +208,7 @@ class SampleTokens(keras.layers.Layer):
 
 
 def _inverse_transform(probabilities, parts):
-    """Returns the first index at which the cumulative probability exceeds a fraction of the total."""
+    """Returns the first index at which the cumulative probability exceeds a fraction of its sum."""
     vocabulary_size = probabilities.shape[-1]
     num_blocks = -(-vocabulary_size // _BLOCK)
     padding = num_blocks * _BLOCK - vocabulary_size
@@ -228,7 +228,7 @@ def _inverse_transform(probabilities, parts):
 
 
 def _count_up_to(limits, sums):
-    """Counts the cumulative sums `[positions, sums]` up to the limit: int32 `[positions, 1]`."""
+    """Counts the cumulative sums `[positions, sums]` up to the limit, int32 `[positions, 1]`."""
     count = ops.sum(ops.cast(sums <= limits, "int32"), axis=-1, keepdims=True)
     return ops.minimum(count, sums.shape[-1] - 1)
 

@@ -19,11 +19,11 @@ def recipes() -> dict[str, dict[str, Any]]:
 
 
 def recipe_text(name: str) -> str:
-    """Returns the text of a recipe with its sources and the commands to run first."""
+    """Returns the text of a recipe, with its sources and the commands to run first."""
     return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def model_file(name: str | Path) -> Path:
-    """Returns the `Path` of a `config.json`, which may belong to one of the package's recipes."""
+    """Returns the path of a `config.json`, which may belong to a recipe of this package."""
     path, own = local_path(name), _FOLDER / name
     return own if own.is_file() and not path.exists() else path

@@ -85,7 +85,6 @@ def _chosen(names, scores, labels, examples):
 
 
 def outcome(subject: Subject) -> Outcome | None:
-    """Returns labels and predictions of `Examples`; None without predictions."""
     found = predicted_scores(subject)
     return None if found is None else _outcome(subject, *found)
 
@@ -111,7 +110,6 @@ def _outcome(subject, names, scores, chosen):
 
 
 def sections(subject: Subject) -> list[Section]:
-    """Returns the sections for `Examples`; empty without predictions."""
     found = predicted_scores(subject)
     if found is None:
         return []
@@ -142,7 +140,6 @@ def sections(subject: Subject) -> list[Section]:
 
 
 def scores_of(result: Outcome) -> list[Score]:
-    """Returns the scores of predictions."""
     return [
         score_of(name, metric, result.labels, result.column(name))
         for name, metric in result.metrics.items()
@@ -267,7 +264,7 @@ def _different(texts, rows):
 
 
 def errors_html(wrong: int, count: int, boxes: list[str], model: Any) -> str:
-    """Returns the number of errors, followed by a box for each error."""
+    """Returns the number of errors, and a box for each error."""
     if not wrong:
         return page.paragraph(f"No errors on {count:,} examples.")
     text = f"{wrong:,} of {count:,} examples are wrong. The most confident errors come first."

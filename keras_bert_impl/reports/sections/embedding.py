@@ -15,7 +15,6 @@ _MOST_ROWS = 15
 
 
 def sections(subject: Subject) -> list[Section]:
-    """Returns the sections for text pairs or triplets; empty without a model."""
     if subject.model is None:
         return []
     examples, found = subject.examples, []
@@ -53,7 +52,7 @@ def principal_components(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarra
     """Projects vectors onto their principal components.
 
     Returns:
-        Float `[texts, count]`, and the fraction of the variance explained by each component.
+        (float `[texts, count]`, fraction of the variance explained by each component).
     """
     centered = np.asarray(vectors, "float64") - np.mean(vectors, axis=0)
     left, sizes, _ = np.linalg.svd(centered, full_matrices=False)

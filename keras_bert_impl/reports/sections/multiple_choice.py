@@ -13,7 +13,6 @@ _MOST_ERRORS = 20
 
 
 def sections(subject: Subject) -> list[Section]:
-    """Returns the sections for `ChoiceExamples`; empty without predictions or labels."""
     found, answers = _probabilities(subject), subject.examples.labels
     if found is None or answers is None:
         return []

@@ -45,18 +45,17 @@ def _value(value):
 
 
 def source_of(run: Run, name: str) -> str:
-    """Returns the file name of the `train` or `dev` set; empty if unknown."""
+    """Returns the file name of the `train` or `dev` set, or ""."""
     return without_folders(str(_mapping(run.data, name).get("source") or ""))
 
 
 def count_of(run: Run, name: str) -> int | None:
-    """Returns the number of examples in the `train` or `dev` set, if known."""
+    """Returns the number of examples in the `train` or `dev` set, or None."""
     found = _mapping(run.data, name).get("examples")
     return found if isinstance(found, int) else None
 
 
 def is_regression(run: Run) -> bool:
-    """Returns whether the labels of the run are numbers."""
     return _mapping(run.data, "summary").get("labels") == "numbers"
 
 
@@ -66,7 +65,7 @@ def is_of_baseline(name: str) -> bool:
 
 
 def verdict_section(run: Run) -> Section | None:
-    """Returns the section that compares the model with baselines; None without baselines."""
+    """Returns the section that compares the model with baselines, if there are any."""
     verdict = run.data.get("verdict")
     if not isinstance(verdict, dict):
         return None
@@ -85,7 +84,7 @@ def _score(run, name):
 
 
 def data_section(run: Run) -> Section | None:
-    """Returns the section about the training and validation set; None if both are unknown."""
+    """Returns the section about the training and validation set, if they are known."""
     summary = _mapping(run.data, "summary")
     sets = {name: _mapping(run.data, name) for name in _SETS if _mapping(run.data, name)}
     if not (summary or sets):
@@ -164,7 +163,7 @@ def curves_section(runs: list[Run]) -> Section | None:
 
 
 def _with_metric(run):
-    """Yields the metrics of a run, with the name of the score that is used to compare epochs."""
+    """Yields (metrics of a run, name of the score that compares epochs)."""
     name = _HELD_OUT + next(iter(run.scores), "score")
     for line in run.metrics:
         yield {name: line[SCORE], **line} if SCORE in line else line
@@ -183,7 +182,7 @@ def _is_curve(key, value):
 
 
 def _series(run, name, position, is_one_of_several):
-    """Yields the training and validation curve. For several runs, yields one curve per run."""
+    """Yields the training and validation curve, or only one curve if there are several runs."""
     color = charts.SERIES[position % len(charts.SERIES)]
     for key, label, other in ((name, "training", color), (_HELD_OUT + name, "validation", "s1")):
         lines = [line for line in run.metrics if _is_curve(key, line.get(key))]
@@ -265,7 +264,6 @@ def _command(start, options):
 
 
 def _option(name, value):
-    """Returns a command-line option with its value."""
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
         return option if value else f"--no-{option[2:]}"

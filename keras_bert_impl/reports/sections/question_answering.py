@@ -17,7 +17,6 @@ _WINDOW = 160  # number of context characters on each side of an answer
 
 
 def sections(subject: Subject) -> list[Section]:
-    """Returns the sections for `QuestionExamples`; empty without predictions."""
     answers = _predictions(subject)
     if answers is None:
         return []

@@ -1,4 +1,4 @@
-"""The section with scores and confidence intervals, shared by all tasks."""
+"""The section with scores and confidence intervals, for all tasks."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ def proportion(name: str, is_right: Any, scale: float = 1.0) -> Score:
 
 
 def resampled(name: str, metric: Callable[..., float], *columns: Any) -> Score:
-    """Returns the score of a metric with an interval from resampled examples."""
+    """Returns the score of a metric, with an interval from resampled examples."""
     return Score(name, bootstrap(metric, *columns), False)
 
 
@@ -51,7 +51,7 @@ def score_of(name: str, metric: Callable[..., float], labels: Any, predictions: 
 
 
 def score_name(key: str) -> str:
-    """Returns the readable name of a score: "macro F1" for `macro_f1`."""
+    """Returns a readable name: "macro F1" for `macro_f1`."""
     for prefix in (OF_CLASS, f"{RANKING}/"):
         if key.startswith(prefix):
             return f"{score_name(prefix[:-1])} of {key.removeprefix(prefix)}"
@@ -73,7 +73,6 @@ def scores_html(scores: list[Score], examples: str, note: str = "") -> str:
 
 
 def scores_section(scores: list[Score], examples: str, note: str = "") -> Section:
-    """Returns the section of the scores; see `scores_html`."""
     return Section("Scores", scores_html(scores, examples, note))
 
 

@@ -27,7 +27,6 @@ _MOST_WORDS = 150  # maximum number of words per sentence
 
 
 def sections(subject: Subject) -> list[Section]:
-    """Returns the sections for `TaggedExamples`; empty without predictions."""
     predictions = _predictions(subject)
     if predictions is None:
         return []
@@ -73,7 +72,7 @@ def _share(counts):
 
 
 def _labels(names, true_labels, predictions):
-    """Returns the sections for labels without entities, such as parts of speech."""
+    """Returns the sections for labels that are not entities, such as part-of-speech tags."""
     places = {name: number for number, name in enumerate(names)}
     true, predicted = (
         [places[x] for row in rows for x in row] for rows in (true_labels, predictions)
@@ -127,7 +126,7 @@ def _errors(subject, wanted, found):
 
 
 def marked(words: Sequence[str], spans: set[Span], wrong: set[Span]) -> Html:
-    """Returns the words of a sentence with marked entities; entities in `wrong` are highlighted."""
+    """Returns the words of a sentence with marked entities; those in `wrong` are highlighted."""
     parts, position = [], 0
     for span in sorted(spans, key=lambda span: span.start):
         if span.end > _MOST_WORDS:

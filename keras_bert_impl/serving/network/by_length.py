@@ -1,4 +1,4 @@
-"""Runs texts of mixed lengths in chunks, for runtimes with padded batches. Needs only NumPy."""
+"""Runs texts of different lengths in chunks, to reduce padding. Needs only NumPy."""
 
 from collections.abc import Callable
 

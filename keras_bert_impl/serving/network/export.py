@@ -106,7 +106,7 @@ def export_network(
     run: str | Path | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> Report:
-    """Writes the network of a model, with the tokenizer and `config.json` as in a model directory."""
+    """Writes the network of a model, with the tokenizer and `config.json`."""
     _check(precision, file_format.precisions, calibration, measure, max_drop)
     for name, given in (("texts", texts), ("calibration", calibration)):
         if given is not None and (isinstance(given, (str, bytes, Path)) or not given):
@@ -222,7 +222,6 @@ def model_card(
     has_tokenizer: bool = True,
     inputs: str = _TOKEN_IDS,
 ) -> str:
-    """Returns the text of a model card, in Markdown."""
     made = ", from the tokenizer in this folder" if has_tokenizer else ""
     sections = [
         "## Use",
@@ -236,7 +235,7 @@ def model_card(
 
 
 def _before_tokenization(model):
-    """Returns instructions for clients: how to normalize texts before tokenization."""
+    """Returns instructions for clients to normalize texts before tokenization."""
     prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
     lines = []
     if prompt:

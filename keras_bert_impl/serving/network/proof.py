@@ -22,7 +22,7 @@ SAMPLES = [
 
 
 def features_of(model: keras.Model, texts: list[str] | None = None) -> dict[str, np.ndarray]:
-    """Returns network inputs for texts; for a plain encoder, random token ids."""
+    """Returns features of texts. For a plain encoder, token ids are random."""
     texts = texts or SAMPLES
     if not hasattr(model, "tokenizer"):
         draw, shape = np.random.default_rng(0), (len(texts), min(16, model.config.max_length))
@@ -43,7 +43,7 @@ def as_inputs(features: dict, config: EncoderConfig, dtype: str = "int64") -> di
 
 @contextlib.contextmanager
 def answered_by(session: Callable, model: keras.Model) -> Iterator[None]:
-    """Context manager in which a task model's `predict` runs its network in a session."""
+    """Context in which a task model's `predict` runs its network in a session."""
     network = network_of(model)
 
     def predict_batches(data, **kwargs):
@@ -63,9 +63,8 @@ def relative_difference(
 ) -> float:
     """Returns the largest RMS difference of an output, relative to the RMS of the expected values.
 
-    Args:
-        padding_mask: int `[batch, length]` or `[batch, group, length]`. Positions with 0 are
-            ignored.
+    Positions with 0 in `padding_mask`, int `[batch, length]` or `[batch, group, length]`, are
+    ignored.
     """
     mask, found = np.asarray(padding_mask, bool), []
     for name, array in expected.items():
@@ -101,7 +100,7 @@ class ChangedNeighbors:
 
     @property
     def share(self) -> float:
-        """Fraction of texts, from 0 to 1."""
+        """Fraction of texts whose nearest neighbor changes."""
         return self.changed / self.texts
 
     def __str__(self) -> str:

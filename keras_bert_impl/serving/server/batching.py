@@ -26,7 +26,7 @@ class Request:
 
 
 def batch_key(signature: Signature, arrays: Arrays) -> Hashable:
-    """Returns a key; requests with equal keys may share a batch. None: no sharing."""
+    """Returns a key. Requests with equal keys can be in one batch; None is always separate."""
     shapes = [array.shape for array in arrays.values()]
     # The model rejects inputs of different sizes, but could not detect them in a batch of requests.
     if any(0 in shape or shape[:1] != shapes[0][:1] for shape in shapes) or not shapes[0]:
@@ -63,7 +63,6 @@ class Batcher:
         return len(self._queue)
 
     def submit(self, signature: Signature, arrays: Arrays, expires: float) -> "Future[Arrays]":
-        """Adds a request to the queue."""
         request = Request(signature, arrays, expires)
         with self._changed:
             if len(self._queue) >= self._max_waiting or self._stopped:
@@ -73,7 +72,7 @@ class Batcher:
         return request.future
 
     def stop(self, seconds: float) -> bool:
-        """Finishes waiting requests. Returns whether the thread ended in time."""
+        """Finishes waiting requests; returns whether the thread ended in time."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -139,7 +138,7 @@ class Batcher:
 
 
 def run_joined(batch: list[Request]) -> list[Arrays]:
-    """Runs requests with the same key as one batch. Returns their outputs."""
+    """Runs requests with the same key as one batch; returns their outputs."""
     signature = batch[0].signature
     if len(batch) == 1:
         return [signature(batch[0].arrays)]

@@ -19,7 +19,7 @@ Submit = Callable[[Signature, Arrays, float], "Future[Arrays]"]
 def cached(submit: Submit, cache: Cache) -> Submit:
     """Returns `Batcher.submit` with a cache.
 
-    Rows of requests that may share a batch are cached separately. Other requests are cached whole.
+    If requests can be batched, each row is cached separately. Other requests are cached whole.
     """
 
     def submit_missing(signature: Signature, arrays: Arrays, expires: float) -> "Future[Arrays]":
@@ -53,7 +53,6 @@ class CacheMetrics(Collector):
         self._cache = cache
 
     def collect(self) -> Iterator[Metric]:
-        """Yields the metrics."""
         rows = CounterMetricFamily(
             "keras_bert_cache_rows", "Rows, by whether the cache had them.", labels=["result"]
         )
@@ -66,7 +65,7 @@ class CacheMetrics(Collector):
 
 
 def _then(future, function):
-    """Returns a future of a function's value for the result of another future."""
+    """Returns a future of `function(result)` for the result of another future."""
     value = Future()
 
     def done(_):

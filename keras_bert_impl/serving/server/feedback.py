@@ -37,7 +37,7 @@ class Scores(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """A finished request, without a reference to the model, which would keep old versions in memory.
+    """A finished request. It does not reference the model, so that old versions can be freed.
 
     Attributes:
         labels: labels of the model.
@@ -102,7 +102,7 @@ class Feedback:
     def remember(
         self, model: "Model", signature: "Signature", inputs: Arrays, outputs: Arrays
     ) -> str | None:
-        """Returns a request id for predictions of classes; None for other predictions."""
+        """Returns a request id for class predictions, else None."""
         if not _is_classification(model, signature):
             return None
         texts = list(zip(*(map(_text, inputs[name]) for name in sorted(inputs))))
@@ -121,7 +121,7 @@ class Feedback:
         return name
 
     def add(self, body: bytes) -> str:
-        """Stores the label in the body of a request. Returns the body of the response."""
+        """Stores the label in the body of a request; returns the body of the response."""
         request = _parse(body)
         name = request["request_id"]
         answer = self._answers.get(name)
@@ -148,7 +148,7 @@ class Feedback:
         return json.dumps({"label": label, "prediction": prediction, "correct": is_correct})
 
     def _append(self, row):
-        """Appends a line with a single write. If the write fails, the file is unchanged."""
+        """Appends a line with a single write. If this fails, the file is unchanged."""
         line = json.dumps(row).encode("ascii") + b"\n"  # ASCII: the same bytes in any encoding
         try:
             file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -209,14 +209,12 @@ class _Columns(NamedTuple):
         }
 
     def cells(self, texts: tuple[str, ...], label: Labels) -> dict[str, Any]:
-        """Returns the cells of a row."""
         found: dict[str, Any] = dict(zip((self.text, self.pair), texts))
         if isinstance(self.label, str):
             return found | {self.label: label}
         return found | {name: int(name in label) for name in self.label}
 
     def label_of(self, row: dict[str, Any]) -> Labels:
-        """Returns the label of a row, or its list of labels."""
         if isinstance(self.label, str):
             return row[self.label]
         return [name for name in self.label if row[name]]
@@ -233,7 +231,6 @@ def _is_classification(model, signature):
 
 
 def _parse(body):
-    """Parses and checks the body of a request."""
     try:
         request = parse_json(body, "the request")
     except InputError as error:
@@ -258,7 +255,7 @@ def _row_number(row, count):
 
 
 def _checked(label, names, prediction):
-    """Returns the label of a request, or its list of labels in the order of the model."""
+    """Returns the label of a request, or its labels in the order of the model."""
     is_list = isinstance(prediction, list)
     if is_list != isinstance(label, list):
         raise ApiError(f"'label' must be {'a list of labels' if is_list else 'one label'}.")

@@ -82,7 +82,7 @@ class _ParsesRequests(grpc.ServerInterceptor):
 
 
 class _Service:
-    """Implements both services; gRPC calls the methods by name."""
+    """Implements both services. gRPC calls the methods by name."""
 
     def __init__(self, versions, submit, limits, count):
         self._versions = versions

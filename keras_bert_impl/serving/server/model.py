@@ -28,7 +28,7 @@ class Limits:
     """Limits for clients.
 
     Attributes:
-        max_batch: maximum number of rows in a batch with several requests.
+        max_batch: maximum number of rows in a batch of several requests.
         batch_timeout: seconds that a request waits for other requests.
         max_rows: maximum rows per request.
         max_bytes: maximum bytes per request. All requests together may have 16 times this number.
@@ -66,7 +66,6 @@ class Signature:
         self._shapes = dict(zip(function.structured_outputs, shapes))
 
     def __call__(self, arrays: Arrays) -> Arrays:
-        """Runs the graph."""
         try:
             tensors = {n: tf.constant(array, self._specs[n].dtype) for n, array in arrays.items()}
             return {name: output.numpy() for name, output in self._function(**tensors).items()}
@@ -77,7 +76,6 @@ class Signature:
 
     @property
     def outputs(self) -> set[str]:
-        """Names of the outputs."""
         return set(self._shapes)
 
     @property
@@ -87,17 +85,17 @@ class Signature:
 
     @property
     def is_by_row(self) -> bool:
-        """Whether each row of the inputs gives a row of every output."""
+        """Whether each input row gives one row of every output."""
         return all(shape[:1] == [None] for shape in self._shapes.values())
 
     @property
     def varying(self) -> list[str]:
-        """Names of the outputs with a second dimension that depends on the batch."""
+        """Names of the outputs whose second dimension depends on the batch."""
         return [name for name, shape in self._shapes.items() if None in shape[1:]]
 
     @property
     def counter(self) -> str | None:
-        """Name of the output that contains the second dimension of the `varying` outputs."""
+        """Name of the output with the lengths of the `varying` outputs."""
         counters = [name for name in self._shapes if name.startswith("num_")]
         is_simple = all(None not in self._shapes[name][2:] for name in self.varying)
         return counters[0] if len(counters) == 1 and is_simple else None

@@ -107,7 +107,7 @@ class ModelServer:
 
     def run(self, listener: socket.socket) -> bool:
         """Serves on a socket until SIGTERM, SIGINT or a call of `stop`."""
-        # Head and body are separate writes. Nagle's algorithm would wait between the writes.
+        # Nagle's algorithm would delay the body, which is written after the head.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.versions.watch(self._poll_seconds)
         try:
@@ -118,7 +118,7 @@ class ModelServer:
         return all(ended)
 
     def stop(self) -> None:
-        """Ends `run` after the running requests are finished. May be called from any thread."""
+        """Ends `run` after the running requests are finished; thread-safe."""
         self._server.should_exit = True
 
     # === Endpoints ===
@@ -252,8 +252,7 @@ class ModelServer:
 
     @contextlib.asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
-        """Reads the body of a request. Its bytes count towards the limit until the response is
-        sent."""
+        """Yields the body of a request. It counts towards the limit until the response is sent."""
         limit = self.limits.max_bytes
         too_large = ApiError(f"The request is larger than {limit} bytes.", status=413)
         if request.headers.get("content-encoding", "identity").lower() != "identity":
@@ -293,7 +292,7 @@ class ModelServer:
 
 
 def _refuse_examples(found, method):
-    """Raises the `ApiError` for a method that exported signatures do not support."""
+    """Raises an `ApiError` for a method that exported signatures do not support."""
     wanted = f"tensorflow/serving/{method}"
     if found == wanted:
         raise ApiError(f"Method {method} is not supported. Use predict.", "UNIMPLEMENTED")
@@ -302,7 +301,7 @@ def _refuse_examples(found, method):
 
 
 class _HttpServer(uvicorn.Server):
-    """HTTP server that disconnects slow clients. It ends when both HTTP and gRPC have ended."""
+    """HTTP server that disconnects slow clients. It ends after both HTTP and gRPC."""
 
     # starts to stop gRPC; returns a function that waits for its end
     stop_grpc: Callable[[], Callable[[], Any]] | None = None
@@ -377,7 +376,6 @@ class _Metrics:
         }
 
     def set_scores(self, version: int, scores: Scores) -> None:
-        """Sets the scores of a version on the most recent labels."""
         for name, value in scores._asdict().items():
             self._scores[name].labels(version).set(value)
 
@@ -387,7 +385,6 @@ class _Metrics:
         self._seconds.labels(method).observe(seconds)
 
     def add_cache(self, cache: Cache) -> None:
-        """Adds the metrics of a cache."""
         self._registry.register(CacheMetrics(cache))
 
     async def page(self, request: Request) -> Response:

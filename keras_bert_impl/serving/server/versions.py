@@ -66,7 +66,7 @@ class Folder:
         return sorted(found, reverse=True)
 
     def files(self, directory: Path) -> list[tuple[str, int, int]]:
-        """Returns the names, sizes and times of the files of a SavedModel, to detect changes."""
+        """Returns (name, size, time) of each file of a SavedModel, to detect changes."""
         entries = [directory / name for name in SAVED_MODEL_ENTRIES]
         paths = [path for entry in entries for path in (entry, *sorted(entry.rglob("*")))]
         paths = [path for path in paths if path.is_file()]
@@ -91,7 +91,7 @@ class Versions:
         self._stopped = threading.Event()
 
     def load_newest(self) -> None:
-        """Switches to the newest version that can be loaded, if it is not the current version."""
+        """Switches to the newest version that can be loaded."""
         for version, directory in self.folder.versions():
             is_served = self.current is not None and version == self.current.version
             files = self.folder.files(directory)
@@ -103,7 +103,7 @@ class Versions:
                 return
 
     def _loads(self, version, directory, files):
-        """Switches to a version. Returns False if the version cannot be loaded."""
+        """Switches to a version; returns False if it cannot be loaded."""
         is_served = self.current is not None and version == self.current.version
         if not is_served:
             self._set(version, "LOADING")
@@ -130,7 +130,7 @@ class Versions:
         self._thread = look
 
     def stop(self, seconds: float) -> bool:
-        """Ends the thread. Returns whether the thread ended in time."""
+        """Ends the thread; returns whether it ended in time."""
         self._stopped.set()
         self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -145,7 +145,7 @@ class Versions:
         raise ApiError(f"Servable not found for request: {wanted}{hint}", "NOT_FOUND")
 
     def _served(self, name):
-        """Returns the part of an error message that names the served model."""
+        """Returns the name of the served model, for an error message."""
         return "" if name == self.name else f"; this server has the model {self.name}"
 
     def status(self, name: str, version: int | None) -> list[dict[str, Any]]:

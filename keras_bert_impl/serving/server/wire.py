@@ -1,7 +1,7 @@
 """Converts between the JSON of TensorFlow Serving's REST API and NumPy arrays.
 
-Source: https://www.tensorflow.org/tfx/serving/api_rest, and `util/json_tensor.cc` of TensorFlow
-Serving for details of reading and writing values.
+Source: https://www.tensorflow.org/tfx/serving/api_rest; for details of values,
+`util/json_tensor.cc` of TensorFlow Serving.
 """
 
 import base64
@@ -65,7 +65,7 @@ class PredictRequest(NamedTuple):
 
 
 def parse_request(body: bytes, method: str = "predict") -> PredictRequest:
-    """Parses a `:predict` request; only checks `:classify` and `:regress` requests."""
+    """Parses the body of a request. `:classify` and `:regress` requests are only checked."""
     if not body:
         raise ApiError("JSON Parse error: The document is empty")
     try:
@@ -277,7 +277,6 @@ def write_outputs(outputs: Arrays, by_row: bool, request_id: str | None = None) 
 
 
 def write_error(message: str) -> str:
-    """Returns the body of a response with an error."""
     # JSON may contain half of a surrogate pair
     return json.dumps({"error": message.encode("utf-8", "replace").decode()}, ensure_ascii=False)
 

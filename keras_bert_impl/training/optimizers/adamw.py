@@ -45,7 +45,7 @@ def use_averages(model: keras.Model) -> None:
 def overwrite_with_averages(
     optimizer: keras.optimizers.Optimizer, variables: Iterable[keras.Variable]
 ) -> None:
-    """Sets variables to the moving averages stored in an optimizer."""
+    """Sets variables to the moving averages in an optimizer."""
     for variable in variables:
         average = averages_of(optimizer)[index_of(optimizer, variable)]
         # On JAX, the variables may have no values after an error in `fit`. The copy is needed
@@ -71,10 +71,9 @@ _RULES_OF_KERAS = {
 class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
     """Base class of AdamW and LAMB: Adam's two moments, with options by variable path.
 
-    As in PyTorch, the bias correction of a variable counts only the steps in which the variable had
-    a gradient. If all steps were counted, a layer unfrozen late would start with up to six times
-    the learning rate. A frozen variable, or one without effect on the loss, has no gradient. A
-    gradient of zeros counts as a gradient.
+    As in PyTorch, the bias correction of a variable counts only the steps in which it had a
+    gradient. Otherwise, a layer unfrozen late would start with up to six times the learning rate. A
+    variable that is frozen or does not affect the loss has no gradient. A gradient of zeros counts.
 
     Args: see `AdamW`. Subclasses implement `update_step`.
     """
@@ -165,7 +164,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self.steps.assign(np.where(moved, iterations, 0))
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the optimizer state; Keras would skip older states without `steps`."""
+        """Loads the optimizer state. Keras would skip older states without `steps`."""
         if len(store.keys()) != len(self.variables) - 1:
             return super().load_own_variables(store)
         for index, variable in enumerate(self.variables[:-1]):
@@ -199,7 +198,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         pass  # `update_step` applies the decay
 
     def _scalars(self, learning_rate, variable, index):
-        """Returns the scalars for the update of a variable, as a namespace."""
+        """Returns the scalars for the update of a variable."""
         # They are computed for all variables at once; otherwise BERT's graph would have thousands
         # of operations.
         key = id(learning_rate), variable.dtype
@@ -208,7 +207,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         return self._this_step.scalars[key][index]
 
     def _new_scalars(self, learning_rate, dtype):
-        """Returns a list with the scalars of each variable."""
+        """Returns the scalars of each variable."""
         # The corrections must use the betas as the fused operation rounds them.
         betas = [float(np.float32(beta)) for beta in (self.beta_1, self.beta_2)]
         rates = ops.cast(learning_rate, "float32") * np.array(self._factors, "float32")

@@ -23,7 +23,7 @@ from keras_bert_impl.training.strategy import mean_of_workers
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Base class of schedules over a known number of steps. Subclasses implement `factor`."""
+    """Base class of schedules over a known number of steps."""
 
     def __init__(self, peak_learning_rate: float, warmup_steps: int, total_steps: int) -> None:
         peak_learning_rate = check("peak_learning_rate", peak_learning_rate, NonNegativeFloat)
@@ -42,7 +42,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak_learning_rate * self.factor(ops.cast(step, "float32"))
 
     def factor(self, step: Any) -> Any:
-        """Returns the learning rate at a step as a fraction of the peak; float32 scalars."""
+        """Returns the learning rate at a step as a fraction of the peak."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
@@ -122,9 +122,9 @@ def _rise(schedule, step):
     return (step + 1) / max(schedule.warmup_steps, 1)
 
 
-def _half_cosine(share):
-    """Returns half a cosine that falls from 1 at `share=0` to 0 at `share=1`."""
-    return (1 + ops.cos(math.pi * share)) / 2
+def _half_cosine(fraction):
+    """Returns half a cosine that falls from 1 at `fraction=0` to 0 at `fraction=1`."""
+    return (1 + ops.cos(math.pi * fraction)) / 2
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -147,7 +147,6 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return self._steps
 
     def begin(self, total_steps: int) -> None:
-        """Sets the number of optimizer steps of the run."""
         self.total_steps = total_steps
         self._steps.assign([float(int(self.warmup * total_steps)), float(total_steps)])
 
@@ -209,9 +208,9 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
         self.used = keras.Variable(0.0, trainable=False, dtype="float32", name="seconds_used")
 
     def __call__(self, step: Any) -> Any:
-        share = self.used / self.seconds
-        rise = ops.maximum(share / self.warmup, _LEAST)
-        fall = ops.maximum((1 - share) / (1 - self.warmup), 0.0)
+        fraction = self.used / self.seconds
+        rise = ops.maximum(fraction / self.warmup, _LEAST)
+        fall = ops.maximum((1 - fraction) / (1 - self.warmup), 0.0)
         return self.peak_learning_rate * ops.minimum(rise, fall)
 
     @property

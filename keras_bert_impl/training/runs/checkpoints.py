@@ -54,13 +54,13 @@ class BestEpoch(keras.callbacks.Callback):
 
     @property
     def best(self) -> int:
-        """The 1-based number of the epoch with the best score; for equal scores, the earliest."""
+        """1-based number of the best epoch; the earliest of equal scores."""
         ranks = [-math.inf if math.isnan(score) else self._rank(score) for score in self.scores]
         return self._start + ranks.index(max(ranks)) + 1
 
     @property
     def is_over(self) -> bool:
-        """Whether training has stopped because `patience` is used up."""
+        """Whether training has stopped because of `patience`."""
         if self._patience is None or not self.scores:
             return False
         return self._start + len(self.scores) - self.best >= self._patience
@@ -113,8 +113,8 @@ _BATCHES = 16  # batches between two comparisons of the workers' clocks
 class RunCheckpoint(keras.callbacks.Callback):
     """Saves and restores weights, optimizer, step, seed and data position of a run.
 
-    Saves after each epoch. With `minutes`, also saves within an epoch when the last save was
-    `minutes` ago.
+    Saves after each epoch. With `minutes`, also saves within an epoch, `minutes` after the last
+    save.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._scratch = None if is_chief() else tempfile.TemporaryDirectory(prefix="keras-bert-")
 
     def restore(self) -> int:
-        """Restores the newest readable checkpoint, if any."""
+        """Restores the newest readable checkpoint; returns its number of epochs, or 0."""
         last = None if self._num_epochs is None else (self._num_epochs, 0)
         paths = _newest_first(self._directory, last)
         seed = int(self._seed.numpy())
@@ -184,7 +184,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         return 0
 
     def restore_best(self) -> None:
-        """Restores the checkpoint of the best epoch; raises `InputError` if it cannot be read."""
+        """Restores the best epoch; raises `InputError` if its checkpoint cannot be read."""
         path = str(self._directory / f"ckpt-{self._best.best}")
         try:
             self._restore_from(path)
@@ -225,7 +225,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self.save(epoch + 1)
 
     def save(self, epochs: int, batches: int = 0) -> None:
-        """Saves the state after epochs and batches. When it returns, all workers can read it."""
+        """Saves the state. When this method returns, all workers can read it."""
         self._epochs.assign(epochs)
         self._batches.assign(batches)
         if _ARE_COPIES:
@@ -246,7 +246,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         kept = str(directory / f"ckpt-{self._best.best}") if has_best else None
         for path in _newest_first(directory, (epochs, batches))[self._max_to_keep :]:
             if path != kept:
-                # The index is deleted first. Without the index, the other files do not count as a
+                # The index is deleted first. The other files alone do not count as a
                 # checkpoint.
                 for file in sorted(directory.glob(f"{Path(path).name}.*"), reverse=True):
                     file.unlink()
@@ -286,7 +286,7 @@ class RunCheckpoint(keras.callbacks.Callback):
 
 
 class _MisnamedError(Exception):
-    """Error for a checkpoint file whose content does not match its name."""
+    """The content of a checkpoint file does not match its name."""
 
 
 _UNREADABLE = (tf.errors.OpError, IndexError, _MisnamedError)
@@ -309,7 +309,7 @@ def _position(path):
 
 
 def _saved_shapes(path):
-    """Returns a dict from positions to shapes of the variables in a checkpoint."""
+    """Returns {position: shape} of the variables in a checkpoint."""
     shapes = {}
     for name, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items():
         found = re.fullmatch(r"variables/(\d+)/\.ATTRIBUTES/VARIABLE_VALUE", name)
@@ -333,7 +333,7 @@ def _check_model(path, saved, variables):
 
 
 def _of_tensorflow(variable):
-    """Returns the underlying `tf.Variable`, or a copy as `tf.Variable` on other backends."""
+    """Returns the underlying `tf.Variable`, or a copy on other backends."""
     return tf.Variable(whole_value(variable), trainable=False) if _ARE_COPIES else variable.value
 
 

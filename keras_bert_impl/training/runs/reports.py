@@ -26,7 +26,7 @@ _LARGEST = 8192  # 3 matrices of float32 are 805 MB
 
 
 def encoder_flops(config: EncoderConfig, length: int) -> int:
-    """Counts the floating-point operations of an encoder's forward pass per token.
+    """Returns the floating-point operations of an encoder's forward pass per token.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B.
     """
@@ -46,7 +46,7 @@ def encoder_flops(config: EncoderConfig, length: int) -> int:
 
 
 def vocabulary_flops(config: EncoderConfig) -> int:
-    """Counts the operations (int) per prediction in the matrix products of a masked LM head."""
+    """Returns the operations per prediction in the matrix products of a masked LM head."""
     width = config.embedding_dim or config.hidden_dim
     return 2 * width * (config.hidden_dim + config.vocabulary_size)
 
@@ -72,7 +72,7 @@ def matmul_peak(dtype: str = "float32") -> float:
 
 
 def _of_backend(dtype):
-    """Returns (function from size to square matrix, function that squares a matrix and waits)."""
+    """Returns (function from size to matrix, function that squares a matrix and waits)."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -92,7 +92,7 @@ def _of_backend(dtype):
 
 
 _MOST_IN_A_ROW = 10
-_LEAST_RISE = 1.0  # nats; a loss near 0 may rise by a large factor without harm
+_LEAST_RISE = 1.0  # nats; a loss near 0 may harmlessly increase by a large factor
 
 
 class Spike(Exception):
@@ -128,7 +128,7 @@ class SpikeGuard(keras.callbacks.Callback):
         self._last_loss.assign(float(logs["loss"]))
 
     def skip(self, spike: Spike, rows: int) -> int:
-        """Skips the rows of an epoch with a spike; returns the number of rows skipped so far."""
+        """Skips the rows of an epoch with a spike; returns the total number of rows skipped."""
         self._in_a_row += 1
         if self._in_a_row == _MOST_IN_A_ROW:
             raise InputError(
@@ -152,7 +152,7 @@ _NO_SCORES = {
 
 
 class TrainingProgress(keras.callbacks.Callback):
-    """Prints one line per report of a run on stderr, with a progress bar on a terminal."""
+    """Prints one line per report on stderr, with a progress bar on a terminal."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class TrainingProgress(keras.callbacks.Callback):
 
 
 def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
-    """Returns at most six numbers of a report, with their names; `metric` is the name of `KEY`."""
+    """Formats at most six numbers of a report; `metric` is the name of `KEY`."""
     shown = [f"{name} {logs[name]:.4f}" for name in ("loss", "val_loss") if name in logs]
     score = _score_of(logs)
     if score is not None:
@@ -311,7 +311,7 @@ class MetricsLog(keras.callbacks.Callback):
 
 
 def read_metrics(path: Path, last_step: int) -> list[dict[str, Any]]:
-    """Reads `metrics.jsonl`, if it exists, up to a step; drops damaged lines with a warning."""
+    """Reads `metrics.jsonl` up to a step; drops damaged lines with a warning."""
     kept = []
     if path.exists():
         for number, text in enumerate(read_bytes(path).splitlines(), 1):
@@ -340,7 +340,6 @@ class EventFile:
         self._add(step=initial_step + 1, session_log=start)
 
     def write(self, step: int, values: dict[str, float]) -> None:
-        """Writes values (dict of str to float) at a step."""
         value = self._proto.Summary.Value
         points = [value(tag=name, simple_value=number) for name, number in values.items()]
         self._add(step=step, summary=self._proto.Summary(value=points))

@@ -55,7 +55,7 @@ class RunDirectory:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has written its scores, which are the last output of a run."""
+        """Whether the run has written its scores, which are its last output."""
         return self.scores.exists() and self.model.is_dir()
 
     def note(self, notes: dict[str, Any]) -> None:
@@ -138,12 +138,11 @@ class RunDirectory:
             )
 
     def write_scores(self, scores: dict[str, Any]) -> None:
-        """Writes `scores.json`."""
         write_json(self.scores, scores)
 
 
 def remove_checkpoints(path: str | Path) -> None:
-    """Removes the checkpoints of a finished run. May be called again after an interruption."""
+    """Removes the checkpoints of a finished run; continues an interrupted removal."""
     for file in _checkpoint_files(path):
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file, ignore_errors=True)  # from a save that was interrupted
@@ -154,7 +153,7 @@ def remove_checkpoints(path: str | Path) -> None:
 
 
 def _checkpoint_files(path):
-    """Returns the checkpoint files in a run directory; the folder may also contain other files."""
+    """Returns the checkpoint files of a run. The folder may contain other files."""
     parent = local_path(path) / "checkpoints"
     folders = [folder for folder in (parent, parent / INTERMEDIATE) if folder.is_dir()]
     files = (
@@ -173,7 +172,7 @@ def changed_settings(settings: Any) -> dict[str, Any]:
 
 
 def to_yaml(settings: Any) -> str:
-    """Converts the fields of a dataclass instance to YAML text; tuples become lists."""
+    """Converts the fields of a dataclass instance to YAML. Tuples become lists."""
     values = {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in dataclasses.asdict(settings).items()

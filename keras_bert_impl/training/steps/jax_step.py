@@ -1,10 +1,10 @@
 """The training step on JAX: one program for the global batch, on all JAX devices.
 
-JAX can distribute an array only in equal parts. A batch that cannot be divided evenly, such as the
-last batch of an epoch, gets additional rows. The step removes these rows before any computation, so
-the result does not change.
+JAX can only distribute arrays that can be divided evenly. Other batches, such as the last batch of
+an epoch, get additional rows. The step removes them before any computation, so that the result does
+not change.
 
-Micro-batch i of n contains every n-th row, starting with row i, so each device has a part of each
+Micro-batch i of n contains every n-th row, starting with row i, so that all devices work on each
 micro-batch.
 """
 
@@ -34,13 +34,12 @@ _BATCH, _ROWS = "batch", "rows"
 
 
 def padded_for_devices(data: Any) -> Any:
-    """Adds rows to the batches of a `tf.data.Dataset`, so that all devices get the same number.
+    """Adds rows to the batches of a `tf.data.Dataset`, so that they can be divided evenly.
 
     Returns:
-        Dataset of `{"batch": the batch with additional rows, "rows": int8 [parts, rows]}`. Only the
-        shape of `rows` is used: it tells the compiled program the batch size. Returns `data`
-        unchanged if it is not a dataset, if there is only one device, or if there are several
-        processes, because each process prepares its part.
+        Dataset of `{"batch": the batch with additional rows, "rows": int8 [devices, rows]}`. The
+        shape of `rows` is the batch size for the compiled program. `data` is unchanged if it is not
+        a dataset, or if there is one device or several processes. A process prepares only its rows.
     """
     parts = JaxDevices().num_replicas_in_sync
     if parts == 1 or num_hosts() > 1:
@@ -68,7 +67,7 @@ def padded_for_devices(data: Any) -> Any:
 
 
 def without_padding(data: Any) -> Any:
-    """Returns a batch without the rows added by `padded_for_devices`."""
+    """Removes the rows added by `padded_for_devices`."""
     if not isinstance(data, dict) or data.keys() != {_BATCH, _ROWS}:
         return data
     count = data[_ROWS].shape[1]
@@ -76,11 +75,7 @@ def without_padding(data: Any) -> Any:
 
 
 def over_micro_batches(add: Callable, sums: Any, batch: Any, count: int) -> Any:
-    """Calls `sums = add(sums, rows, index)` for each micro-batch and returns the final sums.
-
-    Args:
-        batch: nest of arrays `[batch, ...]`.
-    """
+    """Calls `sums = add(sums, rows, index)` for each micro-batch; returns the final sums."""
     num_rows = jax.tree.leaves(batch)[0].shape[0]
     if count > 1 and num_rows % count == 0:
         split = jax.tree.map(lambda leaf: _split(leaf, count), batch)
@@ -188,7 +183,7 @@ class JaxStep(_Mixin):
 
     @property
     def non_trainable_variables(self) -> list[keras.Variable]:
-        """Keras's list, plus the variables that the objective only reads, such as a teacher's."""
+        """Keras's list, and the variables that the objective only reads, such as a teacher's."""
         variables = super().non_trainable_variables
         read = getattr(self._objective, "read_variables", ())
         return [*variables, *read]
@@ -226,11 +221,7 @@ class JaxStep(_Mixin):
             return super().predict(padded_for_devices(x), *args, **kwargs)
 
     def train_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
-        """Runs one optimizer step.
-
-        Returns:
-            (dict of metric results, new state).
-        """
+        """Runs one optimizer step; returns (metric results, new state)."""
         trainable, others, of_optimizer, of_metrics = state
         batch = keras.utils.unpack_x_y_sample_weight(without_padding(data))
         totals = self._totals(*batch, training=True)
@@ -243,7 +234,7 @@ class JaxStep(_Mixin):
         return logs, (trainable, others, of_optimizer, of_metrics)
 
     def test_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
-        """Computes the loss and metrics of the global batch; see `train_step`."""
+        """Returns (loss and metrics of the global batch, new state)."""
         batch = x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(without_padding(data))
         variables = self.trainable_variables, self.non_trainable_variables, self.metrics_variables
         with _values(sum(variables, []), sum(map(list, state), [])) as scope:
@@ -257,7 +248,7 @@ class JaxStep(_Mixin):
         return logs, tuple(_now(scope, part) for part in variables)
 
     def predict_step(self, state: tuple, data: Any) -> tuple[Any, Any]:
-        """Returns the predictions for the global batch and the non-trainable values."""
+        """Returns (predictions for the global batch, non-trainable values)."""
         outputs, others = super().predict_step(state, without_padding(data))
         return self.scores(outputs), others
 
@@ -315,7 +306,7 @@ class JaxStep(_Mixin):
         return _now(scope, own), _now(scope, optimizer.variables)
 
     def _share_and_state(self, trainable, others, batch, totals, seed):
-        """Returns (this micro-batch's part of the loss, (predictions, non-trainable values))."""
+        """Returns (loss of this micro-batch, (predictions, non-trainable values))."""
         x, y, sample_weight = batch
         with self._training_scope(trainable, others, seed) as scope:
             y_pred = self._forward(x, training=True)
@@ -330,7 +321,7 @@ class JaxStep(_Mixin):
                 yield scope
 
     def _logs(self, of_metrics, batch, loss, gradients):
-        """Returns (metric results, new metric values), including the per-step statistics."""
+        """Returns (metric results, new metric values), with the per-step statistics."""
         with _values(self.metrics_variables, of_metrics) as metrics:
             self._track_loss(loss, batch)
             if self._highest_loss is not None:

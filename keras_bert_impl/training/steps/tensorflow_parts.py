@@ -1,4 +1,4 @@
-"""Parts of a step on TensorFlow: batches, micro-batches and per-step statistics."""
+"""Batches, micro-batches and per-step statistics of a step on TensorFlow."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ _NOT_DIVISIBLE = "accumulation_steps does not divide the batch"
 
 
 def unpack(data: Any) -> tuple[Any, Any, Any]:
-    """Unpacks a dataset element to (x, y, sample_weight), where missing parts are None."""
+    """Unpacks a dataset element to (x, y, sample_weight). Missing elements are None."""
     data = tf.nest.map_structure(
         lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, data
     )
@@ -26,20 +26,20 @@ def num_rows(batch: Any) -> tf.Tensor:
 
 
 def first_leaf(batch: Any) -> tf.Tensor:
-    """Returns the first tensor in a batch. All tensors have the same number of rows."""
+    """Returns the first tensor in a batch."""
     return next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
 
 
 def may_be_empty(batch: Any, parts: int) -> bool:
-    """Returns whether one of `parts` parts of a short last batch may have no examples."""
+    """Returns whether a short last batch may give a micro-batch without examples."""
     return parts > 1 and not first_leaf(batch).shape[0]
 
 
 def micro_batch(batch: Any, index: tf.Tensor, count: int, exact: bool) -> Any:
-    """Returns the rows of micro-batch `index` of `count`."""
+    """Returns the examples of micro-batch `index` of `count`."""
     if count == 1:
         return batch
-    # In eager mode every shape is known, but later batches may have other shapes.
+    # In eager mode, all shapes are known, but the next batch may have another shape.
     static = None if tf.executing_eagerly() else first_leaf(batch).shape[0]
     if static is not None and static % count:
         raise InputError(
@@ -115,7 +115,7 @@ class StepWatch:
         self._highest.assign(tf.maximum(self._highest.value, loss))
 
     def timed(self, get_next: Callable[[], tuple[Any, list[tf.Tensor]]]) -> Any:
-        """Calls `get_next` in a graph and returns its element. Adds the time to the waits."""
+        """Returns the element of `get_next`, and adds its time to the waits."""
         begin = tf.timestamp()
         with tf.control_dependencies([begin]):
             element, tensors = get_next()
@@ -125,12 +125,11 @@ class StepWatch:
         return element
 
     def results(self) -> dict[str, tf.Tensor]:
-        """Returns the statistics since the last `reset`."""
         highest = keras.ops.convert_to_tensor(self._highest)
         return {"gradient_norm": self._norm.result(), "highest_loss": highest}
 
     def input_wait(self) -> float:
-        """Returns the seconds (float) that all steps so far have waited for data."""
+        """Returns the seconds that all steps so far have waited for data."""
         return float(self._waited.numpy())
 
     def reset(self) -> None:

@@ -58,7 +58,7 @@ class _StepsLeft:
 
 @builds_under_strategy
 class TensorFlowStep(_Mixin):
-    """Replaces Keras's train and test steps; for the guarantees, see `ReplicatedTrainer`."""
+    """Replaces Keras's train and test steps; see `ReplicatedTrainer` for the guarantees."""
 
     step_watch = None
     after_fit = None  # an `ExitStack` during `fit`, for cleanup by callbacks, even after an error
@@ -132,14 +132,7 @@ class TensorFlowStep(_Mixin):
         return self.get_metrics_result() | seen
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """Runs one optimizer step on one replica.
-
-        Args:
-            data: this replica's batch: `x`, `(x, y)` or `(x, y, sample_weight)`.
-
-        Returns:
-            dict with the `loss` of the global batch, a float32 scalar.
-        """
+        """Runs one optimizer step on one replica; returns the `loss` of the global batch."""
         batch = unpack(data)
         totals = _sum_over_replicas(self._totals(*batch, training=True))
         compute = self._accumulate
@@ -156,7 +149,7 @@ class TensorFlowStep(_Mixin):
         return {"loss": loss}
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """Computes the loss and metrics of one replica's batch; see `train_step`."""
+        """Returns the loss and metrics of one replica's batch."""
         batch = x, y, sample_weight = unpack(data)
         totals = _sum_over_replicas(self._totals(*batch, training=False))
 
@@ -199,7 +192,7 @@ class TensorFlowStep(_Mixin):
         return tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
 
     def _accumulate(self, batch, totals, seed):
-        """Computes this replica's loss contribution and its float32 gradients."""
+        """Returns this replica's contribution to the loss, and its float32 gradients."""
         variables, count = self.trainable_variables, self._accumulation_steps
         if count == 1 and not may_be_empty(batch, num_replicas()):
             seed = tf.random.experimental.stateless_fold_in(seed, tf.constant(0))
@@ -230,7 +223,7 @@ class TensorFlowStep(_Mixin):
         if count == 1:
             loss, gradients = share_of(tf.constant(0))
         else:
-            # A sequential loop in the graph: neither the graph nor the memory grows with `count`.
+            # With this sequential loop, neither the graph nor the memory grows with `count`.
             _, loss, gradients = tf.while_loop(
                 lambda index, *_: index < count,
                 add_share,
@@ -323,7 +316,7 @@ def _check_scope(model):
 
 
 def _take_over_reduction(optimizer, strategy):
-    """Sets the optimizer not to sum gradients over replicas, because `train_step` sums them."""
+    """Sets the optimizer not to sum gradients over replicas; `train_step` sums them."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner.gradient_accumulation_steps:
         raise InputError(

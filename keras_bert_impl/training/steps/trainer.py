@@ -58,7 +58,7 @@ _KERAS_ARGUMENTS: dict[str, Any] = {
 
 
 class _StepOptions(NamedTuple):
-    """Additional arguments of `compile`, which are passed to the step of the backend."""
+    """Additional arguments of `compile`, for the step of the backend."""
 
     accumulation_steps: int
     dropout_seed: int
@@ -69,7 +69,7 @@ class _StepOptions(NamedTuple):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class OwnModel:
-    """Dict of `compile` arguments of a `ReplicatedTrainer`, which Keras models do not accept."""
+    """Dict of `compile` arguments that only a `ReplicatedTrainer` accepts."""
 
     def get_config(self) -> dict[str, Any]:
         return {}
@@ -87,10 +87,9 @@ class ReplicatedTrainer(_Step):
 
     In the list of base classes, it must precede `keras.Model`.
 
-    The loss of a step is a sum of contributions. Each replica, and each micro-batch of a replica,
-    computes its contribution to the loss of the whole global batch. The contributions and their
-    gradients are summed once; then the gradients are clipped and applied. The result depends only
-    on the global batch, so it is the same on one device, with MirroredStrategy,
+    Each micro-batch of each replica contributes to the loss of the global batch. The contributions
+    and their gradients are summed. Then the gradients are clipped and applied. The result depends
+    only on the global batch, so it is the same on one device, with MirroredStrategy,
     MultiWorkerMirroredStrategy and TPUStrategy, and with gradient accumulation.
 
     By default, the loss is the mean over the batch, as in Keras. For a mean over other units, such
@@ -322,7 +321,7 @@ class ReplicatedTrainer(_Step):
         return owner.loss_totals(x, y, sample_weight), num_examples(x, y)
 
     def _share(self, x, y, y_pred, sample_weight, totals, training):
-        """Returns a part of the loss: from the objective, `compute_loss` or `loss_share`."""
+        """Returns the loss contribution of the objective, `compute_loss` or `loss_share`."""
         if self._has_own_loss:
             return compute_loss(self, x, y, y_pred, sample_weight, training)
         owner = self._trained_for() if training else self
@@ -331,7 +330,7 @@ class ReplicatedTrainer(_Step):
         return self._with_added_losses(share, num_examples(x, y), examples)
 
     def _with_added_losses(self, share, own, examples):
-        """Adds the contribution of the losses from layers, for `own` of all `examples`."""
+        """Adds the losses from layers, times `own / examples`."""
         for loss in self.losses:
             share += ops.cast(ops.sum(loss), "float32") * own / examples
         return share
@@ -345,7 +344,7 @@ class ReplicatedTrainer(_Step):
             self._compiled.logged.update(value if isinstance(value, dict) else [name])
 
     def _check_logs(self, logs):
-        """Returns `logs`. Raises an error if values returned by the steps are missing."""
+        """Returns `logs`; raises an error if values returned by the steps are missing."""
         missing = self._compiled.logged - {*logs, "loss"}
         if missing:
             raise InputError(
@@ -357,11 +356,10 @@ class ReplicatedTrainer(_Step):
 
 
 def num_examples(*parts: Any) -> Any:
-    """Returns the number of rows in a batch, a float32 scalar.
+    """Returns the number of examples in a batch, a float32 scalar.
 
     Args:
-        *parts: nested structures of tensors `[batch, ...]`, of which the first that is not None is
-            used.
+        *parts: nested structures of tensors `[batch, ...]`. The first one that is not None is used.
     """
     given = [leaf for leaf in keras.tree.flatten(parts) if leaf is not None]
     if not given:

@@ -51,7 +51,7 @@ else:
     from keras_bert_impl.training.steps.tensorflow_step import num_replicas
 
     class _TensorFlowStep(_Mixin):
-        """Mixin: uses two passes if the batch is split; see `WholeBatchTrainer`."""
+        """Mixin: two passes if the batch is split; see `WholeBatchTrainer`."""
 
         def train_step(self, data: Any) -> dict[str, tf.Tensor]:
             if not self.compares_examples or self._accumulation_steps * num_replicas() == 1:
@@ -71,7 +71,7 @@ else:
             return super().test_step((x, self._linearized(y, y_pred), sample_weight))
 
         def _training_outputs(self, x, seed):
-            """Computes the outputs of this replica's batch, with the dropout of its micro-batches."""
+            """Computes the outputs of a replica's batch, with the dropout of its micro-batches."""
             count = self._accumulation_steps
 
             def outputs_of(index):
@@ -114,10 +114,10 @@ class WholeBatchTrainer(_Step):
     In the list of base classes, it must precede `ReplicatedTrainer`.
 
     If the batch is split over replicas or micro-batches, a step has two passes. The first pass
-    computes and gathers the outputs of all parts, and then computes the loss and its gradient with
-    respect to the outputs. The second pass, with the same dropout, propagates this gradient to the
-    weights, one part at a time. This costs one extra forward pass and gives the same weights as one
-    device.
+    computes the outputs of the whole batch, the loss, and the gradient of the loss with respect to
+    the outputs. The second pass has the same dropout. It propagates this gradient to the weights,
+    one micro-batch after the other. This costs one extra forward pass and gives the same weights as
+    one device.
 
     Source: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
     Setup", section 3.
@@ -158,7 +158,7 @@ class WholeBatchTrainer(_Step):
 
 
 class _Linearized(NamedTuple):
-    """First-order expansion of the loss at the outputs of a batch; passed instead of labels.
+    """First-order expansion of the loss at the outputs of a batch. It replaces the labels.
 
     Attributes:
         labels: `[batch, ...]`, or None.
