@@ -99,7 +99,7 @@ def finetune(
         **settings,
     )
     if is_chief():
-        # The process may have been killed before this step.
+        # A killed process may have skipped this step.
         if done.is_new or not is_described(done.path):
             describe_run(done.path, done.model, done.dev)
         if not keep_checkpoints:
@@ -185,7 +185,7 @@ def finetune_set(
             )
             gc.collect()
         elif not keep_checkpoints:
-            # The process may have been killed before this step.
+            # A killed process may have skipped this step.
             remove_checkpoints(directory / path)
         scores[path] = read_json(directory / path / "scores.json")
     summary = _summary({path: chosen for path, (chosen, _) in runs.items()}, scores)

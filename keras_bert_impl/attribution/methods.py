@@ -114,7 +114,7 @@ class _Network:
 
     def integrated(self, masked, objective, steps):
         """Returns the integrated gradients of each token, float64 `[length]`."""
-        nodes, weights = np.polynomial.legendre.leggauss(steps)  # nodes in [-1, 1]
+        nodes, weights = np.polynomial.legendre.leggauss(steps)
         total: Any = 0.0
         for chosen in _batches(np.arange(steps)):
             alphas = ((nodes[chosen] + 1) / 2).astype("float32")[:, None, None]

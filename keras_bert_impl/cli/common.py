@@ -111,14 +111,14 @@ def _check_folder(value, arguments):
 
 
 def _check_examples(value, arguments):
-    if not getattr(arguments, "tfds", None):  # otherwise a split name
+    if not getattr(arguments, "tfds", None):  # With --tfds, the value is a split name.
         _check_path(value, arguments)
 
 
 def _check_model(value, arguments):
     from keras_bert_impl.hub import check_name
 
-    if not os.path.exists(f"{value}.index"):  # otherwise the prefix of a Google checkpoint
+    if not os.path.exists(f"{value}.index"):  # The value may be the prefix of a Google checkpoint.
         check_name(value)
 
 

@@ -85,7 +85,7 @@ class Section:
 
 class Doctor(Command):
     example = "  keras-bert doctor\n  keras-bert doctor --online --json"
-    uses_tensorflow = False  # a separate process imports it
+    uses_tensorflow = False  # A separate process imports TensorFlow.
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -164,7 +164,7 @@ def _requirements():
     """Yields (extra or None, requirement) for this platform, those without an extra first."""
     try:
         lines = metadata.requires(DISTRIBUTION) or []
-    except metadata.PackageNotFoundError:  # run from a checkout
+    except metadata.PackageNotFoundError:  # The package runs from a checkout.
         return
     for line in lines:
         requirement = Requirement(line)

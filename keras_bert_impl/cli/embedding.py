@@ -367,5 +367,5 @@ def _load(name):
         return TextEmbedder.from_pretrained(name)
     try:
         return MaskedLM.from_pretrained(name)
-    except MissingTensorError:  # no masked LM head
+    except MissingTensorError:  # The model has no masked LM head.
         return TextEmbedder.from_pretrained(name)

@@ -205,7 +205,7 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     elif task in options and (task or is_training):
         known, source = options[task], f"--task {task}" if task else "tables"
     else:
-        return  # the model's task, or a task registered outside this package
+        return  # The task is the task of the model, or registered by the user.
     if arguments.tfds:
         known, source = known & _OF_TFDS, "--tfds"
     for name in sorted(set().union(*options.values(), {"language"}) - known):

@@ -165,7 +165,7 @@ class Export(Command):
 
         if arguments.format != "saved_model":
             with Progress("loading the model"):
-                # the export is compared with the float32 model
+                # The export is compared with the float32 model.
                 model = load_model(arguments.model, arguments.use, "float32", arguments.base)
             _export_network(arguments, model)
             return
@@ -304,7 +304,7 @@ def _export_network(arguments: Namespace, model: Any) -> None:
         if path := getattr(arguments, option):
             lines = text_lines(Path(path))
             settings[setting] = [text for _, text in lines if text.strip()]
-    if not hasattr(model, "tokenizer"):  # an encoder
+    if not hasattr(model, "tokenizer"):  # A plain encoder has no tokenizer.
         from keras_bert_impl.conversion.formats import read_tokenizer
         from keras_bert_impl.interop import open_model
 
@@ -312,7 +312,7 @@ def _export_network(arguments: Namespace, model: Any) -> None:
     if has_examples(arguments):
         examples = read_examples_of(model, arguments, "dev")
         settings["measure"] = functools.partial(points, examples=examples)
-        if arguments.format == "mediapipe":  # has texts as inputs
+        if arguments.format == "mediapipe":  # MediaPipe models take texts.
             settings.setdefault("texts", [text for text in examples.texts if text.strip()])
     with Progress(f"writing and checking the {name} model"):
         report = export(

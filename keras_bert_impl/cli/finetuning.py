@@ -168,7 +168,7 @@ class Finetune(Command):
                 train=train, dev=dev, output_directory=out, more_dev=more_dev, **how, **settings
             )
         if not is_chief():
-            return  # only the chief writes and reports the result
+            return  # Only the chief writes and reports the result.
         scores = read_json(out / "scores.json")
         if arguments.json:
             print_json(scores)

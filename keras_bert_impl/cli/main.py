@@ -112,12 +112,13 @@ def main(arguments: list[str] | None = None) -> int:
     debug = "--debug" in arguments
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # the parent process has closed the stream
+        if stream is None:  # The parent process has closed the stream.
             setattr(sys, name, open(os.devnull, "w"))
-        elif getattr(stream, "errors", None) == "strict":  # some characters cannot be encoded
+        elif getattr(stream, "errors", None) == "strict":  # Some characters cannot be encoded.
             stream.reconfigure(errors=_ESCAPED)
     if not debug:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are also raised
+        # TensorFlow raises the errors that it logs.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # By default, TensorFlow enables oneDNN only on newer processors (docs/decisions/onednn.md).
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     try:
@@ -150,7 +151,7 @@ def _run(arguments):
     chosen, parser = load(command)
     from keras_bert_impl.cli.common import (
         check_values,
-        import_tensorflow_quietly,  # not required for --help
+        import_tensorflow_quietly,
     )
 
     parsed = parse(parser, rest)

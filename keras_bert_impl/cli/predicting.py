@@ -174,7 +174,7 @@ class Predict(Command):
             rows, total = read_inputs(source, arguments, model)
             rows = _passed_on(rows, arguments)
             progress = None
-            # a progress bar would mix with the predictions
+            # A progress bar would mix with the predictions.
             if out or not sys.stdout.isatty():
                 progress = stack.enter_context(Progress("predicting", total, "texts"))
             if out:

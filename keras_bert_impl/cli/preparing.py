@@ -88,7 +88,8 @@ class Vocab(Command):
         if arguments.extend:
             _extend(arguments, documents)
             return
-        with replace_directory(arguments.out) as temporary:  # raises before the slow work
+        # An invalid directory raises before the slow work.
+        with replace_directory(arguments.out) as temporary:
             vocabulary = learn_wordpiece_vocabulary(
                 _texts(documents),
                 vocabulary_size=arguments.size or _SIZE,

@@ -149,7 +149,7 @@ class Pretrain(Command):
             **dataclasses.asdict(settings),
         )
         if not is_chief():
-            return  # only the chief writes and reports the result
+            return  # Only the chief writes and reports the result.
         describe_run(arguments.out)
         say(f"wrote the model to {Path(arguments.out) / 'model'}")
         scores = Path(arguments.out) / "scores.json"
@@ -294,7 +294,7 @@ def start(host: str, port: int) -> Any:
             port=port + 1,
         )
     )
-    worker.dispatcher = dispatcher  # prevents garbage collection
+    worker.dispatcher = dispatcher  # This reference prevents garbage collection.
     return worker
 
 

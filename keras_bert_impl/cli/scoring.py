@@ -223,7 +223,7 @@ def _model_and_examples(run, arguments):
     return model, examples
 
 
-_MOST_CLASSES = 10  # lines of the table
+_MOST_CLASSES = 10  # maximum lines per table
 _WEEKS = {name: name for name in ("week", "version", "labels", "accuracy", "low", "high")}
 
 
@@ -354,8 +354,8 @@ def _read_by_task(options, model):
     given = {field.name: field.default for field in dataclasses.fields(ExampleSource)}
     given |= {name: value for name, value in options.items() if value is not None}
     given |= {"task": options.get("task"), "dev_split": None}
-    given["negative"] = None  # predictions do not use the third text
-    del given["dev"], given["splits"]  # only `train` is read
+    given["negative"] = None  # Predictions do not use the negative text.
+    del given["dev"], given["splits"]  # Only `train` is read.
     return read_examples_of(model, Namespace(**given), "train")
 
 

@@ -29,7 +29,7 @@ class Serve(Command):
         "  keras-bert serve models/reviews\n"
         '  curl -d \'{"instances": ["a joy"]}\' localhost:8501/v1/models/reviews:predict'
     )
-    uses_tensorflow = False  # folder and port are checked before the import
+    uses_tensorflow = False  # Folder and port are checked before the import.
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add = parser.add_argument_group("model and address").add_argument
@@ -217,7 +217,7 @@ def _serve(arguments, folder, listener):
         print(f"serving gRPC on {host}:{grpc_port}")
     print(f"serving http://{host}:{port}/v1/models/{quote(folder.name)}", flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
-        # before and after uvicorn handles these signals
+        # uvicorn handles these signals only while it runs.
         signal.signal(number, lambda *_: server.stop())
     if not server.run(listener):
         sys.stdout.flush()

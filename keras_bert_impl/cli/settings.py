@@ -18,7 +18,7 @@ from keras_bert_impl.io.reading import parse_yaml, read_text
 from keras_bert_impl.io.settings import OneOf, check, fits, rule, settings_hints
 
 _METAVARS = {int: "N", float: "X", tuple: "[A,B]"}
-_PLAIN = str.maketrans("", "", '`"')  # without the backquotes that mark code
+_PLAIN = str.maketrans("", "", '`"')  # removes the quotes that mark code
 _SENTENCE = re.compile(r"\.(?=\s|$)")
 _DEFAULT = re.compile(r"(?:Default:|None for|None means) (.+?)\.(?:\s|$)")
 
@@ -243,7 +243,7 @@ def given_settings(
     for key, text in arguments.options.items():
         value = parse_yaml(text, f"--{key.replace('_', '-')} {text}")
         if not fits(value, hints[key]) and fits(text, hints[key]):
-            value = text  # such as 4 for a str
+            value = text  # YAML reads 4 as a number, but the field may be a str.
         values[key] = _checked(settings_class, key, value, "command line")
     return values
 

@@ -160,7 +160,7 @@ def _compare(path, tensors, config, written):
     """Raises `InputError` if a written tensor or setting differs from the source."""
     again = read_encoder_config(written).to_dict()
     for name, value in config.to_dict().items():
-        # affects only weights that are added later
+        # This setting affects only weights that are added later.
         if again[name] != value and name == "initializer_range":
             _log.warning("%s: not converted: %s=%s", path, name, value)
         elif again[name] != value:

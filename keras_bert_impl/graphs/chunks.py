@@ -85,7 +85,7 @@ Function: TypeAlias = tf.types.experimental.PolymorphicFunction
 Rows: TypeAlias = dict[str, tf.Tensor]
 
 _TOKENS = 8192  # maximum tokens per chunk, including padding; about 300 MB for BERT-base
-# Approximate number of tokens that a CPU processes in the time of one more network call; see
+# On a CPU, a network call costs about as much time as this number of tokens; see
 # docs/decisions/mixed-lengths.md.
 _TOKENS_OF_A_RUN = 64
 

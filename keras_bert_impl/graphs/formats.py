@@ -173,7 +173,7 @@ def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, 
             "arguments": arguments,
         }
         (directory / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
-        # The accelerator is in use by this process.
+        # This process already uses the accelerator.
         environment = os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
         # Exporting a large model takes long, so there is no time limit. Ctrl-C ends both
         # processes.

@@ -21,7 +21,7 @@ from keras_bert_impl.tokenizers.graphs import core_operations
 
 Tensors = dict[str, tf.Tensor]
 Function: TypeAlias = tf.types.experimental.ConcreteFunction
-Functions = dict[str, Function]  # signature name to function
+Functions = dict[str, Function]  # signature name -> function
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
 HUB_NAMES = {  # input names of the encoders that Google published as SavedModels
@@ -54,8 +54,7 @@ class Signatures:
 
     strings = {"text": 1}  # rank of each input of `serving_default`
     features_rank = 2  # rank of token_ids
-    # Whether the outputs of `answers` have no token dimension, so that rows can be sorted by
-    # length.
+    # If the outputs of `answers` have no token dimension, rows can be sorted by length.
     answers_whole_rows = False
 
     def __init__(

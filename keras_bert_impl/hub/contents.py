@@ -28,7 +28,7 @@ _PRESET = """
 # Weights files of a model directory, in order of preference, each followed by its shard index.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
 INDEX = ".index.json"  # suffix of a shard index
-# The first file that exists is used. The value is the suffix of the shards, for an index.
+# File or index -> suffix of the shards. The first file that exists is used.
 _WEIGHTS = {
     name + end: Path(name).suffix if end else None for name in WEIGHTS for end in ("", INDEX)
 }

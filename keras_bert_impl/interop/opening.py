@@ -234,7 +234,7 @@ def base_of(directory: Path) -> str:
     config, settings = _read_settings(directory)
     name = _own_settings(config)[0].text("name", None)
     name = name or settings.text("base_model_name_or_path", None)
-    name = name or settings.text("model_name", None)  # of AdapterHub
+    name = name or settings.text("model_name", None)  # AdapterHub has another key.
     if not name:
         raise InputError(f"{directory} does not name its base model. Pass base=NAME.")
     # peft writes hub names without a scheme.

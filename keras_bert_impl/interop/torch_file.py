@@ -278,7 +278,7 @@ def _interpret(file, path, storages=None):
             arguments = stack.pop()
             stack.append(_made(stack.pop(), arguments, path))
         elif name == "BUILD":
-            stack.pop()  # discards attributes, such as module versions
+            stack.pop()  # Attributes, such as module versions, are ignored.
         elif name == "SETITEM":
             key, value = stack.pop(-2), stack.pop()
             stack[-1].update({_name(key): value})
@@ -352,7 +352,7 @@ def _made(function, arguments, path):
         storage, offset, shape, strides = arguments[:4]
         if type(storage) is not _Storage:
             raise ValueError("a tensor has no storage")
-        if len(arguments) > 6 and arguments[6]:  # These flags change the numbers.
+        if len(arguments) > 6 and arguments[6]:  # These flags change the values.
             raise ValueError("a tensor is the negative or conjugate of the stored numbers")
         _whole_numbers((offset,))
         return _Tensor(storage, offset, _whole_numbers(shape), _whole_numbers(strides))

@@ -134,7 +134,7 @@ def file_within(directory: str | os.PathLike, name: str) -> Path:
 
 def _check_content(path):
     """Raises `InputError` if the file is a Git LFS pointer or a web page."""
-    with contextlib.suppress(OSError):  # Reading the file reports the error.
+    with contextlib.suppress(OSError):  # The read that follows raises the error.
         with path.open("rb") as file:
             beginning = file.read(1000)
         if beginning.removeprefix(b"\xef\xbb\xbf").lstrip().lower().startswith(_PAGES):

@@ -37,7 +37,7 @@ from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.paths import expanded
 
 _MOST = 2**31 - 1  # int32 maximum, the default upper limit of integers
-_MOST_CHOICES = 20  # in a message
+_MOST_CHOICES = 20  # maximum number of choices in a message
 
 
 @dataclasses.dataclass(frozen=True)

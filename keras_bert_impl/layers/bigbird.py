@@ -18,7 +18,7 @@ from keras_bert_impl.layers.fused_attention import (
 
 Tensor = Any  # of any Keras backend
 _PLANNED = (1024, 3072, 4096)  # lengths for which the paper's code draws blocks by another rule
-_FIRST_TOKENS = 1024  # at these lengths, blocks are drawn from the first tokens, of this number
+_FIRST_TOKENS = 1024  # At these lengths, random blocks are among the first 1,024 tokens.
 
 
 @dataclasses.dataclass(frozen=True)

@@ -338,7 +338,7 @@ class DetailedEncoder(keras.Model):
         super().__init__(name=name or f"{encoder.name}_with_{'_and_'.join(names)}")
         self.encoder = encoder
         self.names = tuple(names)
-        self.built = True  # Otherwise Keras 3.12 reads the shapes of features that are None.
+        self.built = True  # Without this, Keras 3.12 reads the shapes of features that are None.
 
     # `call` is too late for this check, because Keras on JAX has already cast ids to int32.
     def __call__(self, features: Features, *args, **kwargs) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def adapt(
         learning_rate=settings.adapt_learning_rate,
         objectives=("masked_lm",),
         report_every=settings.report_every,
-        bias_correction=True,  # otherwise the first updates are several times too large
+        bias_correction=True,  # Without it, the first updates would be several times too large.
         dtype=dtype,
         seed=seed,
     )
@@ -146,7 +146,7 @@ def adapt(
 
 _CHARACTERS = 6  # characters per token, more than in most texts
 _HELD_OUT_ROWS = 512
-_FEWEST_DOCUMENTS = 20  # of which some are held out
+_FEWEST_DOCUMENTS = 20  # minimum number of documents to hold out any
 
 
 class _Corpus(NamedTuple):
@@ -181,13 +181,15 @@ def _read(documents: Iterable[Document]) -> _Corpus:
 
 def _needed(corpus: _Corpus, settings: AdaptationSettings, length: int) -> _Needed:
     rows = settings.adapt_steps * settings.adapt_batch_size + _HELD_OUT_ROWS
-    available = max(corpus.characters / (length * _CHARACTERS), 1.0)  # rows, at least
+    # minimum number of rows in the text
+    available = max(corpus.characters / (length * _CHARACTERS), 1.0)
     share = min(1.0, rows / available)
     count = math.ceil(corpus.documents * share)
     if count < _FEWEST_DOCUMENTS:
         return _Needed(share, count, 0.0)
     held_out = min(0.1, _HELD_OUT_ROWS / (available * share))
-    return _Needed(share, count, max(held_out, 2 / count))  # at least one document
+    # This fraction holds out at least one document.
+    return _Needed(share, count, max(held_out, 2 / count))
 
 
 def _texts(documents: Iterable[Document], share: float) -> Iterator[str]:
@@ -206,7 +208,7 @@ def _check_same_text(directory, sha256, name, length, resume):
     """Stores the text's checksum and the sequence length, or compares them with stored ones."""
     now = {"text": name, "sha256": sha256, "length": length}
     path = directory / "data.json"
-    if (directory / "records").exists():  # without records, later calls may use another text
+    if (directory / "records").exists():  # Without records, later calls may use another text.
         if not path.exists():
             raise InputError(
                 f"{directory} contains an adapted model, but data.json is missing. Restore "

@@ -102,7 +102,7 @@ def _pretrainer(settings, names, tokenizer):
     else:
         config = _shape(settings.model, tokenizer, overrides)
     if not any(objective.uses_pooler for objective in objectives):
-        config = dataclasses.replace(config, use_pooler=False)  # no objective trains the pooler
+        config = dataclasses.replace(config, use_pooler=False)  # No objective trains the pooler.
     return Pretrainer(Encoder(config, dtype=settings.dtype), objectives)
 
 
@@ -142,12 +142,12 @@ def _config_of(fields):
         )
     try:
         return EncoderConfig(**fields)
-    except TypeError as error:  # the error names the missing fields
+    except TypeError as error:  # The error names the missing fields.
         raise InputError(f"the model's configuration is incomplete: {error}.") from error
 
 
 def _for_tokenizer(config, tokenizer, overrides):
     changes = {"pad_token_id": tokenizer.pad_id}
-    if config.position_offset:  # RoBERTa's positions start after the padding id
+    if config.position_offset:  # RoBERTa's positions start after the padding id.
         changes["position_offset"] = tokenizer.pad_id + 1
     return dataclasses.replace(config, **changes, **overrides)

@@ -21,7 +21,7 @@ def from_input_workers(
     """Returns a dataset of batches that reads from one input worker after the other."""
     for address in addresses:
         try:
-            connect(address, timeout=10)  # otherwise TensorFlow waits for an hour
+            connect(address, timeout=10)  # Without this check, TensorFlow would wait for an hour.
         except OSError as error:
             raise InputError(
                 f"no input worker responds at {address} ({error}). Start one with `keras-bert "

@@ -116,7 +116,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         # === Config ===
         self.encoder = encoder
         self.objectives = objectives
-        self._head_tensors()  # raises before training if the model could not be saved
+        self._head_tensors()  # This raises before training if the model cannot be saved.
 
     def compile(  # type: ignore[override]  # the losses come from the objectives
         self,
@@ -155,7 +155,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 for output in objective.output_names
             }
         super().compile(optimizer, weighted_metrics=weighted_metrics, **kwargs)
-        self._compiled.arguments["weighted_metrics"] = given  # when a `.keras` file is loaded
+        self._compiled.arguments["weighted_metrics"] = given  # Keras is loading a `.keras` file.
 
     def _metric_name(self, output, name):
         # Keras adds the output's name as a prefix only if there are several outputs.
@@ -164,7 +164,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
 
     def train_step(self, *args: Any, **kwargs: Any) -> Any:
         given = self.compile_arguments()
-        if given.get("metrics") or given.get("weighted_metrics"):  # may read the logits
+        # These metrics may read the logits.
+        if given.get("metrics") or given.get("weighted_metrics"):
             return super().train_step(*args, **kwargs)
         with factored_logits():
             return super().train_step(*args, **kwargs)

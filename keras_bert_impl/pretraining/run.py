@@ -94,7 +94,7 @@ def pretrain(
     stages = plan(records, settings)
     manifests = {stage.records: read_manifest(stage.records) for stage in stages}
     names = checked_objectives(manifests[stages[0].records], settings.objectives)
-    devices = get_strategy(strategy)  # workers must connect before any other use of TensorFlow
+    devices = get_strategy(strategy)  # Workers must connect before any other use of TensorFlow.
     tokenizer = read_tokenizer(records)
     _check_as_wanted(settings, manifests, tokenizer)
     with devices.scope():
@@ -161,7 +161,7 @@ def made_of(
         }
     for name in ("model", "teacher", "generator"):
         path = getattr(settings, name)
-        if isinstance(path, dict):  # a configuration is already part of the settings
+        if isinstance(path, dict):  # The settings already contain the configuration.
             continue
         if path is not None and Path(path).suffix == ".json":
             sha256 = hashlib.sha256(read_bytes(model_file(path))).hexdigest()
@@ -236,7 +236,7 @@ class _Training:
 
     def _train(self, finished, callbacks):
         if not finished and self._settings.on_spike == "skip":
-            self._checkpoint.save(0)  # to roll back after a spike
+            self._checkpoint.save(0)  # A spike in the first interval rolls back to this checkpoint.
         callbacks = self._callbacks(finished) + callbacks
         last = None
         while finished < self._stages[-1].end and not (self._budget and self._budget.is_used_up):
@@ -245,7 +245,7 @@ class _Training:
                 # A graph shared by two stages has an unknown batch size.
                 self._pretrainer.train_function = self._pretrainer.test_function = None
             if stage != last and stage.begins(finished):
-                self._guard.skipped_rows.assign(0)  # no rows of the new records are skipped yet
+                self._guard.skipped_rows.assign(0)  # No rows of the new records are skipped yet.
             with clear_read_errors(stage.records), self._preemption, self._watch():
                 skipped_rows = self._fit(stage, finished, callbacks)
             if self._preemption.has_ended:
@@ -309,8 +309,8 @@ class _Training:
                 validation_steps=num_batches,
                 validation_freq=evaluations,
                 callbacks=callbacks,
-                shuffle=False,  # the dataset is shuffled
-                verbose=0,  # `TrainingProgress` shows the progress
+                shuffle=False,  # The dataset is already shuffled.
+                verbose=0,  # `TrainingProgress` shows the progress.
             )
         except Spike as spike:
             if settings.on_spike == "stop":

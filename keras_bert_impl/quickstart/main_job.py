@@ -57,7 +57,7 @@ class MainJob:
     def run(self) -> dict[str, dict[str, float]]:
         """Runs every unfinished stage; returns the scores and writes them to `scores.json`."""
         check_ready(self.directory)
-        # raises if finished stages have other settings
+        # This raises if finished stages had other settings.
         run = RunDirectory(self.directory, self.settings)
         self._stage("text", "reading the documentation of the installed packages", self.read_text)
         self.show_first_result()
@@ -132,7 +132,7 @@ class MainJob:
             length=self.settings.length,
             passes=self.settings.passes,
             held_out=0.02,
-            num_workers=1,  # a second process would start too late to help
+            num_workers=1,  # A second process would start too late to help.
             seed=self.settings.seed,
         )
         train = manifest["splits"]["train"]
@@ -178,7 +178,7 @@ class MainJob:
             learning_rate=settings.learning_rate,
             bias_correction=True,
             mask_rate=settings.mask_rate,
-            dropout=0.0,  # no regularization, because the corpus is read only a few times
+            dropout=0.0,  # The corpus is read only a few times, so no regularization is needed.
             jit_compile=True,
             report_every=_REPORT_EVERY,
             evaluate_every=_REPORT_EVERY

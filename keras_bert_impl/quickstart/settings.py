@@ -14,7 +14,7 @@ from keras_bert_impl.pretraining.settings import RowLength
 from keras_bert_impl.version import install_command
 
 _NEEDED = {"sklearn": "scikit-learn, for a baseline", "matplotlib": "matplotlib, for pictures"}
-_MEGABYTES = 200  # a finished job uses 75; checkpoints and temporary files need the rest
+_MEGABYTES = 200  # A finished job uses 75 MB. Checkpoints and temporary files need the rest.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,8 @@ class QuickstartSettings:
         seed: Seed of all random choices.
     """
 
-    vocabulary_size: Annotated[int, Range(least=300)] = 5000  # single characters need about 200
+    # Single characters need about 200 tokens.
+    vocabulary_size: Annotated[int, Range(least=300)] = 5000
     num_layers: PositiveInt = 2
     hidden_dim: PositiveInt = 128
     num_heads: PositiveInt = 4

@@ -127,7 +127,7 @@ class Drawing:
         for shape in self._shapes:
             _draw(axes, shape)
         with replace_file(path) as temporary, warnings.catch_warnings():
-            # Warnings about characters that the font does not contain.
+            # ignores warnings about characters that the font lacks
             warnings.filterwarnings("ignore", "Glyph")
             figure.savefig(temporary, format="png", dpi=100 * dots_per_pixel)
 

@@ -13,7 +13,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tasks.registry import task_of_model
 
-_BINS = 10  # number of bins: deciles of the reference
+_BINS = 10  # The bins are deciles of the reference.
 _LARGE, _SMALL = 0.25, 0.1  # conventional limits of the population stability index
 _SIGNIFICANT = 0.01
 _MIN_EXPECTED = 5  # minimum expected count of a class, for the chi-square approximation
@@ -77,7 +77,7 @@ def _kolmogorov_smirnov(one, other):
     shares = (np.searchsorted(v, points, side="right") / v.size for v in (one, other))
     statistic = np.abs(np.subtract(*shares)).max()
     x = statistic * math.sqrt(one.size * other.size / (one.size + other.size))
-    if x < 0.2:  # the series converges slowly here, and the probability is 1 up to 1e-12
+    if x < 0.2:  # The series converges slowly here. The probability is 1, within 1e-12.
         return 1.0
     k = np.arange(1, 101)
     return float(np.clip(2 * ((-1.0) ** (k - 1) * np.exp(-2 * (k * x) ** 2)).sum(), 0, 1))
@@ -87,7 +87,7 @@ def _chi_square(counts):
     """Returns the p-value of the chi-square test for two rows of counts."""
     expected = counts.sum(0) * counts.sum(1, keepdims=True) / counts.sum()
     rare = expected.min(0) < _MIN_EXPECTED
-    if rare.any():  # rare classes are merged
+    if rare.any():  # Rare classes are merged.
         counts = np.column_stack([counts[:, ~rare], counts[:, rare].sum(1)])
         expected = counts.sum(0) * counts.sum(1, keepdims=True) / counts.sum()
     if counts.shape[1] < 2:
@@ -168,7 +168,7 @@ def _numbers(answer) -> Iterator[tuple[str, float]]:
     for name, value in answer.items():
         if isinstance(value, float):
             yield name, value
-        elif name == "values":  # regression has no class names
+        elif name == "values":  # Regression has no class names.
             yield from ((f"value {number}", one) for number, one in enumerate(value))
         elif name == "entities":
             yield name, float(len(value))

@@ -44,7 +44,7 @@ def made_of(
     }
     for name in ("model", "teacher"):
         path = getattr(settings, name)
-        if path:  # the teacher may be a run directory
+        if path:  # The teacher may be a run directory.
             read[name] = {"source": str(path), **_identity(model_directory(path))}
     return read
 

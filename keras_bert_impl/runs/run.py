@@ -90,7 +90,7 @@ def tune(
     checked = task_with(config, train, dev)
     task, metric = checked.task, checked.metric
     for more in more_dev.values():
-        task_of(train, more)  # raises an error for invalid labels before training
+        task_of(train, more)  # Invalid labels must raise before training.
     dev = task.with_metric(dev, metric)
     strategy = get_strategy(strategy)
     with strategy.scope():
@@ -216,7 +216,7 @@ def task_with(
         )
     metric = metric_of(settings, task, train, dev)
     if "class_weight" in own:
-        # tasks with this setting have the method
+        # Every task with this setting has this method.
         class_weight = task.class_weight(train, own.pop("class_weight"))  # type: ignore[attr-defined]
     model_class: type[TaskModel] = task.model_class(own)
     of_long_texts = LONG_TEXT_SETTINGS if "long_texts" in model_class.settings else ()
@@ -297,12 +297,13 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
             batch_size=settings.batch_size,
             validation_data=dev if phase.is_scored else None,
             callbacks=[*of_score, *log, checkpoint, *callbacks, progress],
-            verbose=0,  # `TrainingProgress` shows the progress
+            verbose=0,  # `TrainingProgress` shows the progress.
             class_weight=weights,
         )
         with progress:
             if checkpoint.batches:
-                if phase.is_scored:  # creates the metrics, so that their values can be restored
+                # This creates the metrics, so that their values can be restored.
+                if phase.is_scored:
                     model.evaluate(*dev, batch_size=settings.batch_size, steps=1, verbose=0)
                 model.batches_done = checkpoint.batches
                 fit(epochs=finished + 1, initial_epoch=finished)
@@ -312,7 +313,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
                 fit(epochs=phase.end, initial_epoch=finished)
     if best is not None:
         checkpoint.restore_best()
-        mean_of_workers(strategy, 0.0)  # the chief removes the file after all workers have read it
+        mean_of_workers(strategy, 0.0)  # The chief removes the file after all workers have read it.
 
 
 def _compile(model, settings, steps, phase):

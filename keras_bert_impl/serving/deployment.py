@@ -11,7 +11,7 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.version import pinned_requirement
 
 _FILES = Path(__file__).with_name("deploy")
-_FOLDER, _NAME = "/path/to/models/tickets", "tickets"  # in the files
+_FOLDER, _NAME = "/path/to/models/tickets", "tickets"  # placeholders in the files
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # Kubernetes: a DNS label
 
 

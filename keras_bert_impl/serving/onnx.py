@@ -85,7 +85,7 @@ def _quantize(proto, path, batches, config, fused):
         "reduce_range": True,
         "use_external_data_format": _is_large(proto),
     }
-    # the quantization tool cannot infer the output type of fused operators
+    # The quantization tool cannot infer the output type of fused operators.
     extra = {"DefaultTensorType": TensorProto.FLOAT}
     with _only_errors():
         if batches is None:
@@ -146,7 +146,7 @@ class Session:
 
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # only errors
-        # spinning threads take CPU time from other processes
+        # Spinning threads take CPU time from other processes.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         model = model if isinstance(model, bytes) else str(model)
         providers = ["CPUExecutionProvider"]

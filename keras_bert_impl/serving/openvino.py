@@ -62,7 +62,7 @@ def _write(model, directory, precision, batches):
         try:
             openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
         except RuntimeError as error:
-            if "iostream" in str(error):  # a full disk raises only this error
+            if "iostream" in str(error):  # A full disk raises only this error.
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise
 
@@ -81,7 +81,7 @@ def _compress(proto):
     for node in proto.graph.node:
         index, axis = _WEIGHTS.get(node.op_type, (None, None))
         name = node.input[index] if index is not None else None
-        if name in tensors and _is_large(tensors[name]):  # convert shared weights once
+        if name in tensors and _is_large(tensors[name]):  # Shared weights are converted once.
             weight = numpy_helper.to_array(tensors.pop(name))
             parts = [f"{name}/{part}" for part in ("int8", "scale", "zero")]
             for part, array in zip(parts, _quantized(weight, axis)):

@@ -159,7 +159,7 @@ def for_inference(*models: keras.Model) -> Iterator[list[tf.Variable]]:
     for layer in [layer for model in models for layer in all_layers(model)]:
         kernel = getattr(layer, "kernel", None)
         is_matrix = isinstance(layer, keras.layers.Dense) and isinstance(kernel, keras.Variable)
-        # a quantized matrix is not float32
+        # A quantized matrix is not float32 and is not rounded.
         if is_matrix and kernel.dtype == "float32" and layer.compute_dtype != "float32":
             rounded = tf.Variable(tf.cast(kernel.value, layer.compute_dtype), trainable=False)
             stored[id(kernel)] = rounded
@@ -361,7 +361,7 @@ def _use(functions):
     """Returns the section on use in Python, if the model takes strings."""
     name = next(iter(functions))
     specs = tf.nest.flatten(functions[name].structured_input_signature)
-    called = ".structured_input_signature"  # the model takes token ids
+    called = ".structured_input_signature"  # The model takes token ids.
     if all(spec.dtype == tf.string for spec in specs):
         called = "(" + ", ".join(f'{spec.name}=tf.constant(["a text"])' for spec in specs) + ")"
     return f"""\

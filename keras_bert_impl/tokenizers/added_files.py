@@ -167,7 +167,7 @@ def special_as_matched(
         for name in ("tokenizer_config.json", "special_tokens_map.json")
     )
     is_whole = (directory / "tokenizer.json").exists()
-    # Whether the files contain the matching options of the mask token.
+    # Some files do not contain the matching options of the mask token.
     tells = is_whole or "added_tokens_decoder" in config
     tells |= any(isinstance(settings.get("mask_token"), dict) for settings in (config, names))
     mask = next((token for token, _ in found if token.content == contents[-1]), None)

@@ -101,7 +101,7 @@ def connecting() -> Iterator[None]:
     numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
     before = {number: signal.getsignal(number) for number in numbers}
     if is_main:
-        # a Python handler would run only after TensorFlow returns
+        # A Python handler would run only after TensorFlow returns.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
@@ -137,7 +137,7 @@ def _lost_workers(error):
         return {}
     if not isinstance(error, _errors_of_backend()):
         return {}
-    for _ in range(10):  # the lost worker may still be shutting down
+    for _ in range(10):  # The lost worker may still be shutting down.
         if lost := _missing(cluster):
             return lost
         time.sleep(_BETWEEN_SWEEPS)

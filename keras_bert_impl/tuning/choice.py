@@ -171,8 +171,7 @@ class GradualUnfreezing(keras.callbacks.Callback):
         if not self.model.optimizer.built:
             with self.model.distribute_strategy.scope():
                 self.model.optimizer.build(self.model.trainable_variables)
-        # Sets `trainable` on weights, because `trainable` on a layer would also unfreeze its frozen
-        # parts.
+        # `trainable` of a layer would also unfreeze its frozen sublayers, so it is set on weights.
         self._weights = [
             [weight for layer in part for weight in layer.trainable_weights]
             for part in layers_of(self.model.encoder)

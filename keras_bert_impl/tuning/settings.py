@@ -89,7 +89,7 @@ class TuningSettings:
         defaults = {field.name: field.default for field in dataclasses.fields(TuningSettings)}
         chosen = {n for n, default in defaults.items() if getattr(self, n) != default}
         if self.tuning != FULL:
-            # these settings change weights that the run neither saves nor trains
+            # These settings change weights that the run neither saves nor trains.
             of_full = {"frozen_layers", "reinitialized_layers", "unfreeze_gradually"}
             self._refuse(chosen & of_full)
         if self.tuning not in ADAPTER_KINDS:

@@ -21,10 +21,9 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within
 
-# The activation that the name "gelu" means in these files. For BERT it is exact GELU (erf), as in
-# the first models and in transformers, although Google's BERT code has used the tanh approximation
-# since commit bee6030. ELECTRA uses erf, ALBERT tanh (`modeling.py` of each), and the Model Garden
-# tanh (`official/modeling/activations`).
+# Meaning of "gelu" in these files. BERT: exact GELU (erf), as in the first models and in
+# transformers. Google's BERT code changed to the tanh approximation in commit bee6030. ELECTRA:
+# erf. ALBERT: tanh (`modeling.py` of each). Model Garden: tanh (`official/modeling/activations`).
 _GELU = {"bert": "gelu", "albert": "gelu_new", "electra": "gelu"}
 
 

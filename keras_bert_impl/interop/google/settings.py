@@ -190,7 +190,7 @@ def _sizes(model_type, tensors, num_heads):
     words = f"{embeddings}.word_embeddings.weight"
     segments = f"{embeddings}.token_type_embeddings.weight"
     block = LAYOUTS[model_type].block
-    # Names of the blocks' tensors up to the layer number.
+    # Prefix of tensor names in a block, up to the layer number.
     blocks = f"{model_type}.{block['attention/query'].partition('{')[0]}"
     query = f"{model_type}.{block['attention/query'].format(0)}.weight"
     inner = f"{model_type}.{block['intermediate'].format(0)}.weight"

@@ -61,7 +61,7 @@ class Gpt2Layout(BertLayout):
         if fields.pop("embedding_dropout") != fields["dropout"]:
             raise InputError("embd_pdrop and resid_pdrop must be equal.")
         fields.setdefault("intermediate_dim", 4 * fields["hidden_dim"])
-        # The last token, <|endoftext|>, also pads.
+        # The last token, <|endoftext|>, is also the padding token.
         fields.setdefault("pad_token_id", fields["vocabulary_size"] - 1)
         return fields
 

@@ -37,9 +37,9 @@ class ModernBertLayout(BertLayout):
         "pooling": "classifier_pooling",
         "rotary_base": "global_rope_theta",
         "local_rotary_base": "local_rope_theta",
-        "rotary": "rope_parameters",  # it contains both bases since transformers 5
+        "rotary": "rope_parameters",  # Since transformers 5, this key contains both bases.
         "global_every": "global_attn_every_n_layers",
-        "layer_types": "layer_types",  # in transformers 5 files
+        "layer_types": "layer_types",  # Only files of transformers 5 have this key.
         "window": "local_attention",  # The value counts the tokens on both sides.
     }
     silent = {

@@ -251,7 +251,7 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
             text = file.read()
         manifest, names, expected = checked_manifest(path, text)
         files = [os.path.join(directory, name) for name in names]
-        with concurrent.futures.ThreadPoolExecutor(32) as pool:  # buckets have high latency
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:  # Buckets have high latency.
             sizes = list(pool.map(_size, files))
     except tf.errors.OpError as error:
         raise InputError(f"cannot read {path}: {error.message}") from error

@@ -105,7 +105,7 @@ def next_sentence_examples(
     for document, number in enumerate(block.document_numbers):
         generator = stream(seed, "pairs", pass_number, number)
         target = _target(length - 3, short_sequence_probability, generator)
-        if is_alone:  # at least two chunks, for both labels
+        if is_alone:  # Both labels need at least two chunks.
             target = min(target, -(-len(block.token_ids) // 2))
         examples += _document_pairs(block, document, length - 3, target, generator, coin)
     return examples

@@ -157,7 +157,8 @@ class LeftToRight(PretrainingObjective):
             raise InputError(
                 "left_to_right needs an encoder with causal=True in its configuration."
             )
-        huggingface_config(encoder.config, self.head)  # raises if files cannot express it
+        # This raises if a config.json cannot express the model.
+        huggingface_config(encoder.config, self.head)
         head = masked_lm_head(encoder, factored=self.has_default_losses)
         return {self.name: head(encoded["sequence_output"])}
 

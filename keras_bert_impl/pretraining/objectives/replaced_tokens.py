@@ -79,7 +79,7 @@ class ReplacedTokens(PretrainingObjective):
         return {"masked_lm": weights["masked_lm"], self.name: is_real}
 
     def labels(self, features: Tensors, labels: Tensors, outputs: Tensors) -> Tensors:
-        # unused slots have position 0, which is never replaced
+        # Unused slots have position 0, which is never replaced.
         positions, ids = features["masked_positions"], labels["masked_lm"]
         is_replaced = ops.logical_and(positions > 0, ops.not_equal(outputs["sampled_ids"], ids))
         nothing = ops.zeros_like(features["token_ids"])
@@ -113,7 +113,8 @@ class ReplacedTokens(PretrainingObjective):
         if (path / GENERATOR).is_dir():
             config = self._config(pretrainer.encoder.config)
             source = open_model(path / GENERATOR)
-            read_encoder_config(source)  # determines the tensor names in the generator's files
+            # This configuration determines the tensor names in the generator's files.
+            read_encoder_config(source)
             load_weights(pretrainer, source, _generator_tensors(config))
 
     def save(self, pretrainer: keras.Model, directory: Path) -> None:

@@ -69,7 +69,7 @@ def relative_difference(
     mask, found = np.asarray(padding_mask, bool), []
     for name, array in expected.items():
         other = received[name]
-        if array.shape[:2] == mask.shape:  # output per token
+        if array.shape[:2] == mask.shape:  # This output has values per token.
             array, other = array[mask], other[mask]
         real = ~(array <= -1e8)  # excludes padding choices (-1e9), but not NaN
         distance = np.sqrt(np.mean(np.square(other - array)[real]))

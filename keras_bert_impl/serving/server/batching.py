@@ -37,7 +37,8 @@ def batch_key(signature: Signature, arrays: Arrays) -> Hashable:
         has_strings = all(dtype.kind == "O" for dtype, _ in signature.inputs.values())
         if signature.counter is None or not has_strings:
             return None
-    cut = -1 if signature.mask and not signature.varying else None  # the lengths may differ
+    # Requests may have different lengths.
+    cut = -1 if signature.mask and not signature.varying else None
     return signature.number, tuple(shape[1:cut] for shape in shapes)
 
 

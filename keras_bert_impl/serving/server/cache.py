@@ -75,7 +75,7 @@ def _then(future, function):
             except Exception as error:
                 value.set_exception(error)
 
-    value.add_done_callback(lambda _: future.cancel())  # if the client has disconnected
+    value.add_done_callback(lambda _: future.cancel())  # The client may have disconnected.
     future.add_done_callback(done)
     return value
 

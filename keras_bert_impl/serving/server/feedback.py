@@ -85,7 +85,7 @@ class Feedback:
             )
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self._path, "a+b") as file:  # creates the file if it is missing
+            with open(self._path, "a+b") as file:  # The file is created if it is missing.
                 file.seek(0)
                 for line in file:
                     try:
@@ -93,7 +93,7 @@ class Feedback:
                         pair = _as_set(columns.label_of(row)), _as_set(row["prediction"])
                         self._window(int(row["version"])).append(pair)
                     except (ValueError, KeyError, TypeError):
-                        pass  # `finetune` names such lines
+                        pass  # `finetune` reports such lines.
         except OSError as error:
             raise InputError(f"--feedback: cannot write {self._path}: {error.strerror}.") from error
         for version in self._windows:
@@ -155,7 +155,7 @@ class Feedback:
             try:
                 size = os.fstat(file).st_size
                 if size and os.pread(file, 1, size - 1) != b"\n":
-                    line = b"\n" + line  # ends a line that another program left unfinished
+                    line = b"\n" + line  # Another program may have left a line unfinished.
                 if size + len(line) > _MOST_BYTES:
                     text = f"The feedback file has reached {_MOST_BYTES} bytes. Move it away."
                     raise ApiError(text, "RESOURCE_EXHAUSTED", 507)

@@ -57,7 +57,7 @@ class Signature:
     """A signature of a loaded SavedModel."""
 
     def __init__(self, function: Any, method: str) -> None:
-        self.number = next(_NUMBERS)  # differs by version, even if a version is reloaded
+        self.number = next(_NUMBERS)  # A reloaded version gets a new number.
         self._function = function
         self.method = method
         self._specs = function.structured_input_signature[1]
@@ -192,7 +192,7 @@ def _api_error(error):
 def _sentence(message):
     """Returns the first sentence of a TensorFlow message, without nodes and traces."""
     lines = message.split("\n\t [[")[0].strip().splitlines() or ["the model failed"]
-    # a hint of TensorFlow
+    # removes a hint of TensorFlow
     lines = [line for line in lines if "experimental_io_device" not in line] or lines
     text = re.sub(r"^\s*\(\d+\) [A-Z_]+:\s*", "", lines[-1]).split(" [Op:")[0]
     return text[:500].strip()

@@ -97,7 +97,8 @@ class ModelServer:
 
     def start_grpc(self, address: str) -> int:
         """Also serves gRPC, until `run` returns."""
-        from keras_bert_impl.serving.server import grpc_service  # needs the extra `serving`
+        # This import needs the extra `serving`.
+        from keras_bert_impl.serving.server import grpc_service
 
         server, port = grpc_service.start(
             address, self.versions, self._submit, self.limits, self._metrics.count
@@ -132,7 +133,8 @@ class ModelServer:
             Route("/v1/{path:path}", self._endpoint("v1", self._v1), methods=_METHODS),
         ]
         application = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
-        application.router.redirect_slashes = False  # a redirect would contain the client's Host
+        # A redirect would contain the client's Host header.
+        application.router.redirect_slashes = False
         return application
 
     def _endpoint(

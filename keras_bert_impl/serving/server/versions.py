@@ -84,7 +84,7 @@ class Versions:
         self.name = folder.name
         self.current: Model | None = None
         self._states: dict[int, tuple[str, str, str]] = {}  # version: (state, code, message)
-        self._files: Any = None  # files of the served version at load time
+        self._files: Any = None  # names, sizes and times of the served version's files
         self._refused: dict[int, Any] = {}  # version that failed to load -> its files at that time
         self._load = load
         self._report = report
@@ -120,7 +120,7 @@ class Versions:
         self._set(version, "AVAILABLE")
         self.current, self._files = model, files
         self._tell(f"version {version} is loaded")
-        gc.collect()  # frees the old version; its functions have circular references
+        gc.collect()  # The functions of the old version have circular references.
         return True
 
     def watch(self, seconds: float) -> None:

@@ -159,7 +159,7 @@ class ByteLevelSplitter:
             solid = places_of(tf.not_equal(class_table().lookup(line.code_points), SPACE))
             solid = tf.concat([[-1], solid, [size]], axis=0)
             first = tf.minimum(tf.gather(solid, tf.searchsorted(solid, starts)), ends)
-            # `tokenizers` removes a leading space, as if it were its own prefix space.
+            # `tokenizers` takes a leading space for the prefix space, and removes it.
             if self._add_prefix_space:
                 is_start = put(tf.fill([size + 1], False), line.text_starts, True)
                 is_first = tf.gather(is_start, starts)

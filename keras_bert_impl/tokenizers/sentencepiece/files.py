@@ -96,7 +96,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     # The class in `transformers` always does this, regardless of tokenizer.json.
     is_usual = settings["prepend_scheme"] != "first" and segment <= facts.segment_of_second
     is_usual &= not facts.splits_at_spaces
-    # Whether the vocabulary identifies the family without a class.
+    # The vocabulary alone may identify the family.
     names_family = tuple(settings["vocabulary"][: len(facts.start)]) == facts.start
     kind = "PreTrainedTokenizerFast"
     if is_usual or not names_family:

@@ -200,7 +200,7 @@ class RunCheckpoint(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._epoch = epoch
-        if self.batches:  # Keras has reset the metrics
+        if self.batches:  # Keras has reset the metrics.
             values, variables = self._metrics.numpy(), _metrics_of(self.model)
             ends = np.cumsum([math.prod(variable.shape) for variable in variables])
             for part, variable in zip(np.split(values, ends[:-1]), variables, strict=True):
@@ -216,7 +216,7 @@ class RunCheckpoint(keras.callbacks.Callback):
     def _is_due(self, batch):
         """Returns whether the last save was at least `minutes` ago, by the chief's clock."""
         age = time.monotonic() - self._saved_at
-        if num_workers() > 1:  # all workers must save at the same batch
+        if num_workers() > 1:  # All workers must save at the same batch.
             age = number_of_chief(self._strategy, age) if batch % _BATCHES == 0 else 0
         return age > 60 * self._minutes
 
@@ -250,7 +250,7 @@ class RunCheckpoint(keras.callbacks.Callback):
                 # checkpoint.
                 for file in sorted(directory.glob(f"{Path(path).name}.*"), reverse=True):
                     file.unlink()
-        mean_of_workers(self._strategy, 0.0)  # blocks until the chief has saved
+        mean_of_workers(self._strategy, 0.0)  # This blocks until the chief has saved.
         self._saved_at = time.monotonic()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
@@ -264,7 +264,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         variables, copies = self._variables, self._saved
         checkpoint = self._within if _position(path)[1] else self._checkpoint
         without_steps = len(saved) == len(variables) - 1 and hasattr(self._optimizer, "infer_steps")
-        if without_steps:  # an earlier version did not write the steps of each variable
+        if without_steps:  # An earlier version did not write the steps of each variable.
             own = [variable is not self._optimizer.steps for variable in variables]
             variables, copies = (list(itertools.compress(of, own)) for of in (variables, copies))
             checkpoint = self._checkpoint_of(copies)
@@ -280,7 +280,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         state = tf.train.Checkpoint(
             variables=variables, epochs=self._epochs, seed=self._seed, **more
         )
-        # creates the variable that `restore` expects in the file
+        # This creates the variable that `restore` expects in the file.
         assert state.save_counter is not None
         return state
 

@@ -21,7 +21,7 @@ from keras_bert_impl.training.optimizers.schedules import TimeBudget
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 
 KEY = "dev_score"  # keys of an epoch in metrics.jsonl
-_SECONDS = 0.4  # duration of the measurement
+_SECONDS = 0.4  # seconds of a measurement
 _LARGEST = 8192  # 3 matrices of float32 are 805 MB
 
 

@@ -78,7 +78,7 @@ class RunDirectory:
         if made_of is not None:
             notes = notes | {"changed_settings": self._changed} | made_of
             files[self.data] = json.dumps(notes, indent=2, ensure_ascii=False) + "\n"
-        for path, content in files.items():  # both files are written again at the next start
+        for path, content in files.items():  # The next start writes both files again.
             with replace_file(path) as temporary:
                 temporary.write_text(content, encoding="utf-8")
 
@@ -145,7 +145,7 @@ def remove_checkpoints(path: str | Path) -> None:
     """Removes the checkpoints of a finished run; continues an interrupted removal."""
     for file in _checkpoint_files(path):
         if file.is_dir() and not file.is_symlink():
-            shutil.rmtree(file, ignore_errors=True)  # from a save that was interrupted
+            shutil.rmtree(file, ignore_errors=True)  # An interrupted save left this folder.
         else:
             file.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # the folder is missing or contains other files

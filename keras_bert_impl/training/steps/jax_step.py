@@ -114,7 +114,7 @@ def are_always_zero(function: Callable, *arguments: Any) -> list[bool]:
     """Returns for each output whether it is zero for all arguments."""
     program = jax.make_jaxpr(function)(*arguments)
     variables: set[Any] = set(program.jaxpr.invars)
-    made_by: dict[Any, Any] = {}  # output -> its step
+    made_by: dict[Any, Any] = {}  # output -> equation that computes it
     constants = dict(zip(program.jaxpr.constvars, program.consts))
     for step in program.jaxpr.eqns:
         if any(_is_variable(value) and value in variables for value in step.invars):

@@ -108,7 +108,7 @@ class TensorFlowStep(_Mixin):
     def make_train_function(self, force: bool = False) -> None:
         if self.train_function is None or force:
             if self.built and not self.optimizer.built:
-                # built outside of the step, so that a checkpoint can be restored before the first
+                # The optimizer is built here, so that a checkpoint can be restored before the first
                 # step
                 with self.distribute_strategy.scope():
                     self.optimizer.build(self.trainable_variables)
@@ -261,7 +261,7 @@ class TensorFlowStep(_Mixin):
 
         def run_steps(iterator, most):
             def one(count, _):
-                # a shorter last execution ends here, without losing a batch
+                # A shorter last execution ends here, without losing a batch.
                 batch = wait_for(lambda: _next_if_any(iterator))
                 found = batch.has_value()
                 tf.cond(

@@ -12,7 +12,8 @@ from keras_bert_impl.internals import compiled_loss, compute_loss, variables_of
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import OneOf, PositiveInt, check
 
-_Step: Any  # for type checks, `keras.Model` is a base class, because the mixins use its attributes
+# For type checks, the base class is `keras.Model`, because the mixins use its attributes.
+_Step: Any
 if keras.backend.backend() == "tensorflow":
     from keras_bert_impl.training.steps.tensorflow_step import TensorFlowStep, num_replicas
 
@@ -24,7 +25,7 @@ elif keras.backend.backend() == "jax":
 else:
 
     def num_replicas() -> int:
-        return 1  # under `keras.distribution`, the input of a step is the global batch
+        return 1  # Under `keras.distribution`, the input of a step is the global batch.
 
     class _StockStep:
         """Accepts the `compile` arguments that are available on TensorFlow."""
@@ -288,7 +289,7 @@ class ReplicatedTrainer(_Step):
         or an objective. For these, override `loss_share`.
         """
         if x is None and y is None:
-            x = y_pred  # all losses are added by layers
+            x = y_pred  # Layers add all losses.
         totals = self.loss_totals(x, y, sample_weight)
         share = self.loss_share(x, y, y_pred, sample_weight, totals)
         examples = num_examples(x, y)

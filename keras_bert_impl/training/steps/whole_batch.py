@@ -58,7 +58,7 @@ else:
                 return super().train_step(data)
             x, y, sample_weight = unpack(data)
             compute = self._training_outputs
-            if self._compiles:  # compiled as in the second pass; otherwise dropout differs
+            if self._compiles:  # Dropout must be the same as in the second pass, which is compiled.
                 compute = tf.function(compute, jit_compile=True, autograph=False)
             y_pred = compute(x, self._step_seed())
             return super().train_step((x, self._linearized(y, y_pred), sample_weight))
