@@ -51,8 +51,8 @@ class Adapter:
             without gates.
         activation: `"gelu"`, `"relu"` or `"silu"`, in the bottleneck. Default: gelu for
             `"houlsby"`, relu for `"pfeiffer"`.
-        after_norm: Whether the network of `"pfeiffer"` reads the normalized sum of the layer and
-            its residual, as in the files of AdapterHub. Requires a post-norm encoder.
+        after_norm: Whether the network of `"pfeiffer"` reads normalized states, after the residual
+            connection, as in AdapterHub's files. Requires a post-norm encoder.
 
     Blocks that share weights, as in ALBERT, also share adapter weights.
 

@@ -50,12 +50,12 @@ def finetune(
     The directory contains `model/`, which `from_pretrained` and `transformers` load. If only some
     weights are trained (see `TuningSettings`), `from_pretrained` loads them with the base model;
     `peft` loads LoRA weights. It also contains `recipe.yaml`, `data.json`, `metrics.jsonl`,
-    `tensorboard/`, the results of the saved model on `dev` (`scores.json`, `predictions.tsv` and,
-    for questions, the three files of SQuAD), and `report.html`. A teacher (see `ObjectiveSettings`)
-    is not saved.
+    `tensorboard/` and `report.html`. The results of the saved model on `dev` are in `scores.json`
+    and `predictions.tsv`, and for questions in the three files of SQuAD. A teacher (see
+    `ObjectiveSettings`) is not saved.
 
     An interrupted run resumes from its newest checkpoint, which is at most `checkpoint_minutes`
-    old, with the same batches and dropout as an uninterrupted run. A finished run removes its
+    old. Batches and dropout are the same as in an uninterrupted run. A finished run removes its
     checkpoints and is not trained again.
 
     Args:

@@ -88,7 +88,7 @@ def builds_from_spec(cls: type) -> type:
     """Class decorator: builds the metrics and optimizer of a JAX model from data shapes."""
 
     def symbol(spec):
-        if not hasattr(spec, "shape"):  # None, for example for missing sample weights
+        if not hasattr(spec, "shape"):  # The value is None, as for missing sample weights.
             return None
         return keras.KerasTensor([size or 2 for size in spec.shape], spec.dtype.name)
 

@@ -47,10 +47,9 @@ def learning_curves(
     """Plots each metric over steps or epochs, for training and held-out examples.
 
     Args:
-        metrics: the `keras.callbacks.History` returned by `fit`, or its `history`, a dict of metric
-            -> list of values per epoch; or a run directory or its `metrics.jsonl`; or a list of
-            dicts like the lines of this file, each with `step` and the values of some metrics.
-            Names of held-out metrics start with `val_`.
+        metrics: the result of `fit` or its `history`; a run directory or its `metrics.jsonl`; or a
+            list of dicts like the lines of this file, each with `step` and the values of some
+            metrics. Names of held-out metrics start with `val_`.
         path: PNG file to write; None writes no file.
         title: Title of the figure.
         names: Metrics to plot, without `val_`; None for all metrics.
@@ -60,8 +59,8 @@ def learning_curves(
         The figure, with one axes per metric.
 
     Raises:
-        InputError: matplotlib is not installed, a line of the file is invalid (the message names
-            it), or no line has a step and a number.
+        InputError: matplotlib is not installed, a line of the file is invalid, or no line has a
+            step and a number.
 
     Example:
         learning_curves(model.fit(texts, labels, epochs=3))

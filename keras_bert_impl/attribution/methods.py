@@ -34,8 +34,8 @@ def attribute(
     stay. The output is the log-odds of a class, `log(p / (1 - p))`, a regression value, or the sum
     of an answer's start and end logits. The model is not changed.
 
-    - `"integrated_gradients"`: integrates the gradient along the line from the baseline embeddings
-      to the text embeddings, and multiplies the integral by the difference of the embeddings. The
+    - `"integrated_gradients"`: integrates the gradient from the baseline embeddings to the text
+    embeddings. The integral is multiplied by the difference of the embeddings. The
       scores add up to `output - baseline`, except for the numerical error `Attribution.gap`.
     - `"occlusion"`: the output for the text minus the output for the text with this word masked.
 

@@ -68,7 +68,7 @@ class Embed(Command):
             "--long-texts",
             choices=LONG_TEXTS,
             metavar="NAME",
-            help="how to embed texts longer than the sequence length: use the beginning "
+            help="how to embed texts longer than the sequence length: their beginning "
             "(truncate), the beginning and the end (head_tail), or windows pooled by mean, max "
             "or attention; default: the model's setting, or truncate",
         )

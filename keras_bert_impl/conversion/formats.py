@@ -182,8 +182,8 @@ def student_of(
     Args:
         teacher: Anything that `Encoder.from_pretrained` accepts.
         directory: The model directory to write; existing files with the same names are replaced.
-        layers: 0-based layer numbers in ascending order, or the number of layers, spread evenly
-            from the first to the last: 6 of 12 are 0, 2, 4, 7, 9, 11.
+        layers: 0-based layer indices in ascending order, or the number of layers. In the latter
+            case, the layers are evenly spaced: 6 of 12 are 0, 2, 4, 7, 9, 11.
 
     Returns:
         The layers taken.

@@ -46,8 +46,8 @@ class Signatures:
     Attributes:
         buckets: shapes (rows, length) for which XLA compiles the encoders; see `graphs.chunks`. Set
             before tracing. Default: none.
-        whole_batches: whether to process all rows of a request at once, which is best on a GPU,
-            instead of in chunks of similar length. Set before tracing. Default: False.
+        whole_batches: whether to process a request at once, which is best on a GPU. Otherwise it is
+            processed in chunks of similar length. Set before tracing. Default: False.
         custom_ops: whether tokenizers may use operations of TensorFlow Text. Set before tracing.
             Default: True.
     """

@@ -94,8 +94,8 @@ def read_encoder_config(
         head: Head of the model. Its settings are checked in any case.
 
     Raises:
-        InputError: see `encoder_config`; also if the model has an adapter that is not allowed, or
-            `config.json` has more layers than there are tensors.
+        InputError: see `encoder_config`. Or the model has an adapter that is not allowed, or fewer
+            tensors than layers.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
     layout = layout_of(config)
@@ -111,7 +111,7 @@ def read_encoder_config(
         )
     if (config.num_layer_groups or config.num_layers) > len(directory):
         raise InputError(
-            f"{directory.path}: config.json states {config.num_layers} layers, but the weights "
+            f"{directory.path}: config.json has {config.num_layers} layers, but the weights "
             f"have only {len(directory)} tensors."
         )
     if directory.adapter is not None and not with_adapter:

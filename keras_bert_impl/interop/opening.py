@@ -1,6 +1,6 @@
 """Opens models in all supported file formats; reads and writes fine-tuned weights.
 
-Fine-tuned weights are a directory with `adapter_model.safetensors` and a `config.json`, which
+Fine-tuned weights are a directory with `adapter_model.safetensors` and `config.json`. The latter
 contains the name of the base model and the checksum of its weights. For LoRA, there is also the
 `adapter_config.json` of `peft`. Directories written by `peft` have no `config.json`, and an
 `adapter_model.bin` in older versions.

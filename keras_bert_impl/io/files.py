@@ -135,7 +135,7 @@ def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
     """Yields a temporary path for each of `paths`, which are then replaced one after the other.
 
     All paths must have the same parent folder, which is created if needed. The last file is missing
-    during the replacement. A reader that opens all files can therefore never combine old and new
+    during the replacement. A reader that opens all files therefore never gets both old and new
     files. See `replace_file` for errors.
     """
     files = [_absolute_file(path) for path in paths]
@@ -152,7 +152,7 @@ def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
 
     Several claims in one process use the same lock. A run can therefore be restarted in a notebook,
     where the traceback of the interrupted run still references the lock. On a file system without
-    locks, every claim succeeds. Returns None if another process has the lock.
+    locks, this always succeeds. Returns None if another process has the lock.
     """
     path = absolute(path)
     with clear_errors(path):

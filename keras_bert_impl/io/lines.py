@@ -93,7 +93,7 @@ def _cut_lines(line, file):
 
 
 def _between_returns(text, file):
-    """Yields the lines of a file with classic Mac line endings, after `text`."""
+    """Yields the lines of a file with classic Mac line endings. `text` is its beginning."""
     while True:
         *lines, text = re.split(rb"\r\n|\r|\n", text)
         for line in lines:

@@ -55,8 +55,8 @@ class LoRADense(Dense):
 
     B is initialized to 0, so a new layer has the same outputs as a plain dense layer.
 
-    Unlike Keras's LoRA (`lora_rank`), this layer supports dropout, does not compute the gradient of
-    W, and saves A and B separately instead of merging their product into W.
+    Unlike Keras's LoRA (`lora_rank`), this layer supports dropout and does not compute the gradient
+    of W. A and B are saved separately and not merged into W.
 
     Args:
         rank: Number of columns of A and rows of B.

@@ -47,10 +47,10 @@ class AttentionBias(keras.layers.Layer):
             example, or 0 for padding. None means that examples are not packed.
 
     Returns:
-        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal: 0
-        where a query (second to last axis) attends to a key (last axis), otherwise a large negative
-        number. With a window, `[batch, 1, blocks, window, 3 * window]`: each block attends to
-        itself and its neighbors.
+        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal. The
+        last two axes are queries and keys. The bias is 0 where a query attends to a key, and else a
+        large negative number. With a window, `[batch, 1, blocks, window, 3 * window]`: each block
+        attends to itself and its neighbors.
 
         On a TPU with JAX, the fused kernel of a non-causal encoder needs example ids, int32
         `[batch, length]`, instead of a bias. `additive` converts them to a bias.

@@ -41,7 +41,7 @@ class Embeddings(keras.layers.Layer):
 
     Returns:
         `[batch, length, hidden_dim]` in the variable dtype. The vector of a token is NaN if one of
-        its ids is out of range, because XLA and accelerators would use a wrong row without an
+        its ids is out of range. XLA and accelerators would otherwise use a wrong row without an
         error.
 
     Source: Devlin et al., "BERT", section 3, figure 2. For the projection: Lan et al., "ALBERT",

@@ -73,13 +73,13 @@ class Encoder(keras.Model):
         trainable: False freezes all weights.
 
     Call arguments:
-        features: dict of int32 `[batch, length]` tensors. `token_ids` is required. The
-            optional features are `segment_ids` (default 0), `padding_mask` (1 for a real token;
-            default 1), `position_ids` (default 0, 1, 2, ...), `example_ids` for packed examples
-            (1-based index of each token's example, or 0 for padding; tokens attend only to their
-            example) and, for Longformer, `global_mask` (1 for a global token; default: the first
-            token of each example). A `keras.Model` from `encoder.input` to the output of a layer
-            requires all names; use None for missing values. See also `with_outputs`.
+        features: dict of int32 `[batch, length]` tensors. `token_ids` is required. Optional are
+            `segment_ids` (default 0), `padding_mask` (1 for a real token; default 1) and
+            `position_ids` (default 0, 1, 2, ...). Packed examples need `example_ids`: the 1-based
+            index of each token's example, or 0 for padding. Longformer also has `global_mask`: 1
+            for a global token; default: the first token of each example. A `keras.Model` from
+            `encoder.input` to the output of a layer requires all names; use None for missing
+            values. See also `with_outputs`.
 
     Returns:
         dict with `sequence_output` `[batch, length, hidden]`, in the variable dtype, and

@@ -49,8 +49,8 @@ def adapt(
     new one is initialized, with a warning.
 
     From a large corpus, evenly spaced documents are prepared, only as many as the steps can read.
-    If the text has at least 20 documents, some are held out: `run/scores.json` contains the
-    held-out loss after adaptation, and the loss before it as `before/loss`.
+    If the text has at least 20 documents, some are held out. `run/scores.json` then contains the
+    held-out loss after adaptation (`loss`) and before it (`before/loss`).
 
     Args:
         model: Model directory or name; see `interop.open_model`.

@@ -206,7 +206,7 @@ class _Training:
         self._preemption = EndsOnSigterm()
 
     def go(self, callbacks: list[keras.callbacks.Callback], verbose: str | int) -> None:
-        """Trains to the end. The model then has the weights to evaluate and save."""
+        """Trains to the end. The model then has its final weights."""
         finished = self._checkpoint.restore()  # report intervals
         model = self._settings.model
         if not finished and isinstance(model, str) and Path(model).is_dir():

@@ -107,7 +107,7 @@ def _paragraphs(lines):
 
 
 def _opens_paragraph(section, stripped, depth):
-    """Returns (whether the line starts a paragraph, its text, whether its indent hangs)."""
+    """Returns (whether the line starts a paragraph, its text, whether later lines are indented)."""
     if section is None or not stripped:
         return True, "", False
     field = _FIELD.match(stripped)

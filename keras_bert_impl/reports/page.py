@@ -211,7 +211,7 @@ def code(text: str) -> str:
 
 
 def details(summary: str, html: str) -> str:
-    """Returns contents that are collapsed at first."""
+    """Returns contents that the reader can expand."""
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 

@@ -111,7 +111,7 @@ def _lengths(model, examples):
     """Returns the sequence lengths of a sample of the examples, with special tokens: int [rows]."""
     texts = examples.inputs
     rows, characters = [], 0
-    # For any n, the first n texts in this order are spread over the file.
+    # This order is spread over the file, so a sample of any size contains all of its sections.
     for number in np.random.default_rng(0).permutation(sample_of(len(texts))):
         rows += model.rows_of(texts[number])
         characters += sum(map(len, rows[-1]))

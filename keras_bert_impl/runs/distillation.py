@@ -111,8 +111,8 @@ class IntermediateLayers:
     """Distillation of a teacher's embeddings, hidden states and attention.
 
     Layer m of the student's M layers is trained on layer `m * L / M` of the teacher's L layers. The
-    loss is the sum of the squared errors of the embeddings, of each layer's hidden states and of
-    each layer's attention scores before the softmax. Errors are averaged over the tokens of a text,
+    loss is a sum of squared errors: of the embeddings, and of the hidden states and attention
+    scores (before the softmax) of each layer. Errors are averaged over the tokens of a text,
     without padding, and then over texts. If the student is narrower, two trained linear layers
     project its embeddings and hidden states to the teacher's size. Labels and text weights are not
     used.

@@ -24,10 +24,9 @@ class Comparison:
     """Difference in one quantity between the served texts and the reference.
 
     Attributes:
-        psi: population stability index: the sum of (q - p) log(q / p) over bins or classes, where p
-            is the fraction in the reference and q the fraction in the served texts. Counts are
-            smoothed by 0.5, so for a few texts the index is not exactly 0 even if fractions are
-            equal.
+        psi: population stability index: the sum of (q - p) log(q / p) over bins or classes. p is
+            the fraction in the reference, and q in the served texts. Counts are smoothed by 0.5, so
+            for a few texts the index is not exactly 0 even if fractions are equal.
         p_value: p-value of the Kolmogorov-Smirnov test for numbers, or the chi-square test for
             classes.
     """

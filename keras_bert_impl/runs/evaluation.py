@@ -43,8 +43,8 @@ def evaluate(
         its settings.
 
     Raises:
-        InputError: the model does not exist, the examples belong to a different task, or a label is
-            unknown to the model; the message names file and line if possible.
+        InputError: the model does not exist, the examples belong to a different task, or the model
+            does not have a label.
 
     Example:
         from keras_bert_impl.tasks import read_glue

@@ -55,7 +55,7 @@ def phases_of(
 def metric_of(
     settings: FinetuneSettings, task: Task, train: LabeledExamples, dev: LabeledExamples
 ) -> str | None:
-    """Returns the score that compares runs; None means the task's first score."""
+    """Returns the name of the score to compare runs by; None means the task's first score."""
     if settings.metric is None:
         return task.default_metric(train)
     return check("metric", settings.metric, Annotated[str, OneOf(*task.score_names(dev))])

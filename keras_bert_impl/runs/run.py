@@ -90,7 +90,7 @@ def tune(
     checked = task_with(config, train, dev)
     task, metric = checked.task, checked.metric
     for more in more_dev.values():
-        task_of(train, more)  # Invalid labels must raise before training.
+        task_of(train, more)  # This raises an error for invalid labels before training.
     dev = task.with_metric(dev, metric)
     strategy = get_strategy(strategy)
     with strategy.scope():
@@ -258,7 +258,7 @@ def _show(verbose, *lines):
 
 
 def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, verbose, weights):
-    """Trains the remaining epochs of each phase. The model then has the weights to save."""
+    """Trains the remaining epochs of each phase. At the end, the model has its final weights."""
     steps = model.steps_per_epoch(train[0], settings.batch_size)
     end = phases[-1].end
     step_of = functools.partial(operator.mul, steps)

@@ -32,8 +32,8 @@ def largest_difference(
 ) -> float:
     """Returns the largest difference between the outputs of a SavedModel and its model.
 
-    The SavedModel runs in batches of 1, 8 and 64, in a process that imports only tensorflow and, if
-    installed, tensorflow_text.
+    The SavedModel runs in batches of 1, 8 and 64, in a process that imports only TensorFlow and, if
+    installed, TF-Text.
 
     Args:
         directory: the SavedModel.

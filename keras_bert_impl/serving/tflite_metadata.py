@@ -1,7 +1,7 @@
 """Metadata of LiteRT files with text inputs: roles of the tensors, vocabulary and labels.
 
-The metadata is a FlatBuffer in a buffer of the model. The vocabulary and labels are a ZIP archive
-after the model. Slots are the field numbers of TensorFlow Lite's published schema,
+A buffer of the model contains the metadata as a FlatBuffer. A ZIP archive with the vocabulary and
+labels follows the model. Slots are the field numbers of TensorFlow Lite's published schema,
 `metadata_schema.fbs`.
 """
 

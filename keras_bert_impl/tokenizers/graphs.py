@@ -84,8 +84,8 @@ def subwords_of_unique(words: Any, split: Callable, added_ids: list[int]) -> lis
     """Splits each distinct word once; an added token is a single token.
 
     Args:
-        words: Object with `strings`, string [words], and `added`, int32 [words], the index of the
-            word's added token, or negative if there is none.
+        words: Object with `strings`, string [words], and `added`, int32 [words]: the index of an
+            added token, or negative for other words.
         split: Function from string [words] to ragged [words, (tokens)]: ids, starts and, if
             `characters_of` needs them, ends.
     """

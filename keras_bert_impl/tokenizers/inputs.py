@@ -142,7 +142,7 @@ def pack_segments(
 
     Long rows are truncated as with `truncation=True` in `transformers`: first the longer segment,
     then both to equal lengths. If the available number of tokens is odd, the longer segment gets
-    one more token, or the second segment if both are equally long.
+    one more token. If both are equally long, the second segment gets it.
 
     Args:
         first, second: int32 [batch, (tokens)].

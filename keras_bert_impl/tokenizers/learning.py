@@ -31,16 +31,16 @@ def learn_wordpiece_vocabulary(
 ) -> list[str]:
     """Learns a WordPiece vocabulary from texts.
 
-    Starts with the 1,000 most frequent characters, and joins the most frequent token pair until the
-    vocabulary is full (with the trainer of the `tokenizers` library). Texts are read once. Memory
-    grows with the number of distinct words. The result is deterministic: the same texts always give
-    the same vocabulary.
+    Starts with the 1,000 most frequent characters, and merges the most frequent pair of tokens
+    until the vocabulary is full. Uses the trainer of the `tokenizers` library. Texts are read once.
+    Memory grows with the number of distinct words. The result is deterministic: the same texts
+    always give the same vocabulary.
 
     Args:
         vocabulary_size: Number of tokens to learn, including special tokens. Small corpora give
             fewer tokens. The default is the size of BERT's vocabulary.
         lowercase: Whether to lowercase and strip accents. Use the same value for the tokenizer.
-        min_frequency: Minimum frequency of a token pair to be joined.
+        min_frequency: Minimum frequency of a pair of tokens to be merged.
 
     Returns:
         List of [PAD], [UNK], [CLS], [SEP], [MASK], characters, and tokens in the order of learning.

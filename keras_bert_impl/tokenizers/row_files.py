@@ -133,7 +133,7 @@ def read_rows(
     if _ids(single, pair) == ([_FIRST], [_FIRST, _SECOND]):
         warnings.warn(
             f"{path}: post_processor adds no special tokens, so transformers adds none. This "
-            f"tokenizer adds {special[2]} and {special[3]}. For the same rows in transformers, "
+            f"tokenizer adds {special[2]} and {special[3]}. For the same ids in transformers, "
             "save this tokenizer with save_pretrained.",
             stacklevel=2,
         )

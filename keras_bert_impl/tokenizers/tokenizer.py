@@ -76,9 +76,9 @@ class Tokenizer(abc.ABC):
             name_or_path: A name that `hub.local_directory` accepts, or a directory with
                 `tokenizer_config.json` and the tokenizer's files: `tokenizer.json`, `vocab.txt`
                 (WordPiece), `vocab.json` and `merges.txt` (byte-level BPE or FlauBERT), or
-                `spiece.model` or `sentencepiece.bpe.model` (SentencePiece). If no file sets
-                `lowercase` for a WordPiece tokenizer, the value comes from a known published model
-                or is inferred from the vocabulary, with a warning.
+                `spiece.model` or `sentencepiece.bpe.model` (SentencePiece). If no file contains
+                `lowercase` of a WordPiece tokenizer, the value is inferred from the name or the
+                vocabulary, with a warning.
 
         Returns:
             A `WordPieceTokenizer`, `ByteLevelBPETokenizer`, `SentencePieceTokenizer` or
@@ -271,9 +271,9 @@ class Tokenizer(abc.ABC):
 
         Args:
             directory: Created if needed; other files in the directory are kept.
-            config: The `EncoderConfig` of the model in the directory: `transformers` then truncates
-                to the encoder's `max_length`, and returns only segment id 0 if the model has a
-                single segment.
+            config: The `EncoderConfig` of the model in the directory. `transformers` then truncates
+                to its `max_length`. For a model with a single segment, it returns only segment id
+                0.
         """
         settings, entries = self.get_config(), {}
         if config is not None:
@@ -330,7 +330,7 @@ class Tokenizer(abc.ABC):
         return {name: getattr(self, name) for name in names}
 
     def with_one_segment(self) -> "Tokenizer":
-        """Returns a copy that gives second texts segment id 0, for models with a single segment."""
+        """Returns a copy that uses only segment id 0, for models with a single segment."""
         other = copy.copy(self)
         other.segment_of_second = 0
         return other

@@ -13,7 +13,7 @@ _MOST_WORDS = 1 << 18  # maximum words in a table
 # maximum number and bytes of the cached words that are too long for a table
 _MOST_OTHERS, _LONGEST = 1 << 15, 64
 _SAMPLE, _LONG = 64, 32  # number of texts to sample, and maximum average bytes per word
-_END = b"\xff"  # start of each text; never a byte of UTF-8
+_END = b"\xff"  # marks the start of a text; UTF-8 does not contain this byte
 _PLAIN, _ALONE, _BEGINS = 1, 2, 3  # byte classes; all other bytes are 0
 
 _MASKS = np.zeros((_SHORT + 2, 2), "<u8")  # word length -> mask for 16 bytes

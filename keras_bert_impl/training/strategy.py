@@ -38,12 +38,11 @@ def get_strategy(name: str | Strategy = "auto", model_devices: int = 1) -> Strat
     `scope()`.
 
     Args:
-        name: `"auto"` uses a TPU if available, otherwise the workers named in `TF_CONFIG`,
-            otherwise all GPUs if there are several, otherwise one device. `"one_device"`,
-            `"mirrored"` (all devices of this host), `"multi_worker"` and `"tpu"` use the named
-            strategy or raise an error. On JAX, `"auto"` uses the program's `keras.distribution` if
-            it is set, otherwise all JAX devices, including logical CPU devices. A strategy is
-            returned unchanged.
+        name: `"auto"` uses the first of these that exists: a TPU, the workers in `TF_CONFIG`,
+            several GPUs, one device. `"one_device"`, `"mirrored"` (all devices of this host),
+            `"multi_worker"` and `"tpu"` use the named strategy or raise an error. On JAX, `"auto"`
+            uses the program's `keras.distribution` if it is set, otherwise all JAX devices,
+            including logical CPU devices. A strategy is returned unchanged.
         model_devices: number of devices that hold one copy of the weights together, for models that
             do not fit on one device. JAX only; see `encoder_layout`.
 

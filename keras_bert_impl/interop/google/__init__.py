@@ -96,8 +96,8 @@ def write_google_checkpoint(
         vocabulary: A `vocab.txt` to copy.
 
     Raises:
-        InputError: the model is not a BERT or ALBERT model, is causal, has a tensor without a name
-            in Google's checkpoints, or is an ALBERT model with exact GELU.
+        InputError: the model is not a BERT or ALBERT model, or Google's files cannot express it.
+            Examples are a causal model, an ALBERT model with exact GELU, and an unknown tensor.
 
     Example:
         from keras_bert_impl.interop import open_model, write_google_checkpoint

@@ -1,7 +1,7 @@
 """TensorFlow 1 variable names of BERT, ALBERT and ELECTRA.
 
-Checkpoints and TF Hub modules use the same names. A model that was trained on top of a module has
-the module's name as a prefix, such as `module/bert/...`, and a separate `output_weights`.
+Checkpoints and TF Hub modules use the same names. If a model was trained on top of a module, its
+names start with the module's name, as in `module/bert/...`, and it has separate `output_weights`.
 """
 
 import dataclasses
@@ -158,7 +158,7 @@ def unknown_model(path: object, names: Collection[str]) -> InputError:
 
 
 def electra_generator(names: Collection[str]) -> list[Name]:
-    """Returns the names in the generator, which may use the discriminator's embeddings."""
+    """Returns the tensor names of the generator."""
     own = "generator/embeddings/word_embeddings" in names
     return [
         *_embeddings("generator/embeddings" if own else "electra/embeddings", "electra.embeddings"),

@@ -170,7 +170,7 @@ def write_keras_hub_preset(
         tokenizer: KerasHub tokenizer, as created by `tokenizers.keras_hub_saving.to_keras_hub`.
 
     Returns:
-        The written tensors, keyed by name, with their values in the preset.
+        {name: tensor as written}.
 
     Raises:
         InputError: no backbone supports the configuration, or the directory is not writable.

@@ -1,7 +1,7 @@
 """Reads KerasHub presets: directories with a configuration and weights in HDF5 files.
 
-KerasHub's `from_preset` is not used, because it creates any class that the files name and needs
-memory for a second copy of the weights.
+KerasHub's `from_preset` is not used. It creates any class that the files name, and needs memory for
+a second copy of the weights.
 """
 
 import contextlib
@@ -122,7 +122,7 @@ def _weights_files(directory):
 
 
 def _check_number_of_layers(path, config, files):
-    """Checks the number of blocks before their names are created."""
+    """Raises `InputError` if the configuration has more blocks than the weights."""
     found = 0
     for file in files:
         with opened(file) as content:
@@ -131,7 +131,7 @@ def _check_number_of_layers(path, config, files):
                 found += len(group) if hasattr(group, "keys") else 0
     blocks = config.num_layer_groups or config.num_layers
     if blocks > found:
-        raise InputError(f"{path} states {blocks} blocks, but the weights have {found} blocks.")
+        raise InputError(f"{path} has {blocks} blocks, but the weights have {found} blocks.")
 
 
 def _head(directory, kind, config):

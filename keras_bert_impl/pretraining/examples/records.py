@@ -239,8 +239,8 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
             str such as `gs://bucket/records`.
 
     Raises:
-        InputError: The folder contains no records or has an unsupported format version, a shard is
-            missing or has the wrong size, or the bucket cannot be read.
+        InputError: The folder contains no records of a supported version, a shard is missing or has
+            the wrong size, or the bucket cannot be read.
     """
     directory = expanded(directory)
     path = os.path.join(directory, MANIFEST)

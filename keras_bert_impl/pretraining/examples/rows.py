@@ -89,9 +89,9 @@ def next_sentence_examples(
 ) -> list[Example]:
     """Creates segment pairs for next-sentence prediction, as in BERT's published code.
 
-    The published code gives more random than consecutive pairs, because a single sentence at the
-    end of a document can only be the first segment of a random pair. Here, other pairs are random
-    less often, so that `random_next_share` of all pairs are random.
+    With the published code, more pairs are random than consecutive: a single sentence at the end of
+    a document always starts a random pair. Here, other pairs are random less often, so that
+    `random_next_share` of all pairs are random.
 
     The random segment of the only document of a block comes from this document, without the
     sentences before and after the first segment.

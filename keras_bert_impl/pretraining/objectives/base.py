@@ -51,7 +51,7 @@ class PretrainingObjective:
 
     @property
     def has_default_losses(self) -> bool:
-        """Whether `losses` and `hits` are the defaults, which do not need all logits."""
+        """Whether `losses` and `hits` are not overridden. The defaults do not need all logits."""
         own = type(self)
         return own.losses is PretrainingObjective.losses and own.hits is PretrainingObjective.hits
 

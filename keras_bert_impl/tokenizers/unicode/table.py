@@ -24,14 +24,13 @@ import numpy as np
 import tensorflow as tf
 
 BREAK_BEFORE, BREAK_AFTER, DROPPED, SEQUENCE = 1, 2, 4, 8
-CLEANED = 63  # rank of removed characters, which no mark has
+CLEANED = 63  # rank of removed characters; marks have lower ranks
 SLOTS = 3  # maximum number of normalized characters per character (Hangul)
 BLOCK = 128
 LETTER, NUMBER, OTHER, SPACE, BOUNDARY = range(5)  # code point classes for byte-level BPE
 PLAIN, JOINS, PREPENDS, CONTROL = range(4)  # how a code point joins its neighbors
-# Entries for composition: the rank in canonical order, a flag for characters that may combine or
-# change places with the preceding character, and a flag for characters that never occur in composed
-# text.
+# Entries for composition: the rank in canonical order and two flags. The first flag: the character
+# may combine or swap with the preceding one. The second: it never occurs in composed text.
 RANK, JOINS_BEFORE, CHANGES = 63, 64, 128
 PAIR_SHIFT = 21  # number of bits of a code point
 CODE_POINTS = 0x110000

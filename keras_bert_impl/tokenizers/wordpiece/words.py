@@ -31,8 +31,8 @@ MAX_CHARACTERS = 100  # A longer word becomes [UNK].
 # Characters that are always separate words. Brackets may be part of a special token.
 WORD_BREAKS = "".join(sorted(set(string.punctuation) - set("[]")))
 
-# Cleaning removes control and private-use characters, so words of a text never contain these
-# marks of a word that is too long, and of the end of a text in `Translation`.
+# These characters mark a word that is too long, and the end of a text in `Translation`. Words never
+# contain them, because cleaning removes control characters.
 UNKNOWN_WORD, TEXT_END = "\1", "\2"
 _FIRST_TOKEN = 0xF0000  # character of the word for the first added token
 _FIRST_UNREACHABLE = 0x100000

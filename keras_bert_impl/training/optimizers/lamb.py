@@ -22,9 +22,9 @@ class LAMB(MomentOptimizer):
         weight -= learning_rate * |weight| / |update| * update
 
     with m and v as in `AdamW`. Each norm is the Euclidean norm of a variable, so the step is
-    proportional to the norm of the variable. The trust ratio `|weight| / |update|` is set to 1 if
-    one of the norms is 0, and for variables in `not_decayed` (by default, biases and normalization
-    layers).
+    proportional to the norm of the variable. The trust ratio `|weight| / |update|` is 1 if one of
+    the norms is 0. It is also 1 for variables in `not_decayed`, which are the biases and
+    normalization layers by default.
 
     Implementations differ. `bias_correction=False` gives the `LAMBOptimizer` of
     google-research/albert. The paper uses bias correction and states that warmup can replace it.

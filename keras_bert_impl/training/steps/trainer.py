@@ -90,29 +90,29 @@ class ReplicatedTrainer(_Step):
 
     Each micro-batch of each replica contributes to the loss of the global batch. The contributions
     and their gradients are summed. Then the gradients are clipped and applied. The result depends
-    only on the global batch, so it is the same on one device, with MirroredStrategy,
-    MultiWorkerMirroredStrategy and TPUStrategy, and with gradient accumulation.
+    only on the global batch. It is the same on one device, with every strategy and with gradient
+    accumulation.
 
     By default, the loss is the mean over the batch, as in Keras. For a mean over other units, such
-    as masked tokens, override `loss_totals` to count the units, and `loss_share` to divide by the
-    global count. Losses added by layers (regularizers and `add_loss`) are always included.
+    as masked tokens, override two methods: `loss_totals` counts the units, and `loss_share` divides
+    by the global count. Losses added by layers (regularizers and `add_loss`) are always included.
 
     Additional arguments of `compile`:
         accumulation_steps: int, default 1. Number of micro-batches into which each replica's batch
             is split; the optimizer takes one step for all of them.
         dropout_seed: int, default 0. The dropout of a step depends only on this seed,
-            `optimizer.iterations`, the micro-batch and the replica, so a resumed run has the same
-            dropout.
+            `optimizer.iterations`, the micro-batch and the replica. A resumed run therefore has the
+            same dropout.
         objective: object or None, default None. Training minimizes the loss of the objective;
             evaluation uses the loss of the model. An objective has the methods `loss_totals` and
             `loss_share`, as below, and the list `variables` of its trainable variables. The
             methods may call this model or other models.
         remat: bool, default False. Whether to recompute the activations inside each encoder layer
             in the backward pass, with the same dropout, instead of storing them.
-        watch_steps: bool, default False. Whether training logs include `gradient_norm`, the mean
-            over the epoch of the global norm before clipping, and `highest_loss`, the loss of the
-            worst step, infinite if a loss or gradient was not finite. `step_watch` contains more
-            statistics.
+        watch_steps: bool, default False. Whether training logs include `gradient_norm` and
+            `highest_loss`. The former is the mean global norm before clipping. The latter is the
+            highest loss of a step, and is infinite if a loss or gradient was not finite.
+            `step_watch` contains more statistics.
 
     A model that computes in float16 gets a `keras.optimizers.LossScaleOptimizer` around its
     optimizer, unless it already has one.

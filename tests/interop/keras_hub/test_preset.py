@@ -296,7 +296,7 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
         ),
         "many layers": (
             edit_config({"num_layers": 900}),
-            "states 900 blocks, but the weights have 12 blocks",
+            "has 900 blocks, but the weights have 12 blocks",
         ),
         "huge": (
             edit_config({"vocabulary_size": 10**9}),
