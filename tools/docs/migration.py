@@ -28,7 +28,7 @@ Garden and google-research/bert. Names that are almost the same are left out.
   methods.
 - `finetune --batch-size` is an option of `keras-bert finetune`. In Python, it is the argument `batch_size` of
   `finetune`.
-- If you pass a name of another library, the error message often shows the equivalent.
+- If you use a name from another library, the error message often shows the equivalent.
 
 The tables are for transformers 4.57, KerasHub 0.32, tf-models-official 2.16 and bert-tensorflow 1.0.
 """
