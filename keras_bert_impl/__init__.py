@@ -44,6 +44,7 @@ _HOMES = {
     "finetune": "finetuning",
     "finetune_set": "finetuning",
     "finetune_glue": "experiments.glue",
+    "ablate": "experiments.ablations",
     "search": "tasks.embedding.search",
     "attribute": "attribution.methods",
     "attention_map": "plots",

@@ -28,7 +28,6 @@ NOT_RUN = {
     "hub.local_directory": "downloads a model",
     "models.encoder.Encoder.from_keras_hub": "downloads a preset",
     "models.encoder.Encoder.from_pretrained": "downloads a model",
-    "pretraining.corpus.beam_cleaning.CleanTexts": "needs Apache Beam",
     "tasks.data.published.read_tfds": "downloads a dataset",
 }
 # Examples that export models or train several times.
@@ -38,6 +37,7 @@ SLOW = {
     "runs.distillation.SoftTargets",
     "finetuning.finetune",
     "finetuning.finetune_set",
+    "experiments.ablations.ablate",
     "experiments.glue.finetune_glue",
     "tasks.tagging.feature_tagger.FeatureTagger",
     "tuning.choice.save_tuned",

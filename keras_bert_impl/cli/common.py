@@ -231,6 +231,13 @@ def positive_int(text: str) -> int:
     return int(text)
 
 
+def seeds(text: str) -> list[int]:
+    """argparse type: a list of whole numbers."""
+    if not all(seed.isdecimal() for seed in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,2,3")
+    return [int(seed) for seed in text.split(",")]
+
+
 def _delimiter(text):
     text = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}.get(text, text)
     if len(text) != 1:
@@ -258,17 +265,12 @@ def add_table_form(parser: ArgumentsContainer) -> None:
     )
 
 
-def add_documents(parser: argparse.ArgumentParser, name: str = "text", **options: Any) -> None:
-    """Adds the arguments for input documents; `name` and `options` are for the paths."""
+def add_documents(parser: argparse.ArgumentParser) -> None:
     from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
     group = parser.add_argument_group("text")
     group.add_argument(
-        name,
-        nargs="+",
-        type=PATH,
-        help="files or directories of text, or gs:// or tfds:// names",
-        **options,
+        "text", nargs="+", type=PATH, help="files or directories of text, or gs:// or tfds:// names"
     )
     group.add_argument(
         "--format", choices=TEXT_FORMATS, default="auto", metavar="NAME", help="format of the text"

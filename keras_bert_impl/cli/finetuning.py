@@ -1,6 +1,5 @@
 """`keras-bert finetune` and `keras-bert augment`."""
 
-import argparse
 import dataclasses
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -19,6 +18,7 @@ from keras_bert_impl.cli.common import (
     print_scores,
     print_table,
     say,
+    seeds,
 )
 from keras_bert_impl.cli.examples import (
     GLUE,
@@ -85,7 +85,7 @@ class Finetune(Command):
         group = parser.add_argument_group(Rare("several runs, adaptation and checkpoints"))
         group.add_argument(
             "--seeds",
-            type=_seeds,
+            type=seeds,
             metavar="1,2,3",
             help="train with each of these seeds, and write all scores and the best model",
         )
@@ -235,12 +235,6 @@ def _run_several(arguments):
     else:
         _print_spreads(of_what, spreads)
     say(f"wrote the runs to {arguments.out}; {hint}")
-
-
-def _seeds(text):
-    if not all(seed.isdecimal() for seed in text.split(",")):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,2,3")
-    return [int(seed) for seed in text.split(",")]
 
 
 def _resolve(arguments):

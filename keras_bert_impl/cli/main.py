@@ -38,10 +38,6 @@ GROUPS = {
             "clean text: HTML, broken characters, other languages and near-duplicates",
         ),
         "vocab": ("preparing.Vocab", "learn a WordPiece vocabulary from text"),
-        "tokenizer-report": (
-            "models.TokenizerReport",
-            "compare how tokenizers split the words of a corpus",
-        ),
         "prepare": ("preparing.Prepare", "turn text into records for pre-training"),
         "augment": ("finetuning.Augment", "augment labeled texts by replacing words"),
         "finetune": ("finetuning.Finetune", "fine-tune a model on labeled texts"),
@@ -50,6 +46,10 @@ GROUPS = {
         "adapt": (
             "pretraining.Adapt",
             "continue pre-training on text of your domain",
+        ),
+        "ablate": (
+            "experiments.ablations.Ablate",
+            "compare objectives, sizes and masks of pre-training by small runs",
         ),
         "student": ("models.Student", "create a student model from a teacher's layers"),
         "input-worker": (

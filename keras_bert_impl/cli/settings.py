@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import dataclasses
 import inspect
+import itertools
 import re
 import typing
 from collections.abc import Mapping, Sequence
@@ -154,7 +155,9 @@ def add_settings(
 ) -> None:
     """Adds `--recipe NAME|FILE.yaml` and all settings as `--key value`."""
     groups = groups_of(settings_class)
-    known = {setting.name: setting for settings in groups.values() for setting in settings}
+    known: dict[str, Setting] = {}
+    for setting in itertools.chain(*groups.values()):
+        known.setdefault(setting.name, setting)  # subclasses come first
     parser.set_defaults(options={})
     group = parser.add_argument_group("settings (--no-KEY turns a switch off)")
     for name in main:
@@ -238,7 +241,7 @@ def given_settings(
     """Returns the settings in the recipe and the options."""
     values = {}
     if arguments.recipe:
-        values = _read_recipe(arguments.recipe, settings_class, recipes or {})
+        values = read_recipe(arguments.recipe, settings_class, recipes or {})
     hints = settings_hints(settings_class)
     for key, text in arguments.options.items():
         value = parse_yaml(text, f"--{key.replace('_', '-')} {text}")
@@ -263,7 +266,8 @@ def _read_yaml(name):
     return parse_yaml(read_text(Path(name)), name)
 
 
-def _read_recipe(name, settings_class, recipes):
+def read_recipe(name: str, settings_class: type, recipes: Recipes) -> dict[str, Any]:
+    """Returns the settings in a recipe, by name, or in a YAML file."""
     if name in recipes:
         values, where = recipes[name], f"recipe {name}"
     elif name.endswith((".yaml", ".yml")):

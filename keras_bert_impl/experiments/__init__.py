@@ -1,8 +1,11 @@
-"""Sets of fine-tuning runs that answer a question: cross-validation and benchmarks."""
+"""Sets of runs that answer a question: cross-validation, benchmarks and ablations."""
 
 from keras_bert_impl.lazy import lazy_names
 
 _HOMES = {
+    "Variant": "questions",
+    "QUESTIONS": "questions",
+    "ablate": "ablations",
     "cross_validate": "cross_validation",
     "finetune_glue": "glue",
 }

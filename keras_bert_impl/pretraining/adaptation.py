@@ -20,11 +20,11 @@ from keras_bert_impl.models.heads import check_sees_both_sides
 from keras_bert_impl.pretraining.corpus.cutting import as_paths, numbered
 from keras_bert_impl.pretraining.corpus.preparation import Progress, prepare, shown_progress
 from keras_bert_impl.pretraining.corpus.readers import Document, read_documents
-from keras_bert_impl.pretraining.examples.records import MANIFEST, read_manifest
-from keras_bert_impl.pretraining.run import made_of, pretrain
+from keras_bert_impl.pretraining.examples.records import MANIFEST
+from keras_bert_impl.pretraining.run import is_finished, pretrain
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints
+from keras_bert_impl.training.runs.run_directory import remove_checkpoints
 from keras_bert_impl.training.strategy import check_strategy, num_workers
 
 
@@ -124,11 +124,7 @@ def adapt(
                     held_out=used.held_out, seed=seed, progress=progress,
                 )  # fmt: skip
     adapted = directory / "run" / "model"
-    if adapted.is_dir():
-        # The model is written last, so a run with a model is complete.
-        read = made_of(run_settings, {str(records): read_manifest(records)})
-        RunDirectory(adapted.parent, run_settings, resume, made_of=read)
-    else:
+    if not is_finished(records, adapted.parent, run_settings, resume):
         pretrain(
             records,
             adapted.parent,

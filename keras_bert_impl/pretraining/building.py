@@ -94,9 +94,7 @@ def _pretrainer(settings, names, tokenizer):
     if "left_to_right" in names:
         overrides["causal"] = True
     keras.utils.set_random_seed(settings.seed)
-    if isinstance(settings.model, dict):
-        config = _for_tokenizer(_config_of(settings.model), tokenizer, overrides)
-    elif Path(settings.model).is_dir():
+    if isinstance(settings.model, str) and Path(settings.model).is_dir():
         path = Path(settings.model)
         return Pretrainer.from_pretrained(path, objectives, dtype=settings.dtype, **overrides)
     else:
@@ -121,15 +119,21 @@ def _objective(name, settings, tokenizer, overrides):
     return OBJECTIVES[name]()
 
 
-def _shape(model, tokenizer, overrides):
-    """Loads a published configuration or a `config.json`, adapted to a tokenizer."""
+def model_config(model: dict | str) -> EncoderConfig:
+    """Returns the configuration in a dict or a `config.json`, or of a published model."""
+    if isinstance(model, dict):
+        return _config_of(model)
     if Path(model).suffix == ".json":
         path = model_file(model)
-        config = encoder_config(read_json(path), path)
-    else:
-        config = EncoderConfig.named(model)
-    overrides = {"vocabulary_size": tokenizer.vocabulary_size, **overrides}
-    return _for_tokenizer(config, tokenizer, overrides)
+        return encoder_config(read_json(path), path)
+    return EncoderConfig.named(model)
+
+
+def _shape(model, tokenizer, overrides):
+    """Returns the configuration of a model from scratch, adapted to a tokenizer."""
+    if not isinstance(model, dict):
+        overrides = {"vocabulary_size": tokenizer.vocabulary_size, **overrides}
+    return _for_tokenizer(model_config(model), tokenizer, overrides)
 
 
 def _config_of(fields):

@@ -17,7 +17,7 @@ import keras
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import expanded
+from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.reading import read_bytes, read_json
 from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, masking
 from keras_bert_impl.pretraining.examples.records import (
@@ -143,6 +143,22 @@ def pretrain(
     if is_chief():
         pretrainer.save_pretrained(run.model, tokenizer)
     return pretrainer
+
+
+def is_finished(
+    records: str | Path,
+    output_directory: str | Path,
+    settings: PretrainSettings,
+    resume: bool = True,
+) -> bool:
+    """Returns whether a run has written its model; raises if its settings or data differ."""
+    directory = local_path(output_directory)
+    if not (directory / "model").is_dir():
+        return False
+    # The model is written last, so a run with a model is complete.
+    read = made_of(settings, {str(records): read_manifest(records)})
+    RunDirectory(directory, settings, resume, made_of=read)
+    return True
 
 
 def made_of(

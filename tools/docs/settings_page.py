@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from keras_bert_impl.cli.settings import sentences_of, settings_of, title_of
 from keras_bert_impl.config import Adapter, EncoderConfig
+from keras_bert_impl.experiments.questions import AblationSettings
 from keras_bert_impl.io.settings import rule
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.quickstart.settings import QuickstartSettings
@@ -61,6 +62,11 @@ CLASSES = [
         "Adaptation",
         AdaptationSettings,
         "`--key value` of `keras-bert adapt` and, with `--adapt TEXT`, of `keras-bert finetune`.",
+    ),
+    (
+        "Ablations",
+        AblationSettings,
+        "`--key value` of `keras-bert ablate`, or keyword arguments of `ablate()`.",
     ),
     ("Quickstart", QuickstartSettings, "`--key value` of `keras-bert quickstart`."),
     ("Adapter", Adapter, "Arguments of `Adapter`, for `from_pretrained(..., adapter=...)`."),

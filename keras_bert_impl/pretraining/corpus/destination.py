@@ -169,7 +169,8 @@ class FinishedBlocks:
     ) -> None:
         parent = output_directory.parent
         # The path must not depend on whether the records already exist.
-        if os.path.ismount(output_directory) or not os.access(parent, os.W_OK | os.X_OK):
+        is_closed = parent.exists() and not os.access(parent, os.W_OK | os.X_OK)
+        if os.path.ismount(output_directory) or is_closed:
             parent = output_directory
         self._folder = parent / f".{output_directory.name}.unfinished"
         self._made_by = __version__, FORMAT_VERSION, repr(settings), tokenizer.fingerprint

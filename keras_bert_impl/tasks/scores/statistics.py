@@ -1,6 +1,7 @@
 """Uncertainty and calibration of scores, computed with NumPy."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ SAMPLES = 1000
 _SEED = 0
 _LEVEL = 0.95
 _Z = 1.959964  # standard normal quantile of 0.975
+# quantiles of Student's t-distribution with 1 to 9 degrees of freedom
+_T = (12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.306, 2.26216)
 
 
 class Interval(NamedTuple):
@@ -44,6 +47,26 @@ def wilson(is_right: Any) -> Interval:
     middle = (fraction + _Z**2 / (2 * count)) / weight
     half = _Z * np.sqrt(fraction * (1 - fraction) / count + (_Z / (2 * count)) ** 2) / weight
     return Interval(fraction, max(0.0, float(middle - half)), min(1.0, float(middle + half)))
+
+
+def of_runs(scores: Sequence[float]) -> Interval:
+    """Computes the mean score of two or more runs and its interval by Student's t-distribution.
+
+    Source: Student 1908, "The Probable Error of a Mean"; for more than 10 runs, the expansion of
+    the quantile in Abramowitz and Stegun 1964, 26.7.5.
+    """
+    mean, degrees = float(np.mean(scores)), len(scores) - 1
+    if degrees <= len(_T):
+        quantile = _T[degrees - 1]
+    else:
+        terms = (
+            (_Z**3 + _Z) / 4,
+            (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / 96,
+            (3 * _Z**7 + 19 * _Z**5 + 17 * _Z**3 - 15 * _Z) / 384,
+        )
+        quantile = _Z + sum(term / degrees**power for power, term in enumerate(terms, 1))
+    half = quantile * float(np.std(scores, ddof=1)) / math.sqrt(len(scores))
+    return Interval(mean, mean - half, mean + half)
 
 
 def bootstrap(

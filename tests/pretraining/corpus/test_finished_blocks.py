@@ -106,6 +106,13 @@ def test_rebuilds_blocks_that_do_not_match(
         assert_same(interrupted, records_directory)
 
 
+def test_a_missing_parent_folder_is_created(tmp_path, corpus, tokenizer, records_directory):
+    directory = tmp_path / "new" / "folder" / "records"
+    prepare(corpus, directory, tokenizer, num_workers=1, **ARGUMENTS)
+    assert_same(directory, records_directory)
+    assert [path.name for path in directory.parent.iterdir()] == ["records"]
+
+
 def test_bad_input_keeps_finished_blocks(interrupted, tokenizer, tmp_path):
     bad = tmp_path / "bad.txt"
     bad.write_text("aa ab.\nac ad.\n")

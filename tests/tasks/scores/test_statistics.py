@@ -44,6 +44,18 @@ def test_the_wilson_interval_is_that_of_scipy(hits, count):
     np.testing.assert_allclose(found, [hits / count, expected.low, expected.high], atol=1e-7)
 
 
+@pytest.mark.parametrize("count", [2, 3, 5, 10, 11, 30])
+def test_the_interval_of_runs_is_that_of_scipy(count):
+    scores = RANDOM.normal(0.8, 0.02, count)
+    low, high = scipy.stats.t.interval(
+        0.95, count - 1, scores.mean(), scores.std(ddof=1) / count**0.5
+    )
+    found = statistics.of_runs(scores)
+    assert found.value == scores.mean()
+    assert (found.high - found.low) == pytest.approx(high - low, rel=1e-4)
+    assert (found.high + found.low) / 2 == pytest.approx(scores.mean())
+
+
 def test_paired_difference():
     def accuracy(labels, predictions):
         return np.mean(labels == predictions)

@@ -1,0 +1,1 @@
+"""Commands of `keras_bert_impl.experiments`."""

@@ -1,0 +1,38 @@
+"""The report of `ablate`: a table for each question."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.reports import page
+from keras_bert_impl.reports.page import Digits, Section
+from keras_bert_impl.reports.sections.scores import score_name
+
+_NOTE = (
+    "Mean over the seeds with its 95% interval by Student's t-distribution. The difference is from "
+    "the first row, between runs with the same seed. If its interval contains 0, the difference "
+    "may be chance."
+)
+
+
+def write_ablation_page(summary: dict[str, Any], path: str | Path) -> None:
+    """Writes the report of a return value of `ablate`."""
+    score = score_name(summary["metric"])
+    headings = ["variant", score, "95% interval", "difference", "95% interval", "seeds"]
+    sections = [
+        Section(question, page.table(headings, map(_cells, rows)) + page.paragraph(_NOTE))
+        for question, rows in summary["questions"].items()
+    ]
+    page.save_page(path, page.page("Ablations", page.escape(score), sections))
+
+
+def _cells(row):
+    cells = [row["name"]]
+    for interval, sign in ((row["score"], ""), (row["difference"], "+")):
+        cells += [Digits(f"{interval['value']:{sign}.4f}"), _bounds(interval, sign)]
+    return [*cells, len(row["runs"])]
+
+
+def _bounds(interval, sign):
+    if interval["low"] is None or interval["low"] == interval["high"]:
+        return Digits(page.NO_INTERVAL)
+    return Digits(f"{interval['low']:{sign}.4f} to {interval['high']:{sign}.4f}")
