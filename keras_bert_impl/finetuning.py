@@ -78,7 +78,7 @@ def finetune(
             scores are named `NAME/...`; their predictions are in the folder NAME.
         keep_checkpoints: whether a finished run keeps its checkpoints.
         read_with: reading options of a command, for `keras-bert predict` and `evaluate`. Default:
-            the options of the reader that returned the examples.
+            the options with which the examples were read.
         **settings: fields of `FinetuneSettings`.
 
     Returns:

@@ -182,7 +182,6 @@ class OptimizerHooks:
 
 
 def index_of(optimizer: keras.optimizers.Optimizer, variable: Any) -> int:
-    """Returns the index of a variable among the variables of an optimizer."""
     return optimizer._get_variable_index(variable)
 
 
@@ -226,7 +225,6 @@ def has_value(variable: keras.Variable) -> bool:
 
 
 def set_first_value(variable: keras.Variable, initializer: Callable | None = None) -> None:
-    """Initializes a variable without a value."""
     if initializer is not None:
         variable._initializer = initializer
     variable._deferred_initialize()

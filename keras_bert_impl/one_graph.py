@@ -71,7 +71,6 @@ def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable
 
 
 def without_autotuner(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns the dataset with tf.data's autotuner disabled."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)

@@ -88,7 +88,7 @@ def learning_curves(
 
 
 def _reports(metrics):
-    """Returns (list of dicts with `step`, unit of the steps) from the user's input."""
+    """Converts `metrics` to a list of dicts with `step`; also returns the unit of the steps."""
     if isinstance(metrics, (str, os.PathLike)):
         metrics = expanded(metrics)
         is_run = os.path.isdir(metrics)

@@ -26,7 +26,6 @@ class Minors(NamedTuple):
 
     @property
     def requirement(self) -> str:
-        """The requirement for pip."""
         if self.first == self.last:
             return f"{self.package}=={self.first}.*"
         major, minor = Version(self.last).release

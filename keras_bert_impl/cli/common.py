@@ -79,7 +79,7 @@ def check_not_read(output: str | os.PathLike, inputs: Iterable[str | os.PathLike
 
 
 def check_model(name: str, value: object) -> None:
-    """Checks a setting with the path or name of a model."""
+    """Checks a setting that names a model."""
     if isinstance(value, str) and not value.endswith(".json"):
         try:
             _check_model(value, Namespace())
@@ -210,7 +210,6 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
 
 
 def print_json(value: Any) -> None:
-    """Prints a result as JSON to stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -281,7 +280,6 @@ def add_documents(parser: argparse.ArgumentParser) -> None:
 
 
 def add_tuned_model(parser: argparse.ArgumentParser) -> ArgumentsContainer:
-    """Adds the argument group for a fine-tuned model, and returns it."""
     group = parser.add_argument_group("model")
     group.add_argument(
         "--model", required=True, type=MODEL, metavar="DIR", help="run or model directory"

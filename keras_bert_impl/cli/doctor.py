@@ -153,7 +153,6 @@ def check_packages() -> list[Section]:
 
 
 def version_of(name: str) -> str | None:
-    """Returns the version of an installed distribution, or None."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -259,7 +258,7 @@ def _uses_jax():
 
 
 def _probe():
-    """Returns (results of the probe, None) or (None, error message)."""
+    """Returns the results of the probe and None, or None and an error message."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(

@@ -254,7 +254,6 @@ def read_files(arguments: argparse.Namespace) -> None:
 
 
 def read_examples(arguments: argparse.Namespace, split: str) -> Any:
-    """Reads the labeled examples of a split."""
     from keras_bert_impl.tasks.data.published import TASKS
 
     _check_combination(arguments)

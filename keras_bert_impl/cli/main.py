@@ -309,7 +309,6 @@ class Completion(Command):
 
 
 def script(shell: str) -> str:
-    """Returns the completion script for a shell."""
     # (suggested words, options of `compgen`) -> patterns of a shell `case`.
     values: dict[tuple[str, str], list[str]] = {}
     options = {(" ".join(COMMANDS), ""): ["help"]}

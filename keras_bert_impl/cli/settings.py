@@ -119,7 +119,6 @@ def title_of(settings_class: type) -> str:
 
 
 def default_of(field: dataclasses.Field) -> Any:
-    """Returns the default of a field, or `dataclasses.MISSING`."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default

@@ -85,7 +85,6 @@ def text_vectors(
     vectors_of_rows: Callable[[Tensors], Tensor],
     dim: int | None = None,
 ) -> Tensor:
-    """Returns one vector per text, [texts, dim]."""
     if not model.long_texts.has_windows:
         return vectors_of_rows(features)
     rows = vectors_of_rows(merge_groups(graph, features, rank=3))
@@ -176,7 +175,6 @@ def network_of(model: keras.Model) -> Network:
 
 
 def weights_of(model: keras.Model) -> dict[str, np.ndarray]:
-    """Returns {path: weight} of a model."""
     return {weight.path: to_numpy(weight.value) for weight in model.weights}
 
 

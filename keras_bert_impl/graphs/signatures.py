@@ -126,7 +126,7 @@ class Signatures:
 
     @property
     def tokenization(self) -> tuple:
-        """Equal for signatures of one class whose `tokenize` returns the same features."""
+        """Value that is equal if `tokenize` returns the same features."""
         long_texts = getattr(self.model, "long_texts", None)
         return type(self), self.tokenizer.fingerprint, self.max_length, long_texts
 

@@ -213,7 +213,6 @@ def tensor_prefix(config: EncoderConfig) -> str:
 
 
 def class_of(config: EncoderConfig, head: str | None) -> str:
-    """Returns the `transformers` class of an encoder with a head."""
     return layout_of(config).classes[head]
 
 

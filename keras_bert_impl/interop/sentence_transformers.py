@@ -303,7 +303,6 @@ def write_sentence_settings(
     depth: int,
     hidden_dim: int,
 ) -> None:
-    """Writes the files of `read_sentence_settings`."""
     modules = [("", f"{_LIBRARY}Transformer")]
     lower = {"do_lower_case": True} if settings["do_lower_case"] else {}
     transformer = {"max_seq_length": settings["max_length"], **lower}

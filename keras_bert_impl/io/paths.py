@@ -62,7 +62,7 @@ def is_own(status: os.stat_result) -> bool:
 
 
 def _mounts(path):
-    """Returns the mount points, or only `path` if they are unknown and it is one."""
+    """Returns the mount points. Without /proc, only `path` is tested."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:

@@ -200,7 +200,6 @@ def parse_json(text: str | bytes, source: str | Path) -> Any:
 
 
 def parse_json_line(text: str | bytes, source: str | None = None, finite: bool = False) -> Any:
-    """Parses one line of a JSON Lines file."""
     prefix = "" if source is None else f"{source}: "
     try:
         return _json_value(text, finite)

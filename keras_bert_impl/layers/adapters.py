@@ -219,8 +219,7 @@ class Prefix(_AddedTokens):
             d]`.
 
     Returns:
-        (key, value, bias). Key and value get `num_tokens` more positions, and so does the last axis
-        of the bias.
+        (key, value, bias). Each has `num_tokens` more positions, in the last axis of the bias.
 
     Source: Li & Liang 2021, section 4.2.
     """

@@ -332,7 +332,7 @@ class Dropout(keras.layers.Layer):
         drawn = self._random_int8(size + rows)
         rounded_up = ops.cast(ops.less(drawn[size : size + rows], fraction - 128), "int8")
         thresholds = ops.reshape(rounded_up + (threshold - 128), (rows, 1))
-        # The rounded threshold fits an int8, because the less frequent outcome is below it.
+        # The less frequent outcome is below the threshold, so the rounded threshold fits an int8.
         compare = ops.less if keep < 32768 else ops.greater_equal
         kept = compare(ops.reshape(drawn[:size], (rows, width)), thresholds)
         return ops.reshape(kept, ops.shape(inputs))

@@ -16,7 +16,7 @@ from keras_bert_impl.layers.fused_attention import (
     with_neighbors,
 )
 
-Tensor = Any  # of any Keras backend
+Tensor = Any  # a tensor of any Keras backend
 _PLANNED = (1024, 3072, 4096)  # lengths for which the paper's code draws blocks by another rule
 _FIRST_TOKENS = 1024  # At these lengths, random blocks are among the first 1,024 tokens.
 

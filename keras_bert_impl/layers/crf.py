@@ -163,9 +163,11 @@ class CRF(keras.layers.Layer):
         """Runs the forward algorithm; each step shifts the log scores to a maximum of 0.
 
         Returns:
-            (log scores before each position, by previous label, `[batch, length, num_labels]`;
-            whether there is a previous label, bool `[batch, length]`; log scores of the whole
-            sequence, by last label, `[batch, num_labels]`; sum of the shifts, `[batch]`).
+            before: `[batch, length, num_labels]`, log scores before each position, by previous
+                label.
+            has_previous: bool `[batch, length]`, whether there is a previous label.
+            last: `[batch, num_labels]`, log scores of the whole sequence, by last label.
+            shift: `[batch]`, sum of the shifts.
         """
 
         def step(state, position):

@@ -243,7 +243,10 @@ def fits(example_ids: Tensor) -> Tensor:
 
 
 def segments(example_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns (lengths `[b, s]`, starts `[b, s + 1]`) of runs of equal ids, int32; then -1."""
+    """Returns the lengths `[b, s]` and starts `[b, s + 1]` of runs of equal ids, int32.
+
+    Entries after the last run are -1, as cuDNN requires.
+    """
     numbers = _segment_numbers(example_ids)
     lengths = (numbers[:, :, None] == _jax().numpy.arange(MOST_SEGMENTS)).sum(
         1, dtype="int32"

@@ -113,7 +113,6 @@ class Drawing:
             temporary.write_text(self.svg(is_file=True), encoding="utf-8")
 
     def save_png(self, path: str | Path, dots_per_pixel: float = 2.5) -> None:
-        """Draws a PNG file with matplotlib."""
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure

@@ -143,7 +143,6 @@ def _anchor(title):
 
 
 def paragraph(text: str, kind: str = "note") -> str:
-    """Returns a paragraph of plain text."""
     return f'<p class="{kind}">{escape(text)}</p>'
 
 

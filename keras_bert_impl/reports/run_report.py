@@ -67,7 +67,6 @@ def write_report(
 
 
 def report_sections(subject: Subject) -> list[Section]:
-    """Returns the sections of a report."""
     run, middle = subject.run, []
     if subject.examples is not None:
         middle = _task_sections(subject)
@@ -102,7 +101,6 @@ def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
 
 
 def _task_sections(subject):
-    """Returns the sections for the task of the examples."""
     module = report_of(subject.examples, subject.model)
     return module.sections(subject) if module else []
 

@@ -13,7 +13,7 @@ from keras_bert_impl.tasks.registry import score, task_of_examples
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tuning.choice import save_tuned
 
-# key in scores.json of the comparison with baselines, which needs the training set
+# This key of scores.json compares the model with baselines, which need the training set.
 _BEFORE = "Before calibration: "
 
 

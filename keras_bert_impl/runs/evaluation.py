@@ -94,7 +94,6 @@ def load_signatures(
     dtype: str | None = None,
     base: str | Path | None = None,
 ) -> Signatures:
-    """Loads the serving signatures of a model."""
     model = load_model(name_or_path, use, dtype, base)
     if use == "encoder":
         return EncoderSignatures(model, Tokenizer.from_pretrained(name_or_path))

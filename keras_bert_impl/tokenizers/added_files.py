@@ -161,7 +161,7 @@ class _Found:
 def special_as_matched(
     directory: Path, found: FoundTokens, contents: tuple[str, ...]
 ) -> tuple[bool, list[AddedToken]]:
-    """Returns (whether the mask token strips left, special tokens with default matching)."""
+    """Returns (`mask_strips_left`, special tokens that are matched with default options)."""
     config, names = (
         read_if_there(directory / name)
         for name in ("tokenizer_config.json", "special_tokens_map.json")

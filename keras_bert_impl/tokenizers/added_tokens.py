@@ -108,8 +108,6 @@ def found_tokens(special: list[AddedToken], added: list[AddedToken]) -> list[Add
 
 
 class AddedTokens:
-    """Finds added tokens in texts."""
-
     def __init__(self, tokens: Mapping[int, AddedToken]) -> None:
         contents = [token.content for token in tokens.values()]
         self.numbers = np.array([*tokens], np.int32)

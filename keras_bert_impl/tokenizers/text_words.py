@@ -97,7 +97,6 @@ class WordTokens(NamedTuple):
 def find_tokens(
     texts: Texts, words: TextWords, token_starts: tf.RaggedTensor, token_ends: tf.RaggedTensor
 ) -> WordTokens:
-    """Assigns each token to a word."""
     shifts = tf.gather(texts.starts, numbers_of(token_starts.row_lengths()))
     starts, ends = token_starts.values + shifts, token_ends.values + shifts  # [tokens]
     num_words, num_tokens = tf.size(words.starts), tf.size(starts)

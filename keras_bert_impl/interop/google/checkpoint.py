@@ -120,7 +120,7 @@ def _variable(path, name, entry, sizes):
 
 
 def _table(data):
-    """Returns the dict in a sorted table."""
+    """Returns {key: value} of a sorted table."""
     if len(data) < _FOOTER or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
         raise _Damaged("not the footer of an index")
     footer = _Bytes(data[-_FOOTER:])

@@ -158,7 +158,6 @@ def unknown_model(path: object, names: Collection[str]) -> InputError:
 
 
 def electra_generator(names: Collection[str]) -> list[Name]:
-    """Returns the tensor names of the generator."""
     own = "generator/embeddings/word_embeddings" in names
     return [
         *_embeddings("generator/embeddings" if own else "electra/embeddings", "electra.embeddings"),

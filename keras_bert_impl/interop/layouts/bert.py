@@ -82,7 +82,6 @@ def masked_lm(theirs: str, norm: str, bias: str) -> list[TensorName]:
 
 
 def two_layers(head: str, transform: str, output: str) -> list[TensorName]:
-    """Returns the tensor names of a head with two dense layers."""
     return [*dense(f"{head}/transform", transform), *dense(f"{head}/dense", output)]
 
 

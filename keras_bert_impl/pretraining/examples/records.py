@@ -56,7 +56,6 @@ def num_ids(vocabulary_size: int, segmented: bool) -> int:
 
 
 def token_type(num_ids: int) -> np.dtype:
-    """Returns the dtype of `token_ids` in a record."""
     return np.dtype("<u2" if num_ids <= 1 << 16 else "<i4")
 
 

@@ -47,8 +47,6 @@ def cached(submit: Submit, cache: Cache) -> Submit:
 
 
 class CacheMetrics(Collector):
-    """Metrics of a cache for Prometheus."""
-
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
 

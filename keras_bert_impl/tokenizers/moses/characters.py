@@ -169,7 +169,7 @@ def _with_tokens_as_one(texts, find):
 
 
 def _align(before, after, table):
-    """Returns (first, last) original character of each normalized character."""
+    """Returns the first and the last original character of each normalized character."""
     group_before, group_after = _groups(before, table), _groups(after, table)
     num_groups = tf.reduce_max(tf.concat([[0], group_before], axis=0)) + 1
     # The groups are equal if TensorFlow and this package's table have the same Unicode version.

@@ -60,7 +60,8 @@ def read(directory: str | Path) -> dict[str, Any]:
     lists = ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens")
     is_own = facts.tokenizer_class == "CamembertTokenizer" and not is_generic(directory)
     if is_own and whole.exists():
-        if all(settings.get(name) is None for name in lists):  # The class then uses its defaults.
+        # Without these lists, the class uses its defaults.
+        if all(settings.get(name) is None for name in lists):
             not_used = special_tokens(_NOT_USED)
             found += [(token, None) for token in not_used if token.content not in named]
     if settings.get("add_prefix_space") is False and arguments.get("prepend_scheme") != "first":

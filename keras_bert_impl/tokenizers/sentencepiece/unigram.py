@@ -187,7 +187,11 @@ class _Segments:
         return tf.while_loop(lambda number, _: number < _PART, step, (0, sums), shapes)[1]
 
     def pieces(self, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns (start, end) of the tokens from the size of the last token at each character."""
+        """Returns the start and the end of each token.
+
+        Args:
+            size: int32 [characters], length of the token that ends at each character.
+        """
         jumps = tf.concat([[0], tf.range(1, tf.size(size) + 1) - size], axis=0)
         bounds = tf.concat([self._begins, [True]], axis=0)
 

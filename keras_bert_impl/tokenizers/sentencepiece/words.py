@@ -266,7 +266,7 @@ class CharacterTable:
         self._splits = np.cumsum([0, *map(len, rows), 0]).astype(np.int32)
 
     def replace(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns (characters, rows for `put_in` or -1), int32 [n]."""
+        """Replaces single characters; returns (characters, rows for `put_in` or -1), int32 [n]."""
         entries = self._table.lookup(characters)
         is_sequence = entries >= _SEQUENCE
         row = tf.where(is_sequence, entries - _SEQUENCE, -1)
@@ -327,7 +327,12 @@ class CharacterMap:
         self._pair_rows = np.append(order + self._table.first_other, -1).astype(np.int32)
 
     def __call__(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns (characters, index of the original of each, as in `tokenizers`), int32 [m]."""
+        """Normalizes int32 [n] code points; codes beyond Unicode separate texts.
+
+        Returns:
+            (characters, originals): int32 [m], the new characters and the index of the original of
+            each, as in `tokenizers`.
+        """
         single, row = self._table.replace(characters)
         kind = grapheme_table().lookup(characters)
         previous = before(kind, CONTROL)
@@ -346,7 +351,7 @@ class CharacterMap:
         return single, _places_of_tokenizers(source, characters)
 
     def _look_up_marked(self, characters, row, changed, begins):
-        """Replaces a short grapheme with the replacement of its first characters."""
+        """Replaces a short grapheme if its first one or two characters have a replacement."""
         size = utf8.byte_lengths(characters)
         whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], index of each character's grapheme
         count = tf.gather(tf.math.segment_sum(tf.ones_like(size), whole), whole)

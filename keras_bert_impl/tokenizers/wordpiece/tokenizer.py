@@ -147,7 +147,8 @@ def _reachable(vocabulary, num_words, tokens):
     """Returns the vocabulary for the matcher, and the ids of its entries.
 
     Tokens that no word may contain are replaced: special, empty, duplicate and only added tokens.
-    An added token has two more entries, because a single character may be looked up too.
+    An added token gets two entries at the end: the matcher may look it up as a whole word or as a
+    character.
     """
     last = {token: position for position, token in enumerate(vocabulary) if token}
     written = [

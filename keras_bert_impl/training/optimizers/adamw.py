@@ -69,7 +69,8 @@ _RULES_OF_KERAS = {
 
 @first_guesses("Optimizer")
 class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
-    """Base class of AdamW and LAMB: Adam's two moments, with options by variable path.
+    """Base class of AdamW and LAMB: Adam's two moments, with learning rates and weight decay by
+    variable path.
 
     As in PyTorch, the bias correction of a variable counts only the steps in which it had a
     gradient. Otherwise, a layer unfrozen late would start with up to six times the learning rate. A
@@ -198,7 +199,6 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         pass  # `update_step` applies the decay
 
     def _scalars(self, learning_rate, variable, index):
-        """Returns the scalars for the update of a variable."""
         # They are computed for all variables at once; otherwise BERT's graph would have thousands
         # of operations.
         key = id(learning_rate), variable.dtype

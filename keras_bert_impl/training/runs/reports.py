@@ -72,7 +72,7 @@ def matmul_peak(dtype: str = "float32") -> float:
 
 
 def _of_backend(dtype):
-    """Returns (function from size to matrix, function that squares a matrix and waits)."""
+    """Returns two functions: one creates a matrix of a given size, the other squares a matrix."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -92,7 +92,7 @@ def _of_backend(dtype):
 
 
 _MOST_IN_A_ROW = 10
-_LEAST_RISE = 1.0  # nats; a loss near 0 may harmlessly increase by a large factor
+_LEAST_RISE = 1.0  # nats; a large factor is harmless if the loss is near 0
 
 
 class Spike(Exception):
@@ -215,7 +215,7 @@ def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
 
 
 def _score_of(logs):
-    """Returns the name of the score, for the validation set, held-out data or batches."""
+    """Returns the key of the score in `logs`: validation set, held-out data or batches."""
     names = [name for name in logs if name not in _NO_SCORES and not name.endswith("loss")]
     held_out = [name for name in names if name.startswith("val_")]
     return KEY if KEY in logs else next(iter([*held_out, *names]), None)

@@ -255,7 +255,7 @@ class JaxStep(_Mixin):
     _forward = call
 
     def _track_loss(self, loss, batch):
-        # As in Keras, the weight in the mean over an epoch is the number of examples.
+        # As in Keras, a batch is weighted by its number of examples in the mean over an epoch.
         track_loss(self, loss, jax.tree.leaves(batch)[0].shape[0])
 
     def _step_seed(self, of_optimizer):

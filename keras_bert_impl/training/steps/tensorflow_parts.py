@@ -26,7 +26,6 @@ def num_rows(batch: Any) -> tf.Tensor:
 
 
 def first_leaf(batch: Any) -> tf.Tensor:
-    """Returns the first tensor in a batch."""
     return next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
 
 
@@ -36,7 +35,6 @@ def may_be_empty(batch: Any, parts: int) -> bool:
 
 
 def micro_batch(batch: Any, index: tf.Tensor, count: int, exact: bool) -> Any:
-    """Returns the examples of micro-batch `index` of `count`."""
     if count == 1:
         return batch
     # In eager mode, all shapes are known, but the next batch may have another shape.

@@ -182,7 +182,7 @@ class TensorFlowStep(_Mixin):
         return self.optimizer.scale_loss(tf.constant(1.0)) if _scales_loss(self.optimizer) else None
 
     def _track_loss(self, loss, batch):
-        # As in Keras, the weight in the mean over an epoch is the number of examples.
+        # As in Keras, a batch is weighted by its number of examples in the mean over an epoch.
         track_loss(self, loss, num_rows(batch))
 
     def _step_seed(self):

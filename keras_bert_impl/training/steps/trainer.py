@@ -105,8 +105,8 @@ class ReplicatedTrainer(_Step):
             same dropout.
         objective: object or None, default None. Training minimizes the loss of the objective;
             evaluation uses the loss of the model. An objective has the methods `loss_totals` and
-            `loss_share`, as below, and the list `variables` of its trainable variables. The
-            methods may call this model or other models.
+            `loss_share`, as below, and the list `variables` of its trainable variables. The methods
+            may call any model.
         remat: bool, default False. Whether to recompute the activations inside each encoder layer
             in the backward pass, with the same dropout, instead of storing them.
         watch_steps: bool, default False. Whether training logs include `gradient_norm` and
