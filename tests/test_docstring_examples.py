@@ -28,6 +28,7 @@ NOT_RUN = {
     "hub.local_directory": "downloads a model",
     "models.encoder.Encoder.from_keras_hub": "downloads a preset",
     "models.encoder.Encoder.from_pretrained": "downloads a model",
+    "pretraining.corpus.beam_cleaning.CleanTexts": "needs Apache Beam",
     "tasks.data.published.read_tfds": "downloads a dataset",
 }
 # Examples that export models or train several times.

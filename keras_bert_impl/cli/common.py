@@ -264,12 +264,17 @@ def add_table_form(parser: ArgumentsContainer) -> None:
     )
 
 
-def add_documents(parser: argparse.ArgumentParser) -> None:
+def add_documents(parser: argparse.ArgumentParser, name: str = "text", **options: Any) -> None:
+    """Adds the arguments for input documents; `name` and `options` are for the paths."""
     from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
     group = parser.add_argument_group("text")
     group.add_argument(
-        "text", nargs="+", type=PATH, help="files or directories of text, or gs:// or tfds:// names"
+        name,
+        nargs="+",
+        type=PATH,
+        help="files or directories of text, or gs:// or tfds:// names",
+        **options,
     )
     group.add_argument(
         "--format", choices=TEXT_FORMATS, default="auto", metavar="NAME", help="format of the text"

@@ -38,6 +38,10 @@ GROUPS = {
             "clean text: HTML, broken characters, other languages and near-duplicates",
         ),
         "vocab": ("preparing.Vocab", "learn a WordPiece vocabulary from text"),
+        "tokenizer-report": (
+            "models.TokenizerReport",
+            "compare how tokenizers split the words of a corpus",
+        ),
         "prepare": ("preparing.Prepare", "turn text into records for pre-training"),
         "augment": ("finetuning.Augment", "augment labeled texts by replacing words"),
         "finetune": ("finetuning.Finetune", "fine-tune a model on labeled texts"),

@@ -12,7 +12,9 @@ from keras_bert_impl.cli.common import (
     MODEL,
     OUTPUT_DIRECTORY,
     add_base,
+    add_documents,
     add_tuned_model,
+    positive_int,
     print_json,
     print_table,
     say,
@@ -98,6 +100,58 @@ def _matches(row, words):
 
 
 FORMS = ("huggingface", "google", "keras_hub")
+
+
+class TokenizerReport(Command):
+    example = "  keras-bert tokenizer-report bert-base-uncased roberta-base --data corpus.txt"
+    tensorflow_alone = True
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "model", nargs="+", type=MODEL, metavar="MODEL", help="models or tokenizers to compare"
+        )
+        add_documents(parser, "--data", required=True, metavar="PATH")
+        group = parser.add_argument_group("output")
+        group.add_argument(
+            "--words", type=positive_int, default=10, metavar="N", help="number of words to list"
+        )
+        group.add_argument("--json", action="store_true", help="print the reports as JSON")
+
+    def run(self, arguments: Namespace) -> None:
+        """Prints a table with a row for each model, and the words that each splits most."""
+        from keras_bert_impl.pretraining import read_documents
+        from keras_bert_impl.tokenizers import Tokenizer
+        from keras_bert_impl.tokenizers.report import tokenizer_report
+
+        reports = {}
+        for name in arguments.model:
+            documents = read_documents(arguments.data, arguments.format, arguments.text_field)
+            texts = ("\n".join(document.paragraphs) for document in documents)
+            tokenizer = Tokenizer.from_pretrained(name)
+            reports[name] = tokenizer_report(tokenizer, texts, arguments.words)
+        if arguments.json:
+            print_json(reports)
+            return
+        rows = [
+            {
+                "model": name,
+                "vocabulary": report["vocabulary_size"],
+                "tokens per word": round(report["tokens_per_word"], 3),
+                "split words": f"{report['split_words']:.1%}",
+                "unknown words": f"{report['unknown_words']:.2%}",
+                "characters per token": round(report["characters_per_token"], 2),
+            }
+            for name, report in reports.items()
+        ]
+        print_table(rows, {name: name for name in rows[0]})
+        for name, report in reports.items():
+            for key, title in (("most_split", "splits most"), ("most_unknown", "lacks")):
+                if report[key]:
+                    print(f"{name} {title}: {', '.join(map(_word, report[key]))}")
+
+
+def _word(entry):
+    return f"{entry['word']} ({' '.join(entry['tokens'])}, {entry['count']:,}×)"
 
 
 class Convert(Command):

@@ -275,12 +275,12 @@ def count_words(texts: Iterable[str], words_of: Callable) -> dict[str, int]:
         words_of, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
     )
     counts: collections.Counter = collections.Counter()
-    for batch in _batches(texts):
+    for batch in batches(texts):
         counts.update(words_of(as_strings(batch)).numpy().tolist())
     return {word.decode(): count for word, count in counts.items()}
 
 
-def _batches(texts):
+def batches(texts):
     """Yields lists of texts of a few megabytes."""
     batch, size = [], 0
     for text in itertools.chain.from_iterable(map(_pieces, texts)):

@@ -36,6 +36,7 @@ COMMANDS = [
     ("pretrain {}/gone --out {}/run", "records: "),
     ("pretrain {} --model bert-bse-uncased --out {}/run", "Did you mean"),
     ("pretrain {} --recipe {}/gone.yaml --out {}/run", "cannot read"),
+    ("tokenizer-report {} --data {}/gone", "--data: "),
     ("clean {}/gone --out {}/clean.jsonl", "gone does not exist"),
     ("prepare {}/gone --tokenizer {} --out {}/records", "text: "),
     ("prepare {}/file.txt --tokenizer {}/gone --out {}/records", "--tokenizer: "),

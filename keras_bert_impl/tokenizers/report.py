@@ -1,0 +1,81 @@
+"""Measures how a tokenizer splits the words of a corpus."""
+
+import collections
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from keras_bert_impl.characters import word_pattern
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.learning import batches
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+
+
+def tokenizer_report(
+    tokenizer: Tokenizer, texts: Iterable[str], num_words: int = 10
+) -> dict[str, Any]:
+    """Measures how a tokenizer splits texts, to choose or extend a vocabulary.
+
+    A word is a sequence of characters with at least one letter or digit, between white space and
+    punctuation; an ideograph is a word. Words are tokenized separately, after a space. Thus the
+    words are the same for all tokenizers.
+
+    Args:
+        texts: Iterated only once.
+        num_words: Maximum length of the two lists of words.
+
+    Returns:
+        dict with `vocabulary_size`; `characters`, `tokens` and their quotient
+        `characters_per_token` in the texts, without special tokens; `words`, `tokens_per_word`,
+        `split_words` and `unknown_words`: number of words, their mean number of tokens, and the
+        fractions of the words with several tokens and with the unknown token; `most_split`, the
+        words with the most additional tokens in the texts, and `most_unknown`, the most frequent
+        unknown words. Each entry of the lists has `word`, `count` and `tokens`.
+
+    Raises:
+        InputError: The texts contain no word.
+
+    Example:
+        from keras_bert_impl.tokenizers.report import tokenizer_report
+        tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"])
+        tokenizer_report(tokenizer, ["a ab ab"])["most_split"]  # [{"word": "ab", "count": 2, "tokens": ["a", "##b"]}]
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    characters = tokens = 0
+    for batch in batches(texts):
+        characters += sum(map(len, batch))
+        tokens += len(tokenizer.tokenize(batch).flat_values)
+        for text in batch:
+            counts.update(word_pattern().findall(text))
+    words = sorted(word for word in counts if any(map(str.isalnum, word)))
+    if not words:
+        raise InputError("the texts contain no words.")
+    ids = tokenizer.tokenize([f" {word}" for word in words]).to_list()
+    times = np.array([counts[word] for word in words])
+    lengths = np.array([len(of_word) for of_word in ids])
+    is_unknown = np.array([tokenizer.unk_id in of_word for of_word in ids])
+
+    def listed(scores):
+        places = np.argsort(-scores, kind="stable")[:num_words]
+        return [
+            {
+                "word": words[place],
+                "count": int(times[place]),
+                "tokens": [tokenizer.id_to_token(i) for i in ids[place]],
+            }
+            for place in places[scores[places] > 0]
+        ]
+
+    return {
+        "vocabulary_size": tokenizer.vocabulary_size,
+        "characters": characters,
+        "tokens": tokens,
+        "characters_per_token": characters / max(tokens, 1),
+        "words": int(times.sum()),
+        "tokens_per_word": float(np.average(lengths, weights=times)),
+        "split_words": float(np.average(lengths > 1, weights=times)),
+        "unknown_words": float(np.average(is_unknown, weights=times)),
+        "most_split": listed(times * (lengths - 1)),
+        "most_unknown": listed(times * is_unknown),
+    }
