@@ -35,7 +35,6 @@ def write_card(
 
 
 def save_card(text: str, new: Path, directory: str | Path) -> None:
-    """Writes the text of a card; see `write_card`."""
     if _may_replace(local_path(directory) / CARD):
         (Path(new) / CARD).write_text(text + _mark(text), encoding="utf-8")
 
@@ -43,7 +42,6 @@ def save_card(text: str, new: Path, directory: str | Path) -> None:
 def model_card(
     model: Any, name: str, base: str | Path | None = None, run: str | Path | None = None
 ) -> str:
-    """Returns the text of a card in Markdown."""
     kind, config = type(model).__name__, _config(model)
     published = published_base(base, run)
     limit = getattr(model, "max_length", config.max_length)

@@ -257,7 +257,6 @@ def checked_runs(
 
 
 def _summary(chosen, scores):
-    """Returns the result of `finetune_set`."""
     metric = next(iter(next(iter(scores.values()))))
     groups: dict[str, dict] = {}
     for path, values in chosen.items():

@@ -158,7 +158,6 @@ class OptimizerHooks:
     def add_variable_from_reference(
         self, reference_variable: Any, *args: Any, **kwargs: Any
     ) -> keras.Variable:
-        """Adds a slot for a variable, with the layout of `slot_layout`."""
         own = getattr(reference_variable, "_layout", None)
         layout = self.slot_layout(reference_variable.shape, own)
         if layout is not own:

@@ -18,7 +18,6 @@ except tf.errors.NotFoundError:  # The package was built for another version of 
 
 
 def import_keras_hub() -> Any:
-    """Imports KerasHub, or raises `InputError`."""
     try:
         return importlib.import_module("keras_hub")
     except ImportError as error:

@@ -356,7 +356,6 @@ _OTHERWISE = "bert-base-uncased"
 
 
 def check_family(config: Document) -> None:
-    """Raises `InputError` if a `config.json` belongs to an unsupported family."""
     family = config.get("model_type")
     if family is None:
         classes = [config.text("registered_name", ""), *config.list_of("architectures", str, [])]
@@ -370,7 +369,6 @@ def check_family(config: Document) -> None:
 
 
 def is_preset(config: Document) -> bool:
-    """Returns whether a `config.json` belongs to a KerasHub preset."""
     return "registered_name" in config and "model_type" not in config
 
 

@@ -171,7 +171,6 @@ class _Path:
 
 
 def gradient(function: Callable, inputs: Any) -> Any:
-    """Returns the gradient of a scalar function of one tensor."""
     if keras.backend.backend() == "jax":
         import jax
 

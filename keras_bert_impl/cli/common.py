@@ -231,7 +231,6 @@ def positive_int(text: str) -> int:
 
 
 def seeds(text: str) -> list[int]:
-    """argparse type: a list of whole numbers."""
     if not all(seed.isdecimal() for seed in text.split(",")):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,2,3")
     return [int(seed) for seed in text.split(",")]

@@ -73,8 +73,6 @@ class Problem(NamedTuple):
 
 
 class Section:
-    """A section of the report: {fact: value} and problems."""
-
     def __init__(self, title: str, facts: dict[str, str] | None = None) -> None:
         self.title, self.facts = title, facts or {}
         self.problems: list[Problem] = []
@@ -189,7 +187,6 @@ def _check(requirement, section, extra=None):
 
 
 def _unfit_companions():
-    """Yields a problem for each pair of incompatible package versions."""
     for package in ("tensorflow", "keras"):
         version = version_of(package)
         wanted = companions_of(package, version) if version else []
@@ -226,7 +223,6 @@ def _clashes():
 
 
 def check_devices() -> Section:
-    """Returns the section about devices, memory, processor and failed imports."""
     section = Section("devices", {"processor": _processor(), "memory": _memory()})
     reinstall = install_command(options="--force-reinstall")
     found, failure = _probe()

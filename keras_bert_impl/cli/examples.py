@@ -28,7 +28,6 @@ def add_examples(
     is_scored: bool = True,
     title: str = "labeled examples",
 ) -> None:
-    """Adds the arguments for labeled examples to a command."""
     group = parser.add_argument_group(title)
     _add_sources(group, is_training, is_scored)
     _add_columns(group)
@@ -365,8 +364,6 @@ def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 class _Files(argparse.Action):
-    """Stores one file as a str, and several as a list."""
-
     def __call__(self, parser, namespace, values, option_string=None):
         setattr(namespace, self.dest, values[0] if len(values) == 1 else values)
 

@@ -160,7 +160,6 @@ class Export(Command):
                 raise InputError(f"{_option(name)} requires --out, the SavedModel to write.")
 
     def run(self, arguments: Namespace) -> None:
-        """Exports a model, or compares an export with the model."""
         from keras_bert_impl.runs.evaluation import load_model, load_several, load_signatures
 
         if arguments.format != "saved_model":
@@ -280,7 +279,6 @@ def _add_network_arguments(parser: ArgumentParser) -> None:
 
 
 def _check_network(arguments: Namespace) -> None:
-    """Raises `InputError` for arguments that the format does not support."""
     for name, formats in _ARGUMENTS.items():
         value = getattr(arguments, name)
         if value is not None and value is not False and arguments.format not in formats:

@@ -275,7 +275,6 @@ def _grid(name):
 
 
 def _adapt(text, directory, settings, of_adaptation, how):
-    """Adapts the model to text; returns the new model's path."""
     from keras_bert_impl.pretraining.adaptation import adapt
     from keras_bert_impl.reports.run_report import describe_run
 
@@ -300,7 +299,6 @@ def _print_groups(summary):
 
 
 def _print_spreads(of_what, rows):
-    """Prints the mean, standard deviation, minimum and maximum for each name."""
     columns = ("mean", "std", "min", "max")
     print_table(
         [

@@ -243,7 +243,6 @@ def _overview():
 
 
 def _dashed(argument):
-    """Replaces underscores in the name of an option with dashes."""
     name, equals, value = argument.partition("=")
     return name.replace("_", "-") + equals + value if argument.startswith("--") else argument
 

@@ -325,7 +325,6 @@ class Calibrate(Command):
             raise InputError("--class requires --threshold RULE.")
 
     def check_files(self, arguments: Namespace) -> None:
-        """Checks the columns of a table of held-out examples."""
         check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:

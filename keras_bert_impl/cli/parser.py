@@ -17,8 +17,6 @@ class Rare(str):
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Formats the help in at most 100 columns, with defaults."""
-
     def __init__(self, prog: str) -> None:
         columns = shutil.get_terminal_size((_WIDTH, 24)).columns
         super().__init__(prog, max_help_position=25, width=min(columns, _WIDTH))
@@ -63,7 +61,6 @@ class CommandParser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def format_usage(self) -> str:
-        """Returns the usage with the required arguments."""
         return self._begun_with_usage().format_help()
 
     def _begun_with_usage(self):

@@ -220,7 +220,6 @@ def _answered(rows, model, task):
 
 
 def _passed_on(rows, arguments):
-    """Selects the input columns to copy to the output."""
     from keras_bert_impl.tasks.data.table_rows import value_of
 
     for text, row in rows:

@@ -321,7 +321,6 @@ class Quickstart(Command):
         add_settings(parser, QuickstartSettings, main=_QUICKSTART_MAIN)
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the settings, the installed packages and the output folder."""
         resolve_settings(arguments, QuickstartSettings)
         check_ready(arguments.out)
 

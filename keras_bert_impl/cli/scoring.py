@@ -93,7 +93,6 @@ class Evaluate(Command):
             raise InputError("--max-drop must be at least 0 and requires --against OLD.")
 
     def check_files(self, arguments: Namespace) -> None:
-        """Checks the columns of a table of examples."""
         check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:
@@ -299,7 +298,6 @@ class Drift(Command):
 
 
 def _week(one):
-    """Returns the table row for a week of labeled predictions."""
     value, low, high = one.accuracy
     return {
         "week": one.monday.isoformat(),
@@ -386,6 +384,5 @@ def _both(samples, function):
 
 
 def _quantiles(values):
-    """Returns the median and the 99th percentile."""
     median, high = np.quantile(values, [0.5, 0.99], method="higher")
     return f"{median:.4g} (99%: {high:.4g})"

@@ -113,7 +113,6 @@ def write_model(
     tokenizer: Tokenizer | None,
     config: EncoderConfig,
 ) -> None:
-    """Writes `config.json`, the tensors and the tokenizer, if any."""
     if (
         "tie_word_embeddings" in described
     ):  # the output matrix is omitted because it equals the embeddings

@@ -91,7 +91,6 @@ _BAD_INPUT = 2  # exit status after an `InputError`
 
 
 def settings_of(file_format: str) -> set[str]:
-    """Returns the names of a format's export settings."""
     functions = exporter(file_format), _plug_in("network.export", "export_network")
     names = {name for each in functions for name in inspect.signature(each).parameters}
     return names - {"model", "directory", "file_format", "how"}
@@ -123,7 +122,6 @@ def export_model(
     custom_ops: bool,
     settings: dict[str, Any],
 ) -> None:
-    """See `TaskModel.export`."""
     import keras
 
     if format != SAVED_MODEL and ids_only:

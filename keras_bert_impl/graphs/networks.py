@@ -115,8 +115,6 @@ def pool_windows(
 
 
 class Network:
-    """The network of a model, with its configuration and weights."""
-
     groups = ()
 
     def __init__(self, model: keras.Model) -> None:

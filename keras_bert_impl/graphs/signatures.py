@@ -84,7 +84,6 @@ class Signatures:
         return self.model.features_in_graph(texts[0] if len(texts) == 1 else texts)
 
     def answers_of_strings(self, *texts: tf.Tensor) -> Tensors:
-        """Returns the outputs for string tensors."""
         return self.answers_of_ids(self.tokenize(*texts))
 
     def answers_of_ids(self, features: Tensors) -> Tensors:
@@ -258,8 +257,6 @@ def _of_strings(function, ranks):
 
 
 def _concrete(function, ranks, dtype):
-    """Returns the concrete function with named inputs and rank checks."""
-
     def checked(*given):
         shapes = ([None] * rank for rank in ranks.values())
         return function(*(tf.ensure_shape(g, shape) for g, shape in zip(given, shapes)))

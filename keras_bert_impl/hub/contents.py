@@ -75,7 +75,6 @@ def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
 
 
 def _shards(path, suffix, source):
-    """Returns the sorted file names in a shard index."""
     weight_map = read_json(path).mapping("weight_map")
     if not weight_map:
         raise InputError(f"{source}: {path.name} must have a weight_map.")

@@ -240,7 +240,6 @@ def _head_names(config, head):
 
 
 def _arrays(directory, kinds):
-    """Reads all tensors of the first file that exists."""
     paths = [(file_within(directory, name), kind) for name, kind in kinds.items()]
     file = next((kind(path) for path, kind in paths if path.exists()), None)
     if file is None:

@@ -29,8 +29,6 @@ _MAX_CONFIG = 16 << 20  # bytes
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
-    """Location of a contiguous array in a file."""
-
     file: Path
     name: str
     dtype: np.dtype
@@ -73,7 +71,6 @@ def _stored(archive, path):
 
 
 def _start(path):
-    """Returns the byte offset of the HDF5 data."""
     if path.suffix != ".keras":
         return 0
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
@@ -138,7 +135,6 @@ def find_array(file: h5py.File, name: str, path: Path) -> StoredArray | None:
 
 
 def _stored_dtype(dataset, path):
-    """Returns the dtype of an array as stored in the file."""
     dtype = dataset.dtype
     # Keras marks bfloat16 arrays, because HDF5 has no such type.
     if dtype.kind == "V" and dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16":
@@ -168,7 +164,6 @@ class Hdf5File:
 
 
 def _arrays(file, path):
-    """Returns {name: dataset}."""
     found, level, members = {}, [("", file)], 0
     for _ in range(_MAX_DEPTH):
         inner = []

@@ -56,7 +56,6 @@ def encoder_config(config: dict, source: str | Path = "config.json") -> EncoderC
 
 
 def _check_fixed(config, fixed):
-    """Raises `InputError` if a fixed setting has an unsupported value."""
     for key, value in fixed.items():
         if config.get(key, value) != value:
             raise InputError(
@@ -65,7 +64,6 @@ def _check_fixed(config, fixed):
 
 
 def _check_classes(config, layout):
-    """Raises `InputError` if `architectures` does not match the model type."""
     own = set(layout.classes.values())
     others = {name for layout in LAYOUTS.values() for name in layout.classes.values()} - own
     for name in config.list_of("architectures", str, []):

@@ -125,7 +125,6 @@ def fingerprint(name_or_path: str | os.PathLike, base: str | os.PathLike | None 
 
 
 def _hint(path: Path) -> str:
-    """Returns a hint for a directory that contains no model."""
     if (path / "recipe.yaml").exists():
         return " The run has no model yet; repeat its command to finish the run."
     if any(path.glob("saved_model.pb")) or any(path.glob("*/saved_model.pb")):
@@ -145,7 +144,6 @@ def _open_tuned(path: Path, base: str | os.PathLike | None) -> ModelSource:
 
 
 def _is_prefix(name):
-    """Returns whether a path is the prefix of a checkpoint."""
     path = os.fspath(name) if isinstance(name, (str, os.PathLike)) else ""
     is_name = isinstance(name, str) and "://" in name
     return bool(path) and not is_name and not os.path.isdir(path) and is_google_checkpoint(path)
@@ -230,7 +228,6 @@ def replace_model_directory(directory: str | Path, replaced: Iterable[str] = ())
 
 
 def base_of(directory: Path) -> str:
-    """Returns the name of the base model of fine-tuned weights."""
     config, settings = _read_settings(directory)
     name = _own_settings(config)[0].text("name", None)
     name = name or settings.text("base_model_name_or_path", None)
@@ -243,7 +240,6 @@ def base_of(directory: Path) -> str:
 
 
 def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
-    """Opens fine-tuned weights together with their base model."""
     config, settings = _read_settings(directory)
     stated, stated_adapter, own = _own_settings(config)
     if not config and adapterhub.is_adapterhub(settings):

@@ -189,7 +189,6 @@ def matrices(config: EncoderConfig) -> dict[str, list[str]]:
 
 
 def _scale(settings, module, rank):
-    """Returns the scale of a module's LoRA product."""
     ranks, alphas = settings.mapping("rank_pattern"), settings.mapping("alpha_pattern")
     key, other = _matching(ranks, module), _matching(alphas, module)
     stated = settings.integer("r", least=1) if key is None else ranks.integer(key, least=1)

@@ -277,7 +277,6 @@ def _count(settings, key):
 
 
 def _flag(settings, key, default):
-    """Reads a bool, which may also be 0 or 1."""
     value = settings.get(key)
     return bool(value) if type(value) is int and value in (0, 1) else settings.flag(key, default)
 

@@ -181,7 +181,6 @@ class Shards:
 
 
 def has_tensors(directory: Path) -> bool:
-    """Returns whether a directory contains weights or an index."""
     return any((directory / (name + end)).exists() for name in WEIGHTS for end in ("", INDEX))
 
 
@@ -204,7 +203,6 @@ def write_model_directory(directory: Path, config: dict[str, Any], tensors: Tens
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes an indented JSON file in UTF-8."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     path.write_text(text, encoding="utf-8")
 

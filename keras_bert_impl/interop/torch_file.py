@@ -55,8 +55,6 @@ class _Name:
 
 @dataclasses.dataclass(frozen=True)
 class _Storage:
-    """A one-dimensional array of numbers in the file."""
-
     kind: str
     key: str
     size: int

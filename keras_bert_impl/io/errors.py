@@ -16,7 +16,6 @@ class InputError(ValueError):
 
 
 def listed(names: Iterable[object]) -> str:
-    """Formats up to 20 names."""
     names = list(names)
     return ", ".join(map(shown, names[:20])) + (", ..." if len(names) > 20 else "")
 

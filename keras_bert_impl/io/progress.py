@@ -51,7 +51,6 @@ class Progress:
                 self._print_line()
 
     def update(self, done: int, note: str = "") -> None:
-        """Reports that `done` units are finished."""
         self._done, self._note = done, note
         now = time.monotonic()
         if self._bar is None and now - self._start >= _SHORT and self._stream.isatty():

@@ -171,7 +171,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @functools.cache
 def settings_hints(settings_class: type) -> dict[str, Any]:
-    """Returns {field: annotation} of a dataclass."""
     hints = typing.get_type_hints(settings_class, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(settings_class)}
 

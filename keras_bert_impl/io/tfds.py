@@ -56,7 +56,6 @@ def _only_classes_of_library(tfds, name):
 
 @contextlib.contextmanager
 def _as_input_error(name: str | Path) -> Iterator[None]:
-    """Converts any error inside the block to an `InputError`."""
     try:
         yield
     except InputError:

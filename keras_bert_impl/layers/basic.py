@@ -24,7 +24,6 @@ class ThreadValue(threading.local):
 
     @contextlib.contextmanager
     def set(self, value: Any) -> Iterator[None]:
-        """Context that changes the value in this thread."""
         before, self.value = self.value, value
         try:
             yield
@@ -338,7 +337,6 @@ class Dropout(keras.layers.Layer):
         return ops.reshape(kept, ops.shape(inputs))
 
     def _random_int8(self, size):
-        """Returns at least `size` random int8 numbers."""
         seed = self.seed_generator
         if _step.value is not None:
             seed = _GivenSeed(self._fold_path(*_step.value))

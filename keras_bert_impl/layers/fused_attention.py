@@ -108,7 +108,6 @@ def _jax():
 
 
 def jax_platform() -> str:
-    """Returns the default platform of JAX, such as `"cpu"`."""
     default = _jax().config.jax_default_device  # The option is a device, a platform name or None.
     return getattr(default or _jax().devices()[0], "platform", default)
 

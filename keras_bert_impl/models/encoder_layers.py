@@ -305,7 +305,6 @@ def apply_layers(
 def outputs_of(
     layers: EncoderLayers | keras.Model, sequence: Any, padding_mask: Any
 ) -> dict[str, Any]:
-    """Returns the outputs of an encoder from its last hidden states."""
     pooled = layers.pooling(sequence, padding_mask) if layers.pooling else sequence[:, 0]
     pooled = layers.pooler(pooled) if layers.pooler else pooled
     return {"sequence_output": sequence, "pooled_output": pooled}

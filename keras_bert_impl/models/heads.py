@@ -72,7 +72,6 @@ def _sequence_transform(config):
 
 
 def needs_pooler(config: EncoderConfig) -> bool:
-    """Returns whether `sequence_head` uses the pooler."""
     return config.architecture in _WITH_POOLER
 
 
@@ -140,7 +139,6 @@ def choice_head(
 
 
 def choice_needs_pooler(config: EncoderConfig) -> bool:
-    """Returns whether `choice_head` uses the pooler."""
     return config.architecture in _CHOICE_WITH_POOLER
 
 

@@ -211,8 +211,6 @@ def assign(variable: keras.Variable, array: np.ndarray) -> None:
 
 
 class _FirstValue:
-    """Initializer that returns a given array."""
-
     def __init__(self, array):
         self._array = array
 

@@ -271,7 +271,6 @@ class PretrainSettings:
             )
 
     def _check_unused(self):
-        """Raises `InputError` for settings that have no effect."""
         objectives = list(self.objectives or ())
         if self.generator is not None and "replaced_token" not in objectives:
             raise InputError(
@@ -326,5 +325,4 @@ class AdaptationSettings:
 
     @property
     def report_every(self) -> int:
-        """Steps between reports and checkpoints."""
         return min(self.adapt_steps, 100)

@@ -47,7 +47,6 @@ class Stage:
 
     @property
     def rows(self) -> int:
-        """Number of rows per interval."""
         return self.steps * self.batch_size
 
     def begins(self, finished: int) -> bool:
@@ -55,13 +54,11 @@ class Stage:
         return finished == self.first and not self.first_row
 
     def same_batches(self, other: Stage | None) -> bool:
-        """Returns whether another stage has the same records and batch size."""
         shape = self.records, self.batch_size
         return other is not None and shape == (other.records, other.batch_size)
 
 
 def plan(records: str | Path, settings: PretrainSettings) -> list[Stage]:
-    """Returns the stages of a run, in order."""
     total, sizes = settings.total_steps, settings.batch_sizes()
     long_from = settings.long_from()
     ends = sorted({*sizes, long_from, total, *range(0, total, settings.report_every)})

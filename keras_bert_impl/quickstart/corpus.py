@@ -131,7 +131,6 @@ class Passage:
 def read_passages(
     files: Iterable[File] | None = None, processes: int | None = None
 ) -> list[Passage]:
-    """Reads the documentation of the installed packages and of Python."""
     files = sorted(installed_files() if files is None else files)
     seen: set[str] = set()
     passages: list[Passage] = []
@@ -196,7 +195,6 @@ def _is_new(sentence, seen):
 
 
 def _all_documents(files, processes):
-    """Yields the documents of each file, in order."""
     processes = processes or os.cpu_count() or 1
     starts = range(0, len(files), _FILES_PER_TASK)
     tasks = [files[start : start + _FILES_PER_TASK] for start in starts]
@@ -269,7 +267,6 @@ def write_labeled(passages: Iterable[Passage], path: str | Path) -> None:
 
 
 def _short_passages(passage, names):
-    """Yields short passages of consecutive sentences."""
     chosen, words = [], 0
     for sentence in passage.sentences:
         sentence = _without_names(sentence, names)

@@ -80,7 +80,6 @@ class MainJob:
         make()
 
     def say(self, text: str) -> None:
-        """Reports progress, with the seconds since the start."""
         self._say(f"[{time.monotonic() - self._start:4.0f} s] {text}")
 
     # === Data ===

@@ -85,7 +85,6 @@ def _is_prose(sentence):
 
 
 def _paragraphs(lines):
-    """Yields paragraphs of running text."""
     lines = _without_headings(_without_code([line.expandtabs() for line in lines]))
     current, indent, entry = [], 0, False
     for section, line in lines:

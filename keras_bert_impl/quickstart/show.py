@@ -15,7 +15,6 @@ _WORD = re.compile(r"[a-z]{5,}")
 
 
 def score_lines(scores: dict[str, dict[str, float]]) -> list[str]:
-    """Formats the scores of `MainJob.run` and their baselines."""
     words, labels = scores["masked_lm"], scores["classification"]
     return [
         "on held-out documents",
@@ -67,7 +66,6 @@ def answer_lines(job: MainJob, count: int = 4) -> list[str]:
 
 
 def draw(job: MainJob, scores: dict[str, dict[str, float]]) -> tuple[Path, Path]:
-    """Writes `learning-curves.png` and `attention.png`; returns their paths."""
     curves, attention = job.path("learning-curves.png"), job.path("attention.png")
     words = scores["masked_lm"]
     learning_curves(

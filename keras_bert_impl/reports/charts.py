@@ -250,14 +250,12 @@ def reliability(name: str, title: str, bins: Sequence[Any], label: str) -> Drawi
 
 
 def _short_count(number):
-    """Formats a count so that it fits into a bar."""
     return f"{number}" if number < 1000 else f"{number / 1000:.1f}".removesuffix(".0") + "k"
 
 
 def bars(
     name: str, title: str, labels: Sequence[str], values: Sequence[float], unit: str
 ) -> Drawing:
-    """Draws a horizontal bar for each label."""
     drawing = Drawing(name, title, 340, 40 + 24 * len(labels))
     drawing.write(8, 18, title, size=13)
     most = max(values, default=0) or 1

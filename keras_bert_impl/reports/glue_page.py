@@ -16,7 +16,6 @@ _SPREAD = ("mean", "std", "min", "max")
 
 
 def is_benchmark(directory: str | Path) -> bool:
-    """Returns whether a directory contains the scores of `finetune_glue`."""
     path = local_path(directory) / "scores.json"
     try:
         return path.is_file() and {"average", "tasks"} <= read_json(path).keys()

@@ -135,7 +135,6 @@ class Subject(NamedTuple):
 
 
 def check_count(subject: Subject, count: int) -> None:
-    """Raises `InputError` if the run's predictions are for different examples."""
     if count != len(subject.examples):
         raise InputError(
             f"{subject.run.path} has predictions for {count:,} examples, but "

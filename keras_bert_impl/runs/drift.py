@@ -43,7 +43,6 @@ class Comparison:
 
 
 def compare_numbers(reference: Sequence[float], served: Sequence[float]) -> Comparison:
-    """Compares numbers, such as lengths or scores."""
     one, other = (np.sort(np.asarray(values, "float64")) for values in (reference, served))
     if not (one.size and other.size and np.isfinite(one).all() and np.isfinite(other).all()):
         raise ValueError("expected at least one finite number in each sample.")
@@ -55,7 +54,6 @@ def compare_numbers(reference: Sequence[float], served: Sequence[float]) -> Comp
 
 
 def compare_classes(reference: Sequence[str], served: Sequence[str]) -> Comparison:
-    """Compares the frequencies of classes."""
     if not (len(reference) and len(served)):
         raise ValueError("expected at least one name in each sample.")
     one, other = Counter(reference), Counter(served)
@@ -127,7 +125,6 @@ def sample_of(model: Any, texts: Iterable) -> Sample:
 
 
 def compare_samples(reference: Sample, served: Sample) -> dict[str, Comparison]:
-    """Compares every statistic that both samples have."""
     compared = {
         name: compare_numbers(values, served.numbers[name])
         for name, values in reference.numbers.items()

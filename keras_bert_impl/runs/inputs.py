@@ -37,7 +37,6 @@ def with_metric_of(run: str | Path, examples: LabeledExamples) -> LabeledExample
 def made_of(
     settings: FinetuneSettings, train: LabeledExamples, dev: LabeledExamples
 ) -> dict[str, dict[str, Any]]:
-    """Returns the inputs of a fine-tuning run, for its `RunDirectory`."""
     read: dict[str, dict[str, Any]] = {
         name: {"source": data.source, "examples": len(data), "sha256": data.fingerprint}
         for name, data in (("train", train), ("dev", dev))
@@ -65,7 +64,6 @@ def _identity(path):
 
 
 def as_examples(data: Any, name: str) -> LabeledExamples:
-    """Converts the data arguments of `finetune` to labeled examples."""
     if not isinstance(data, tuple):
         if not isinstance(data, LabeledExamples):
             raise InputError(

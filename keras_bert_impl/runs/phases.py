@@ -62,7 +62,6 @@ def metric_of(
 
 
 def metric_first(scores: dict[str, float], metric: str | None) -> dict[str, float]:
-    """Moves the score of a metric to the front."""
     return scores if metric is None else {metric: scores[metric], **scores}
 
 
@@ -107,7 +106,6 @@ def _score_of_chief(score, model):
 
 
 def read_scores(metrics: Path, start: int, finished: int, steps: int) -> list[float]:
-    """Reads the scores of epochs `start` to `finished` from `metrics.jsonl`."""
     scores = [line[KEY] for line in read_metrics(metrics, finished * steps) if KEY in line]
     if len(scores) != finished - start:
         raise InputError(

@@ -124,7 +124,6 @@ def _in_columns(answer):
 
 
 def check_output(path: str | Path) -> None:
-    """Raises `InputError` if the suffix is not supported."""
     if local_path(path).suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
         raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl or .parquet.")
 
@@ -135,8 +134,6 @@ def as_json(value: Any) -> str:
 
 
 class _JsonLines:
-    """A file with a JSON object on each line."""
-
     def __init__(self, file: TextIO) -> None:
         self._file = file
 

@@ -179,7 +179,6 @@ def load_embedder(
 
 
 def settings_for(train: Any) -> type[FinetuneSettings]:
-    """Returns the settings class for a run on these examples."""
     if not isinstance(train, LabeledExamples):
         return FinetuneSettings
     return with_settings_of(FinetuneSettings, task_of_examples(train))
@@ -241,7 +240,6 @@ def _build(settings, checked):
 
 
 def _plan(model, settings, epochs, train):
-    """Returns lines that describe the training: epochs, steps, devices and parameters."""
     steps = model.steps_per_epoch(train[0], settings.batch_size)
     total, trained = count_parameters(model)
     passes = "1 epoch" if epochs == 1 else f"{epochs} epochs"

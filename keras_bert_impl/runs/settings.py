@@ -160,7 +160,6 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
 
 
 def with_settings_of(settings_class: type, *tasks: Any) -> type:
-    """Returns a settings class that includes tasks registered by users."""
     known = {field.name for field in dataclasses.fields(settings_class)}
     new = {name: task for task in tasks for name in task.settings if name not in known}
     if not new:

@@ -18,7 +18,6 @@ with contextlib.suppress(ImportError, tf.errors.NotFoundError):
 
 
 def ask(served: tf.types.experimental.ConcreteFunction, inputs: dict, size: int) -> list[dict]:
-    """Returns the outputs of each example."""
     count = len(next(iter(inputs.values())))
     answers = []
     for start in range(0, count, size):

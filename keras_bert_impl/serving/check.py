@@ -52,7 +52,6 @@ def largest_difference(
 
 
 def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> float:
-    """Returns the largest difference between two lists of outputs."""
     differences = [
         _difference(value, row[name])
         for wanted, row in zip(expected, received, strict=True)
@@ -62,7 +61,6 @@ def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> fl
 
 
 def _outputs(directory, inputs):
-    """Returns the outputs of each example, for each of `BATCH_SIZES`."""
     directory = local_path(directory)
     if not (directory / "saved_model.pb").is_file():
         raise InputError(f"{directory} is not a SavedModel: it does not contain saved_model.pb.")

@@ -95,8 +95,6 @@ def _session(directory, config):
 
 
 class Session:
-    """Runs an exported LiteRT model on the CPU."""
-
     def __init__(self, path: str | Path, config: EncoderConfig) -> None:
         self._interpreter = Interpreter(str(path))
         self._run = self._interpreter.get_signature_runner()
@@ -169,7 +167,6 @@ class Graph:
 
 
 def _numbers(tensor):
-    """Returns the values of a constant as a list of int."""
     return np.atleast_1d(tf.get_static_value(tensor)).tolist()
 
 

@@ -139,8 +139,6 @@ def _only_errors():
 
 
 class Session:
-    """Runs an exported ONNX model in ONNX Runtime on the CPU."""
-
     def __init__(self, model: str | Path | bytes, config: EncoderConfig) -> None:
         import onnxruntime  # imported here, because the OpenVINO export does not need it
 

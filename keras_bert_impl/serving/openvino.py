@@ -36,7 +36,6 @@ _WEIGHTS = {"Gather": (0, 0), "MatMul": (1, 1)}
 def export_openvino(
     model: keras.Model, directory: str | Path, precision: str = "fp32", **how
 ) -> Report:
-    """Writes `model.xml` and `model.bin`, with the tokenizer and `config.json`."""
     hint = "bf16" if precision == "bf16" else "f32"
     openvino_format = Format(
         "OpenVINO",
@@ -131,8 +130,6 @@ def _calibrated(model, batches, config):
 
 
 class Session:
-    """Runs an exported OpenVINO model on the CPU."""
-
     def __init__(self, path: str | Path, config: EncoderConfig, precision: str = "f32") -> None:
         core = openvino.Core()
         model = core.read_model(path)

@@ -230,7 +230,6 @@ def export_version(
 
 @contextlib.contextmanager
 def _no_other_export(directory):
-    """Context that locks the folder against other exports."""
     with _OF_THREADS:  # A file lock does not exclude other threads of the process.
         lock = claim(directory / ".lock")
         if lock is None:
@@ -297,7 +296,6 @@ def _strings(signatures, ranks, size):
 
 
 def example_inputs(signatures: Signatures, function: Function, size: int) -> dict[str, np.ndarray]:
-    """Returns a batch of inputs for a function, from built-in texts."""
     specs = _specs(function)
     if specs[0].dtype == tf.string:
         strings = _strings(signatures, {spec.name: spec.shape.rank for spec in specs}, size)
@@ -332,7 +330,6 @@ def prediction_log(name: str, signature: str, inputs: dict[str, np.ndarray]) -> 
 
 
 def _field(number, content):
-    """Returns a length-delimited protocol buffer field."""
     length, size = b"", len(content)
     while size > 127:
         length += bytes([size & 127 | 128])

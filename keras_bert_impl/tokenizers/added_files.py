@@ -180,7 +180,6 @@ def special_as_matched(
 def with_added_tokens(
     where: Path, vocabulary: list[str], found: FoundTokens, special: tuple[str, ...]
 ) -> list[str]:
-    """Inserts the added tokens into a vocabulary at their ids."""
     vocabulary = list(vocabulary)
     ids = {token: number for number, token in enumerate(vocabulary)}
     for token, number in found:

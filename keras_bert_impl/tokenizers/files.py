@@ -158,7 +158,6 @@ def _no_token(number):
 
 
 def without_last(vocabulary: list[str], added: set[str]) -> list[str]:
-    """Removes the added tokens at the end of a vocabulary."""
     size = len(vocabulary)
     while size and vocabulary[size - 1] in added | {""}:
         size -= 1
@@ -168,7 +167,6 @@ def without_last(vocabulary: list[str], added: set[str]) -> list[str]:
 def row_template(
     cls: str, sep: str, ids: dict[str, int], num_separators: int = 1, segment_of_second: int = 1
 ) -> Any:
-    """Creates the post-processor of `tokenizers` that adds special tokens."""
     from tokenizers import processors
 
     between, second = " ".join([sep] * num_separators), segment_of_second

@@ -216,8 +216,6 @@ def further_merges(
 
 
 class _Pairs:
-    """Counts of neighboring token pairs in words."""
-
     def __init__(self, words: Iterable[tuple[list[int], int]]) -> None:
         self._words = [(list(ids), times) for ids, times in words]
         self._counts: collections.Counter = collections.Counter()

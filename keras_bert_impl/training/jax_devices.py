@@ -148,7 +148,6 @@ def _devices_of_user(distribution, name, model_devices):
 
 
 def _device_names(name):
-    """Returns the names of a strategy's devices for `keras.distribution`."""
     import jax
 
     devices = jax.devices()

@@ -114,7 +114,6 @@ def sharded_distribution(devices: Sequence[str], model_devices: int = 1) -> Any:
 
 
 def is_ours(distribution: Any) -> bool:
-    """Returns whether `sharded_distribution` created this distribution."""
     return isinstance(distribution, _Sharded)
 
 

@@ -81,7 +81,6 @@ def get_strategy(name: str | Strategy = "auto", model_devices: int = 1) -> Strat
 
 
 def check_strategy(name: str | Strategy) -> None:
-    """Raises `InputError` if the strategy name is unknown."""
     if isinstance(name, str) and name not in STRATEGIES:
         raise InputError(f"unknown strategy {name!r}; choose one of {', '.join(STRATEGIES)}.")
 

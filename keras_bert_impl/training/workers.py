@@ -77,7 +77,6 @@ def join_jax(cluster: Cluster) -> None:
 
 
 def worker_timeout() -> float:
-    """Returns the number of seconds that workers wait for each other."""
     text = os.environ.get(TIMEOUT) or str(DEFAULT_TIMEOUT)
     try:
         seconds = float(text)

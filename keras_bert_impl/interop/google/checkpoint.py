@@ -140,7 +140,6 @@ def _table(data):
 
 
 def _rows(data, offset, size):
-    """Yields the key-value pairs of a block."""
     if offset + size + 1 > len(data) or size < 4:
         raise _Damaged("a block extends beyond the file")
     if data[offset + size]:
@@ -234,8 +233,6 @@ def _latest(directory):
 
 
 class Checkpoint:
-    """The variables of a checkpoint under their original names."""
-
     def __init__(self, prefix: Path) -> None:
         self.path = file_within(prefix.parent, f"{prefix.name}.index")
         if not self.path.exists():

@@ -296,7 +296,6 @@ def _scope(checkpoint):
 def _names(
     checkpoint: Checkpoint, variables: dict[str, str], generator: bool
 ) -> tuple[str, list[Name]]:
-    """Returns the checkpoint's `model_type` and tensor names."""
     scopes = {"/".join(name.split("/")[:3]) for name in variables}
     electra = any(scope.startswith("electra/") for scope in scopes)
     if generator and not any(scope.startswith("generator/") for scope in scopes):

@@ -170,7 +170,6 @@ def huggingface_settings(
 
 
 def _program_sizes(program, hidden_size):
-    """Returns the settings in a program; see `_sizes`."""
     where = f"the program in {program.path}"
     sizes = {"num_hidden_layers": (program.num_layers, where)}
     if program.head_width is not None:

@@ -118,7 +118,6 @@ def to_keras_hub(config: EncoderConfig, tensors: Tensors, dtype: Any = None) -> 
 
 
 def assign(model: Any, locations: list[Location], tensors: Tensors) -> None:
-    """Assigns tensors to the variables of a KerasHub backbone or task."""
     variables = {variable.path: variable for variable in model.weights}
     for location in locations:
         if location.path and location.name.tensor in tensors:

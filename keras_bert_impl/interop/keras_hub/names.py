@@ -117,7 +117,6 @@ KINDS = {kind.backbone: kind for kind in _KINDS}
 
 
 def config_of(kind: Kind, stated: dict[str, Any], source: str | Path) -> EncoderConfig:
-    """Creates an `EncoderConfig` from a backbone's `get_config` result."""
     arguments = Document(stated, source, "config.")
     if arguments.integer("num_inner_repetitions", 1) != 1:
         raise InputError(f"{source}: num_inner_repetitions must be 1.")
@@ -277,7 +276,6 @@ def _path(kind, variable):
 
 
 def _shape(variable, config, num_classes=0):
-    """Returns KerasHub's shape of a variable."""
     hidden, heads = config.hidden_dim, config.num_heads
     width = config.embedding_dim or hidden
     layer, last = variable.rsplit("/", 1)

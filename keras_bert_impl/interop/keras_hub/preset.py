@@ -97,7 +97,6 @@ def _serialized(path):
 
 
 def _weights_files(directory):
-    """Returns the paths of the weights file or of all shards."""
     whole, index = file_within(directory, _WEIGHTS), file_within(directory, _INDEX)
     if whole.exists():
         return [whole]

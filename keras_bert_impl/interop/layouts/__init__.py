@@ -298,6 +298,5 @@ OWN_HEADS = {
 
 
 def layout_of(config: EncoderConfig) -> BertLayout:
-    """Returns the file layout of an encoder."""
     causal = LAYOUTS.get(f"{config.architecture}-decoder") if config.causal else None
     return causal or LAYOUTS[config.architecture]

@@ -155,8 +155,6 @@ SIZE_KEYS = {
 
 
 class BertLayout:
-    """Keys of `config.json` and tensor names of BERT models."""
-
     model_type = "bert"
     prefix = "bert"
     keys = SIZE_KEYS | {
@@ -301,8 +299,6 @@ class RobertaLayout(BertLayout):
 
 
 class ElectraLayout(BertLayout):
-    """ELECTRA discriminators and generators."""
-
     model_type = "electra"
     prefix = "electra"
     decoder = "generator_lm_head"

@@ -168,7 +168,6 @@ def _transform(head: str, layer: str, theirs: str) -> list[TensorName]:
 
 
 def _rotary_bases(parameters):
-    """Converts `rope_parameters` to `EncoderConfig` fields."""
     fields = {}
     for kind in parameters:
         values = parameters.mapping(kind)

@@ -206,7 +206,6 @@ class ShardFile:
 
 
 def describe_shard(path: Path, rows: int) -> dict[str, Any]:
-    """Returns the manifest entry of a written shard."""
     return {"file": path.name, "rows": rows, "bytes": path.stat().st_size, "sha256": _sha256(path)}
 
 
@@ -274,7 +273,6 @@ def _size(path):
 
 
 def read_tokenizer(directory: str | Path) -> Tokenizer:
-    """Loads the tokenizer in a records folder."""
     if not is_remote(directory):
         return Tokenizer.from_pretrained(local_path(directory))
     with tempfile.TemporaryDirectory() as copy:
@@ -285,7 +283,6 @@ def read_tokenizer(directory: str | Path) -> Tokenizer:
 
 
 def check_tokenizer(manifest: dict[str, Any], tokenizer: Tokenizer) -> None:
-    """Raises `InputError` unless the records were prepared with this tokenizer."""
     made_with = manifest["tokenizer"]["fingerprint"]
     if tokenizer.fingerprint != made_with:
         raise InputError(

@@ -32,7 +32,6 @@ OBJECTIVES = {
 def as_objectives(
     objectives: Iterable[PretrainingObjective | str] | PretrainingObjective | str,
 ) -> tuple[PretrainingObjective, ...]:
-    """Converts one or several objectives or their names to objectives."""
     made = []
     for objective in (
         [objectives] if isinstance(objectives, (PretrainingObjective, str)) else objectives

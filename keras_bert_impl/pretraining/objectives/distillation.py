@@ -60,7 +60,6 @@ class _Distillation(PretrainingObjective):
         raise NotImplementedError
 
     def _check(self, student):
-        """Raises `InputError` if the student does not match the teacher."""
         teacher = self._config
         if student.vocabulary_size != teacher.vocabulary_size:
             raise InputError(

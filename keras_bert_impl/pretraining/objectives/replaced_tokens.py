@@ -129,7 +129,6 @@ class ReplacedTokens(PretrainingObjective):
         )
 
     def _config(self, encoder):
-        """Returns the generator's configuration."""
         width = encoder.embedding_dim or encoder.hidden_dim
         if self.generator is None:
             return _smaller(encoder, width)

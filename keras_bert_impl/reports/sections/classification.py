@@ -54,7 +54,6 @@ class Predicted(NamedTuple):
 
 
 def predicted_scores(subject: Subject) -> Predicted | None:
-    """Returns the predictions from the run's file or its model."""
     found = read_predictions(subject.run)
     if found is None:
         if subject.model is None:
@@ -182,7 +181,6 @@ def confusion_section(names: list[str], counts: np.ndarray) -> Section:
 
 
 def _confused_pairs(names, counts):
-    """Returns the most frequent confusions of many classes."""
     wrong = counts - np.diag(np.diag(counts))
     order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_CELLS]
     pairs = [divmod(int(place), len(names)) for place in order]
@@ -264,7 +262,6 @@ def _different(texts, rows):
 
 
 def errors_html(wrong: int, count: int, boxes: list[str], model: Any) -> str:
-    """Returns the number of errors, and a box for each error."""
     if not wrong:
         return page.paragraph(f"No errors on {count:,} examples.")
     text = f"{wrong:,} of {count:,} examples are wrong. The most confident errors come first."

@@ -60,7 +60,6 @@ def is_regression(run: Run) -> bool:
 
 
 def is_of_baseline(name: str) -> bool:
-    """Returns whether a score in `scores.json` belongs to a baseline."""
     return name.partition("/")[0] in BASELINES
 
 
@@ -105,7 +104,6 @@ def data_section(run: Run) -> Section | None:
 
 
 def _sequence_lengths(summary):
-    """Returns sentences about sequence lengths and truncation."""
     lengths = _numbers(summary, "lengths")
     if not lengths:
         return ""

@@ -77,7 +77,6 @@ def scores_section(scores: list[Score], examples: str, note: str = "") -> Sectio
 
 
 def how(scores: list[Score]) -> str:
-    """Returns a sentence about how the intervals were computed."""
     kinds: dict[bool, list[str]] = {}
     for one in scores:
         kinds.setdefault(one.is_proportion, []).append(score_name(one.name))

@@ -106,7 +106,6 @@ def export_network(
     run: str | Path | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> Report:
-    """Writes the network of a model, with the tokenizer and `config.json`."""
     _check(precision, file_format.precisions, calibration, measure, max_drop)
     for name, given in (("texts", texts), ("calibration", calibration)):
         if given is not None and (isinstance(given, (str, bytes, Path)) or not given):
@@ -235,7 +234,6 @@ def model_card(
 
 
 def _before_tokenization(model):
-    """Returns instructions for clients to normalize texts before tokenization."""
     prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
     lines = []
     if prompt:

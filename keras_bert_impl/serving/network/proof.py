@@ -35,7 +35,6 @@ def features_of(model: keras.Model, texts: list[str] | None = None) -> dict[str,
 
 
 def as_inputs(features: dict, config: EncoderConfig, dtype: str = "int64") -> dict[str, np.ndarray]:
-    """Converts encoder features to network inputs."""
     check_values(features, config)
     names = input_names(config)
     return {name: np.asarray(features[ours], dtype) for name, ours in names.items()}
@@ -100,7 +99,6 @@ class ChangedNeighbors:
 
     @property
     def share(self) -> float:
-        """Fraction of texts whose nearest neighbor changes."""
         return self.changed / self.texts
 
     def __str__(self) -> str:
@@ -111,7 +109,6 @@ class ChangedNeighbors:
 def changed_neighbors(
     model: Any, other: Any, texts: list[str] | None = None, session: Callable | None = None
 ) -> ChangedNeighbors:
-    """Counts the texts whose nearest neighbor changes in an export."""
     given = [text for text in dict.fromkeys(texts or ()) if isinstance(text, str) and text.strip()]
     is_builtin = len(given) < _FEWEST
     chosen = list(_SENTENCES) if is_builtin else given[:_MOST]

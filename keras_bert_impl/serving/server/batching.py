@@ -43,8 +43,6 @@ def batch_key(signature: Signature, arrays: Arrays) -> Hashable:
 
 
 class Batcher:
-    """Queue of requests, and the thread that runs them."""
-
     def __init__(
         self, max_rows: int, timeout: float, max_waiting: int, observe: Callable[[int], None]
     ) -> None:
@@ -60,7 +58,6 @@ class Batcher:
         self._thread.start()
 
     def __len__(self) -> int:
-        """Number of waiting requests."""
         return len(self._queue)
 
     def submit(self, signature: Signature, arrays: Arrays, expires: float) -> "Future[Arrays]":

@@ -29,8 +29,6 @@ Labels = str | list[str]
 
 
 class Scores(NamedTuple):
-    """Scores of a version on the most recent labels."""
-
     rows: int
     accuracy: float
     macro_f1: float

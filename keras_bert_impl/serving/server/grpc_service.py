@@ -34,7 +34,6 @@ Count = Callable[[str, str, float], None]
 def start(
     address: str, versions: Versions, submit: Submit, limits: Limits, count: Count
 ) -> tuple[grpc.Server, int]:
-    """Starts a gRPC server without TLS."""
     # Each running request blocks a thread. This number of threads can fill several batches.
     server = grpc.server(
         ThreadPoolExecutor(2 * limits.max_batch, "grpc"),

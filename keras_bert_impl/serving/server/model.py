@@ -54,8 +54,6 @@ class Limits:
 
 
 class Signature:
-    """A signature of a loaded SavedModel."""
-
     def __init__(self, function: Any, method: str) -> None:
         self.number = next(_NUMBERS)  # A reloaded version gets a new number.
         self._function = function
@@ -153,7 +151,6 @@ class Model:
             )
 
     def signature(self, name: str) -> Signature:
-        """Returns a signature by name, or raises an `ApiError`."""
         if name not in self.signatures:
             raise ApiError(f'Serving signature name: "{name}" not found in signature def')
         return self.signatures[name]

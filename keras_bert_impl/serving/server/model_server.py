@@ -219,7 +219,6 @@ class ModelServer:
                 raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
 
     async def _label(self, request, name):
-        """Stores the label of an earlier prediction."""
         self.versions.find(name, None)  # labels may arrive after a new version was loaded
         if not self._feedback:
             text = "This server stores no feedback. Start it with --feedback FILE."
@@ -230,7 +229,6 @@ class ModelServer:
             )
 
     async def _answer(self, body, name, version, method):
-        """Returns the JSON response to a request."""
         loop, expires = asyncio.get_running_loop(), time.monotonic() + self.limits.seconds
 
         def read():
@@ -338,7 +336,6 @@ class _HttpServer(uvicorn.Server):
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """Responds to unknown paths and methods."""
     assert isinstance(error, HTTPException)
     text = f"{error.detail}: {request.method} {request.url.path[:200]}"
     return _json_response(error.status_code, write_error(text))
@@ -390,6 +387,5 @@ class _Metrics:
         self._registry.register(CacheMetrics(cache))
 
     async def page(self, request: Request) -> Response:
-        """Returns the metrics in Prometheus's text format."""
         text = prometheus.generate_latest(self._registry)
         return Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)

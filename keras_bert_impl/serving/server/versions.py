@@ -91,7 +91,6 @@ class Versions:
         self._stopped = threading.Event()
 
     def load_newest(self) -> None:
-        """Switches to the newest version that can be loaded."""
         for version, directory in self.folder.versions():
             is_served = self.current is not None and version == self.current.version
             files = self.folder.files(directory)
@@ -136,7 +135,6 @@ class Versions:
         return not self._thread.is_alive()
 
     def find(self, name: str, version: int | None) -> "Model":
-        """Returns the model of a request, or raises an `ApiError`."""
         model = self.current
         if name == self.name and model is not None and version in (None, model.version):
             return model

@@ -36,8 +36,6 @@ STATUS = {
 
 
 class ApiError(Exception):
-    """An error response to a request."""
-
     def __init__(
         self, message: str, code: str = "INVALID_ARGUMENT", status: int | None = None
     ) -> None:
@@ -97,7 +95,6 @@ def parse_request(body: bytes, method: str = "predict") -> PredictRequest:
 
 
 def read_inputs(request: PredictRequest, inputs: Mapping[str, Input], max_rows: int) -> Arrays:
-    """Converts a request to the inputs of its signature."""
     columns = (_columns_of_rows if request.by_row else _columns)(request.values, inputs)
     for name, column in columns.items():
         if isinstance(column, list):
@@ -106,7 +103,6 @@ def read_inputs(request: PredictRequest, inputs: Mapping[str, Input], max_rows: 
 
 
 def check_rows(name: str, count: int, max_rows: int) -> None:
-    """Raises an `ApiError` if an input has too many rows."""
     if count > max_rows:
         raise ApiError(
             f"Input {shown(name)} has {count} rows, but the maximum of this server is {max_rows} "
@@ -125,7 +121,6 @@ def check_shape(name: str, shape: list[int], kind: Input) -> None:
 
 
 def _columns_of_rows(rows, inputs):
-    """Converts `instances` to {input: values}."""
     if not isinstance(rows, list) or not rows:
         raise ApiError("'instances' must be a list with at least one element.")
     if not _is_object(rows[0]):
@@ -147,7 +142,6 @@ def _columns_of_rows(rows, inputs):
 
 
 def _columns(values, inputs):
-    """Converts `inputs` to {input: values}."""
     if _is_object(values):
         for name in inputs:
             if name not in values:

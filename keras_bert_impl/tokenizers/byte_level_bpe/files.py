@@ -194,7 +194,6 @@ def _trims(processor):
 
 
 def _read_config(path, arguments, special):
-    """Adds the settings of tokenizer_config.json to `arguments`."""
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "RobertaTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:

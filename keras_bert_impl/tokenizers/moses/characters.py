@@ -41,8 +41,6 @@ _FILE = Path(__file__).with_name("table.npz")
 
 
 class MosesTable(CodePointTable):
-    """Table of the flags of code points."""
-
     def __init__(self) -> None:
         with np.load(_FILE, allow_pickle=False) as stored:
             flags, composition = (
@@ -54,7 +52,6 @@ class MosesTable(CodePointTable):
 
 
 def has(flags: tf.Tensor, wanted: int) -> tf.Tensor:
-    """Returns bool, whether at least one of the flags is set."""
     return tf.not_equal(tf.bitwise.bitwise_and(flags, wanted), 0)
 
 
@@ -107,7 +104,6 @@ class Characters(NamedTuple):
         return Characters(*(tf.gather(part, order) for part in self))
 
     def compacted(self) -> "Characters":
-        """Removes the deleted characters."""
         return self.gather(places_of(tf.not_equal(self.codes, DELETED)))
 
 

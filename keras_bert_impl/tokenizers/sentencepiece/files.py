@@ -146,7 +146,6 @@ def _named(facts):
 
 
 def _family_named(directory, settings, model):
-    """Returns the model family in the configuration files, or None."""
     name = str(settings.get("tokenizer_class") or "").removesuffix("Fast")
     if name and name not in GENERIC:
         for family, facts in FAMILIES.items():
@@ -174,7 +173,6 @@ def _read_preset(directory, whole):
 
 
 def _read_model(directory, family):
-    """Reads a SentencePiece model without configuration files."""
     # If two families use the same file name, it belongs to the first one.
     for candidate in [family] if family else FAMILIES:
         for name in FAMILIES[candidate].files:

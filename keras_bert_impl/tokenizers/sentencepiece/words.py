@@ -98,8 +98,6 @@ class MarkedWords:
 
 
 class MarkedWordSplitter:
-    """Normalizes texts and splits them into words."""
-
     def __init__(
         self,
         tokens: list[AddedToken],
@@ -213,7 +211,6 @@ def _join_quotes(characters, places, place_ends):
 
 
 def read_map(encoded: str) -> dict[str, str]:
-    """Decodes a compiled character map to a dict."""
     try:
         data = base64.b64decode(encoded, validate=True)
         return _keys_of(data) if data else {}

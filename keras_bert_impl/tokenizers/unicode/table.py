@@ -56,7 +56,6 @@ _RANK_SHIFT, _VALUE_SHIFT, _RANK_MASK = 4, 10, 63
 
 
 def make_entry(value: int, flags: int, rank: int = 0) -> int:
-    """Packs an entry of the table."""
     return (value << _VALUE_SHIFT) | (rank << _RANK_SHIFT) | flags
 
 

@@ -99,7 +99,6 @@ def read(directory: str | Path) -> dict[str, Any]:
 
 
 def _lowercase_of(directory, vocabulary):
-    """Infers `lowercase` if no file contains it."""
     model = added_files.read_if_there(directory / "config.json").get("_name_or_path")
     names = [model] if isinstance(model, str) else []
     names += [part for part in reversed(directory.resolve().parts) if part != "/"][:4]
@@ -189,7 +188,6 @@ def _whole(lines, settings, added, ids):
 
 
 def _read_config(path, settings):
-    """Adds the settings of tokenizer_config.json to `settings`."""
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:

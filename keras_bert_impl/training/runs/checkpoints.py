@@ -60,7 +60,6 @@ class BestEpoch(keras.callbacks.Callback):
 
     @property
     def is_over(self) -> bool:
-        """Whether training has stopped because of `patience`."""
         if self._patience is None or not self.scores:
             return False
         return self._start + len(self.scores) - self.best >= self._patience
@@ -346,7 +345,6 @@ def _variables(model):
 
 
 def _metrics_of(model):
-    """Returns the variables in the metrics of an epoch."""
     watch = model.step_watch
     return [*model.metrics_variables, *(watch.variables if watch is not None else ())]
 

@@ -92,13 +92,11 @@ class StepWatch:
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """The statistics of the steps since the last `reset`."""
         return [*self._norm.variables, self._highest]
 
     def update(
         self, loss: tf.Tensor, gradients: list[tf.Tensor | None], loss_scale: tf.Tensor | None
     ) -> None:
-        """Records a step on each replica."""
         norm = tf.linalg.global_norm([g for g in gradients if g is not None])
         is_fine = tf.math.is_finite(loss)
         has_norm = tf.math.is_finite(norm)

@@ -169,7 +169,6 @@ class TensorFlowStep(_Mixin):
         return {"loss": loss}
 
     def predict_step(self, data: Any) -> Any:
-        """Returns the predictions for one replica's batch."""
         return self.scores(super().predict_step(data))
 
     @property

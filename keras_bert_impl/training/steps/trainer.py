@@ -221,7 +221,6 @@ class ReplicatedTrainer(_Step):
             yield arguments
 
     def _check_optimizer(self):
-        """Raises `InputError` if the optimizer was built for other weights."""
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         if optimizer is None or not optimizer.built:
             return
