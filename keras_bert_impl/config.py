@@ -123,6 +123,7 @@ ARCHITECTURES = (
     "distilbert",
     "electra",
     "flaubert",
+    "xlm",
     "modernbert",
     "longformer",
     "big_bird",
@@ -142,7 +143,8 @@ class EncoderConfig:
         num_heads: Number of attention heads in each block; must divide `hidden_dim`.
         intermediate_dim: Width of the feed-forward layer, usually `4 * hidden_dim`.
         max_length: Maximum sequence length in tokens.
-        num_segments: Number of segment (token type) embeddings; 0 for none.
+        num_segments: Number of segment (token type) embeddings; 0 for none. In XLM, segments are
+            languages.
         activation: `"gelu"` (exact), `"gelu_tanh"` or `"relu"`.
         dropout: Dropout rate, in [0, 1), after the embeddings and after each sub-layer.
         attention_dropout: Dropout rate, in [0, 1), on the attention weights.
@@ -304,6 +306,11 @@ class EncoderConfig:
         """`pooling`; for a causal ModernBERT `"last"`, the last hidden state of the last token
         before padding, as in `ModernBertDecoderForSequenceClassification`."""
         return "last" if self.causal and self.architecture == "modernbert" else self.pooling
+
+    @property
+    def has_pair_segments(self) -> bool:
+        """Whether the second text of a pair has segment id 1. In XLM, segments are languages."""
+        return self.num_segments != 1 and self.architecture != "xlm"
 
     def has_attention_norm(self, index: int) -> bool:
         """Returns whether the block at this index normalizes the inputs of its attention."""

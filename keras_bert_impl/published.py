@@ -334,7 +334,7 @@ def published_lowercase(
 
 # Values of `model_type` in `config.json` that `interop.layouts` reads.
 SUPPORTED = (
-    "bert roberta xlm-roberta camembert albert distilbert electra flaubert modernbert "
+    "bert roberta xlm-roberta camembert albert distilbert electra flaubert xlm modernbert "
     "modernbert-decoder longformer big_bird gpt2"
 ).split()
 # Suggested model -> unsupported families, as in `model_type`.
@@ -344,7 +344,7 @@ _NEAREST = {
     "roberta-base": "deberta deberta-v2 deberta-v3 mpnet xlnet data2vec-text luke bart esm "
     "roberta-prelayernorm nystromformer yoso mra",
     "bert-base-multilingual-cased": "canine",
-    "xlm-roberta-base": "xlm xlm-roberta-xl mdeberta rembert ernie_m xmod mbart mt5 m2m_100",
+    "xlm-roberta-base": "xlm-roberta-xl mdeberta rembert ernie_m xmod mbart mt5 m2m_100",
     "bert-base-chinese": "ernie nezha",
     "bigbird-roberta-base": "bigbird_pegasus",
     "longformer-base-4096": "led reformer",

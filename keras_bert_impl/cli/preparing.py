@@ -154,8 +154,8 @@ class Prepare(Command):
             "--objective",
             choices=RECORDS_OBJECTIVES,
             default="mlm_nsp",
-            help="pairs for next-sentence prediction (mlm_nsp) or sentence order (mlm_sop), or "
-            "no pairs (mlm)",
+            help="pairs for next-sentence prediction (mlm_nsp) or sentence order (mlm_sop), no "
+            "pairs (mlm), or translations (tlm)",
         )
         add(
             "--held-out",
@@ -183,6 +183,13 @@ class Prepare(Command):
             action="store_true",
             help="the words of Chinese text are separated by spaces",
         )
+        add(
+            "--languages",
+            type=lambda text: text.split(","),
+            default=[],
+            metavar="NAMES",
+            help="languages of the lines of each document, such as en,de; only for tlm",
+        )
         add("--no-packing", action="store_true", help="one example per record, without packing")
         add("--seed", type=int, default=0, metavar="N", help="seed of random choices")
         _add_processes(parser)
@@ -207,6 +214,7 @@ class Prepare(Command):
                 input_format=arguments.format,
                 text_field=arguments.text_field,
                 segmented=arguments.segmented,
+                languages=arguments.languages,
                 num_workers=arguments.workers,
                 seed=arguments.seed,
                 progress=progress,
@@ -251,7 +259,7 @@ def _add_processes(parser):
 
 
 def _share_of_true_pairs(split, objective):
-    if objective == "mlm":
+    if objective in ("mlm", "tlm"):
         return ""
     share = 1 - split["pairs_labelled_1"] / split["examples"]
     return f", {share:.0%} of the pairs {'true' if objective == 'mlm_nsp' else 'in order'}"

@@ -23,7 +23,7 @@ _SEQUENCE_TRANSFORMS = {
 _WITH_POOLER = ("bert", "albert")
 # The masked LM heads of these architectures always use GELU.
 _GELU_IN_MASKED_LM = ("electra", "modernbert", "roberta", "xlm-roberta", "camembert", "longformer")
-_NO_TRANSFORM = ("flaubert", "gpt2")  # Their masked LM heads are only an output matrix.
+_NO_TRANSFORM = ("flaubert", "xlm", "gpt2")  # Their masked LM heads are only an output matrix.
 _CHOICE_WITH_POOLER = (*_WITH_POOLER, *"roberta xlm-roberta camembert longformer big_bird".split())
 
 
@@ -131,7 +131,7 @@ def choice_head(
     architecture = encoder.config.architecture
     if choice_needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("multiple choice needs an encoder with a pooler: use_pooler=True.")
-    if architecture == "flaubert":  # FlauBERT has two linear layers, with 2 units and 1 unit.
+    if architecture in ("flaubert", "xlm"):  # two linear layers, with 2 units and 1 unit
         return _head(encoder, 1, dropout, "linear", name, transform_dim=2)
     has_transform = architecture in ("electra", "distilbert")
     transform = _SEQUENCE_TRANSFORMS[architecture] if has_transform else None

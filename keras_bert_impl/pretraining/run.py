@@ -104,14 +104,15 @@ def pretrain(
         check_tokenizer(manifest, tokenizer)
         _check_fits(pretrainer.encoder.config, manifest, tokenizer)
     _check_tokenizer_of(settings.model, manifests[stages[0].records])
-    has_segments = pretrainer.encoder.config.num_segments != 1  # the default for pairs, as in BERT
+    config = pretrainer.encoder.config
     data = StageData(
         devices,
         input_workers=settings.input_workers,
         seed=settings.seed,
         objectives=names,
         masking=masking(settings),
-        tokenizer=tokenizer if has_segments else tokenizer.with_one_segment(),
+        tokenizer=tokenizer if config.has_pair_segments else tokenizer.with_one_segment(),
+        language_ids=config.num_segments != 1,
     )
     for stage in stages:
         data.check(stage, settings.accumulation_steps)
@@ -377,6 +378,13 @@ def _check_fits(config, manifest, tokenizer):
             f"the records have rows of {manifest['settings']['length']} tokens, but the maximum "
             f"of the model is {config.max_length}. Prepare the records with --length "
             f"{config.max_length}."
+        )
+    languages = manifest["settings"].get("languages", ())
+    if 1 < config.num_segments < len(languages):
+        raise InputError(
+            f"the records have {len(languages)} languages, but the model has embeddings of "
+            f"{config.num_segments} segments. Use a model with num_segments={len(languages)}, or "
+            "with num_segments=1 for no language embeddings."
         )
 
 

@@ -36,6 +36,7 @@ RECORDS_OBJECTIVES = {
     "mlm_nsp": ("masked_lm", "next_sentence"),
     "mlm_sop": ("masked_lm", "sentence_order"),
     "mlm": ("masked_lm",),
+    "tlm": ("masked_lm",),
 }
 PAIR_OBJECTIVES = ("next_sentence", "sentence_order")
 MASKED_OBJECTIVES = ("masked_lm", "span_boundary", "replaced_token", "distillation")
@@ -72,8 +73,8 @@ class PretrainSettings:
         long_part: Fraction of the steps on `long_records`.
         records_length: Required sequence length of the records. None for any.
         long_records_length: Required sequence length of `long_records`. None for any.
-        records_objective: Required `prepare` objective: `"mlm"`, `"mlm_nsp"` or `"mlm_sop"`. None
-            for any.
+        records_objective: Required `prepare` objective: `"mlm"`, `"mlm_nsp"`, `"mlm_sop"` or
+            `"tlm"`. None for any.
         records_tokenizer: Required kind of tokenizer: `"wordpiece"`, `"byte-level BPE"`,
             `"SentencePiece"` or `"moses bpe"`. None for any.
         optimizer: Optimizer.

@@ -50,8 +50,14 @@ _INSTEAD = {  # unsupported class of `transformers` -> reason and alternative
 def kind_of(directory: str | Path) -> str:
     """Returns the kind of the tokenizer in a directory: a value of `_KINDS`, or "Moses BPE"."""
     directory = tokenizer_directory(directory)
-    if _is_flaubert(directory):
+    of_class = _class_or_family(directory)
+    if of_class in ("FlaubertTokenizer", "flaubert"):
         return "Moses BPE"
+    if of_class in ("XLMTokenizer", "xlm"):
+        raise InputError(
+            f"{directory}: XLM's tokenizer is not supported. Convert texts to ids with "
+            "transformers, and pass them to the Encoder as token_ids."
+        )
     whole = directory / "tokenizer.json"
     if whole.exists():
         settings = read_json(whole)
@@ -69,14 +75,14 @@ def kind_of(directory: str | Path) -> str:
     raise no_tokenizer(directory)
 
 
-def _is_flaubert(directory):
-    """Returns whether vocab.json and merges.txt belong to FlauBERT, not to RoBERTa."""
+def _class_or_family(directory):
+    """Returns the tokenizer's class or, if no file states it, the family of the model."""
     keys = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
     for name, key in keys.items():
         kind = read_if_there(directory / name).get(key)
         if kind is not None:
-            return kind in ("FlaubertTokenizer", "flaubert")
-    return False
+            return kind
+    return None
 
 
 def tokenizer_class(directory: Path) -> str | None:

@@ -278,7 +278,7 @@ class Tokenizer(abc.ABC):
         settings, entries = self.get_config(), {}
         if config is not None:
             entries = {"model_max_length": config.max_length}
-            settings |= {"segment_of_second": 0} if config.num_segments == 1 else {}
+            settings |= {} if config.has_pair_segments else {"segment_of_second": 0}
         self._write(directory, settings, **entries)
 
     @known_arguments("Tokenizer.__call__")

@@ -151,6 +151,8 @@ def original_features(model, features):
     names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
     if getattr(model.config, "type_vocab_size", 0):
         names["token_type_ids"] = "segment_ids"
+    if model.config.model_type == "xlm":
+        names["langs"] = "segment_ids"
     if model.config.model_type == "longformer":
         features = features | {"global_mask": global_mask(features)}
         names["global_attention_mask"] = "global_mask"

@@ -57,6 +57,8 @@ CASES = {
     "electra": ("electra", BERT | {"embedding_size": 32}),
     "flaubert": ("flaubert", XLM | {"max_position_embeddings": 22, "pre_norm": True}),
     "flaubert base": ("flaubert", XLM | {"max_position_embeddings": 22}),
+    "xlm": ("xlm", XLM | {"max_position_embeddings": 22, "n_langs": 3}),
+    "xlm without language ids": ("xlm", XLM | {"n_langs": 3, "use_lang_emb": False}),
     "modernbert": ("modernbert", MODERN),
     "modernbert mean": (
         "modernbert",
@@ -89,7 +91,8 @@ def original(case, head=None, seed=0):
 def features_of(model, lengths):
     """Creates features without padding ids among the real tokens."""
     config = model.config
-    features = batch(VOCABULARY, lengths, getattr(config, "type_vocab_size", 1))
+    segments = getattr(config, "type_vocab_size", getattr(config, "n_langs", 1))
+    features = batch(VOCABULARY, lengths, segments)
     real = features["padding_mask"] == 1
     token_ids = np.maximum(features["token_ids"], 5)
     features["token_ids"] = np.where(real, token_ids, config.pad_token_id).astype("int32")

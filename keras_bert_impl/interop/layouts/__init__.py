@@ -253,9 +253,12 @@ class FlaubertLayout(BertLayout):
         return super().to_settings(fields) | {"activation": fields["activation"] == "gelu"}
 
     def _embeddings(self, config: EncoderConfig) -> list[TensorName]:
+        names = {"token_embeddings": self.token_embeddings}
+        names["position_embeddings"] = "position_embeddings.weight"
+        if config.num_segments:  # only in XLM
+            names["segment_embeddings"] = "lang_embeddings.weight"
         return [
-            TensorName("embeddings/token_embeddings", self.token_embeddings),
-            TensorName("embeddings/position_embeddings", "position_embeddings.weight"),
+            *(TensorName(f"embeddings/{ours}", theirs) for ours, theirs in names.items()),
             *layer_norm("embeddings/layer_norm", "layer_norm_emb"),
         ]
 
@@ -269,6 +272,33 @@ class FlaubertLayout(BertLayout):
         }
 
 
+class XlmLayout(FlaubertLayout):
+    """XLM: FlauBERT without pre-norm, and with languages as segments."""
+
+    model_type = "xlm"
+    keys = FlaubertLayout.keys | {"num_segments": "n_langs", "has_language_ids": "use_lang_emb"}
+    del keys["pre_norm"]
+    read = FlaubertLayout.read | {"has_language_ids": Document.flag}
+    silent = FlaubertLayout.silent | {"num_segments": 1, "has_language_ids": True}
+    fixed = {key: value for key, value in FlaubertLayout.fixed.items() if key != "n_langs"}
+    classes = task_classes(
+        "XLM", masked_lm="WithLMHeadModel", question_answerer="ForQuestionAnsweringSimple"
+    )
+
+    def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
+        fields = super().to_fields(settings)
+        if not fields.pop("has_language_ids") or fields["num_segments"] == 1:
+            fields["num_segments"] = 0
+        return fields
+
+    def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
+        count = fields["num_segments"]
+        if count == 1:
+            raise InputError("an xlm with one language has no language embeddings: num_segments=0.")
+        fields = fields | {"num_segments": count or 1, "has_language_ids": count > 1}
+        return super().to_settings(fields)
+
+
 _LAYOUTS: tuple[BertLayout, ...] = (
     BertLayout(),
     RobertaLayout("roberta", "Roberta"),
@@ -278,6 +308,7 @@ _LAYOUTS: tuple[BertLayout, ...] = (
     DistilBertLayout(),
     ElectraLayout(),
     FlaubertLayout(),
+    XlmLayout(),
     ModernBertLayout(),
     ModernBertDecoderLayout(),
     LongformerLayout(),

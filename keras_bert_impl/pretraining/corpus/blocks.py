@@ -38,9 +38,30 @@ class Settings:
     max_examples_per_row: PositiveInt
     seed: int
     segmented: bool = False
+    languages: tuple[str, ...] = ()
 
     def __post_init__(self):
         validate(self)
+        if (self.objective == "tlm") != (len(set(self.languages)) > 1):
+            raise InputError(
+                "the objective tlm requires languages, two or more names, and no other objective "
+                f"accepts them. Received: objective={self.objective}, "
+                f"languages={list(self.languages)}"
+            )
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the settings as they are in a manifest."""
+        return dataclasses.asdict(self) | {"languages": list(self.languages)}
+
+    def translations(self, document: readers.Document) -> readers.Document:
+        """Returns a document of one sentence per language; raises `InputError` for another number."""
+        if len(document.paragraphs) != len(self.languages):
+            raise InputError(
+                f"{document.source}: expected {len(self.languages)} lines, a sentence in each of "
+                f"{', '.join(self.languages)}, but there are {len(document.paragraphs)}. Put a "
+                "blank line between groups of translations."
+            )
+        return dataclasses.replace(document, is_split=True)
 
 
 @dataclasses.dataclass
@@ -235,7 +256,10 @@ def _number_of_parts(words):
 def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordTokens) -> BuiltBlock:
     """Splits, tokenizes, pairs, packs and serializes the documents of a block."""
     tokenizer = word_tokens.tokenizer
-    block, num_words = tokenize(text_block.documents, word_tokens)
+    documents = text_block.documents
+    if settings.languages:
+        documents = [(number, settings.translations(document)) for number, document in documents]
+    block, num_words = tokenize(documents, word_tokens)
     counts = Counts(
         documents=len(block.document_numbers),
         sentences=len(block.sentence_starts) - 1,
@@ -252,7 +276,7 @@ def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordToke
         packed = rows.pack_rows(lengths.tolist(), settings.length, most)
         counts += Counts(
             examples=len(made),
-            pairs_labelled_1=sum(labels),
+            pairs_labelled_1=labels.count(1),
             rows=len(packed),
             tokens=int(lengths.sum()),
             examples_in_fullest_row=max(map(len, packed), default=0),
@@ -276,6 +300,9 @@ def _examples(block, settings, pass_number, num_separators):
     if settings.objective == "mlm":
         return rows.contiguous_examples(block, settings.length)
     length = settings.length - (num_separators - 1)  # a pair has one more separator
+    if settings.objective == "tlm":
+        num_languages = len(settings.languages)
+        return rows.translation_examples(block, length, num_languages, settings.seed, pass_number)
     draws = block, length, settings.seed, pass_number, settings.short_sequence_probability
     if settings.objective == "mlm_nsp":
         return rows.next_sentence_examples(*draws, settings.random_next_share)

@@ -82,6 +82,7 @@ def prepare(
     input_format: str = "auto",
     text_field: str = "text",
     segmented: bool = False,
+    languages: Sequence[str] = (),
     block_characters: int = 4_000_000,
     num_open_shards: int = 16,
     rows_per_shard: int = 32_768,
@@ -114,7 +115,8 @@ def prepare(
         tokenizer: A tokenizer of `keras_bert_impl.tokenizers`. A copy is stored with the records.
         length: Sequence length in tokens, at least 8.
         objective: `"mlm_nsp"` for next-sentence prediction pairs, `"mlm_sop"` for sentence-order
-            pairs, or `"mlm"` for single segments of a document.
+            pairs, `"mlm"` for single segments of a document, or `"tlm"` for pairs of a sentence and
+            its translation, with position ids that restart and the languages as segment ids.
         passes: Number of times that examples are created from each document, with other random
             draws. Masks are redrawn in each epoch, whatever the value.
         short_sequence_probability: Fraction of the documents that get a shorter target length.
@@ -125,6 +127,8 @@ def prepare(
         input_format, text_field: see `read_documents`.
         segmented: Whether the words of Chinese text are separated by spaces, as a segmenter writes
             them. A masking unit is then a word instead of a character.
+        languages: Names of the languages, for the objective `"tlm"`. Each document has one line
+            per language, in this order.
         block_characters: Characters of text in a block. Pairs are drawn and rows packed within a
             block.
         num_open_shards: Number of shards that are filled at the same time.
@@ -162,6 +166,7 @@ def prepare(
         max_examples_per_row,
         seed,
         segmented,
+        tuple(languages),
     )
     held_out = check("held_out", held_out, Rate)
     block_characters = check("block_characters", block_characters, PositiveInt)
@@ -170,7 +175,7 @@ def prepare(
         "num_open_shards": check("num_open_shards", num_open_shards, PositiveInt),
         "rows_per_shard": check("rows_per_shard", rows_per_shard, PositiveInt),
     }
-    stated = dataclasses.asdict(settings) | {"held_out": held_out}
+    stated = settings.as_json() | {"held_out": held_out}
     place = destination.place_of(output_directory, stated, tokenizer)
     with cutting.as_paths(inputs, input_format, text_field) as (paths, format, field):
         readers.sources(paths, format)  # raises an error for missing paths
@@ -219,7 +224,7 @@ def _manifest(written, corpus, settings, tokenizer, dealing):
             "vocabulary_size": tokenizer.vocabulary_size,
         },
         "settings": {
-            **dataclasses.asdict(settings),
+            **settings.as_json(),
             "held_out": corpus.held_out,
             "block_characters": corpus.block_characters,
             **dealing,

@@ -12,7 +12,7 @@ vocabulary size.
 | example_lengths | [E] | tokens of each example; 0 in unused slots |
 | first_lengths | [E] | tokens of the example's first segment, with [CLS] and [SEP] |
 | pair_labels | [E] | 1 if the second segment is from a random document or, for sentence \
-order, if the two are swapped |
+order, if the two are swapped; for translations, see `rows.translation_examples` |
 | row_id | [], int64 | identifies the row in random draws: block · 2³² + number in the block |
 """
 
@@ -106,7 +106,7 @@ def parse_rows(serialized: tf.Tensor, manifest: dict[str, Any]) -> dict[str, tf.
 def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
     """Raises `InputError` if all segment pairs of a split have the same label."""
     counts, objective = manifest["splits"][split], manifest["settings"]["objective"]
-    if objective == "mlm" or 0 < counts["pairs_labelled_1"] < counts["examples"]:
+    if objective in ("mlm", "tlm") or 0 < counts["pairs_labelled_1"] < counts["examples"]:
         return
     one, zero = {
         "mlm_nsp": ("random", "consecutive"),
@@ -383,6 +383,8 @@ def _checked(manifest):
     tokenizer.text("fingerprint")
     tokenizer.integer("vocabulary_size", least=1)
     settings.text("objective", choices=tuple(RECORDS_OBJECTIVES))
+    settings.flag("segmented", False)
+    settings.list_of("languages", str, [])
     settings.integer("length", least=8, most=_LONGEST_ROW)
     settings.integer("max_examples_per_row", least=1, most=_LONGEST_ROW)
     return names, sizes

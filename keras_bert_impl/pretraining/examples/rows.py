@@ -238,6 +238,33 @@ def sentence_order_examples(
     return examples
 
 
+def translation_examples(
+    block: TokenBlock, length: int, num_languages: int, seed: int = 0, pass_number: int = 0
+) -> list[Example]:
+    """Creates a pair of two sentences of each document, which has one sentence in each language.
+
+    The label is `first * num_languages + second`, with the indices of their languages. A document
+    with a sentence without tokens gives no pair.
+
+    Source: Lample and Conneau 2019 (arXiv:1901.07291), section 3.4, with the languages in random
+    order.
+    """
+    examples = []
+    for document, number in enumerate(block.document_numbers):
+        begin, end = block.document_starts[document : document + 2]
+        if end - begin != num_languages:
+            continue
+        generator = stream(seed, "translations", pass_number, number)
+        one, other = permutation(generator, num_languages)[:2]
+        first, second = (
+            (block.sentence_starts[begin + language], block.sentence_starts[begin + language + 1])
+            for language in (one, other)
+        )
+        first, second = _trim(first, second, length - 3, generator)
+        examples.append(Example(first, second, one * num_languages + other))
+    return examples
+
+
 def contiguous_examples(block: TokenBlock, length: int) -> list[Example]:
     """Cuts each document into single segments of the maximum length, including [CLS] and [SEP].
 

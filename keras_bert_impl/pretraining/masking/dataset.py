@@ -52,6 +52,7 @@ def pretraining_dataset(
     masking: Masking = Masking(),
     tokenizer: Tokenizer | None = None,
     input_workers: Sequence[str] = (),
+    language_ids: bool = True,
 ) -> tf.data.Dataset:
     """Creates a dataset of pre-training batches, `(features, labels, weights)` with static shapes.
 
@@ -84,6 +85,8 @@ def pretraining_dataset(
         objectives: Names of the pre-training objectives. None means the objectives for which the
             records were prepared.
         tokenizer: The tokenizer of the records. None means the copy stored with the records.
+        language_ids: Whether the segment ids of records of translations (`"tlm"`) are the indices
+            of their languages, or 0, for a model with one segment.
         input_workers: Machines running `keras-bert input-worker`, such as `"grpc://host:5050"`, for
             the train split. The batches are the same as without input workers. Every machine must
             have the records at the same path.
@@ -124,7 +127,8 @@ def pretraining_dataset(
         tokenizer = records.read_tokenizer(directory)
     records.check_tokenizer(manifest, tokenizer)
     objectives = checked_objectives(manifest, objectives)
-    batcher = Batcher(manifest, tokenizer, row_keys(seed, _MASKS), objectives, masking)
+    key = row_keys(seed, _MASKS)
+    batcher = Batcher(manifest, tokenizer, key, objectives, masking, language_ids)
     shards = _Shards(directory, manifest["splits"][split]["shards"], seed)
     rows = shards.rows_from(start_row) if split == "train" else shards.rows_once()
     local = batch_size // num_shards
@@ -263,8 +267,11 @@ class Batcher:
         key: tf.Tensor,
         objectives: Iterable[str],
         masking: Masking,
+        language_ids: bool = True,
     ) -> None:
         settings = manifest["settings"]
+        self._num_languages = len(settings.get("languages", ()))
+        self._language_ids = language_ids
         self._length = settings["length"]
         self._manifest = manifest
         self._objectives = set(objectives)
@@ -301,6 +308,8 @@ class Batcher:
             self._tokenizer.segment_of_second,
         )
         features = {name: rows[name] for name in ENCODER_FEATURES}
+        if self._num_languages:
+            features |= self._of_translations(rows)
         labeled: dict[str, tuple] = {}  # objective -> (labels, whether each label is used)
         if self._objectives & set(MASKED_OBJECTIVES):
             self._mask(rows, epochs, features, labeled)
@@ -313,6 +322,17 @@ class Batcher:
         labels = {name: ids for name, (ids, _) in labeled.items()}
         weights = {name: tf.cast(there, tf.float32) for name, (_, there) in labeled.items()}
         return features, labels, weights
+
+    def _of_translations(self, rows):
+        """Returns position ids that restart at the translation, and language ids as segments."""
+        example_ids, position_ids = rows["example_ids"], rows["position_ids"]
+        first_lengths = per_token(rows["first_lengths"], example_ids)
+        languages = per_token(rows["pair_labels"], example_ids)
+        in_first = position_ids < first_lengths
+        features = {"position_ids": position_ids - tf.where(in_first, 0, first_lengths)}
+        count = self._num_languages
+        languages = tf.where(in_first, languages // count, languages % count)
+        return features | {"segment_ids": languages * int(self._language_ids)}
 
     def _mask(self, rows, epochs, features, labeled):
         is_word_start = None

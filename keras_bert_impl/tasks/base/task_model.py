@@ -100,8 +100,8 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
         name = name or new_name(type(self).__name__)
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.encoder = encoder
-        has_one = encoder.config.num_segments == 1
-        self.tokenizer = tokenizer.with_one_segment() if has_one else tokenizer
+        has_pairs = encoder.config.has_pair_segments
+        self.tokenizer = tokenizer if has_pairs else tokenizer.with_one_segment()
         default = min(MAX_LENGTH, self.config.max_length)
         self.max_length = default if max_length is None else max_length
         self.long_texts = self.long_texts.changed(long_texts)

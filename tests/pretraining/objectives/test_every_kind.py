@@ -31,6 +31,7 @@ KINDS = {
             "distilbert": NO_SEGMENTS,
             "electra": {"embedding_dim": 8, "use_pooler": False},
             "flaubert": NO_SEGMENTS | {"intermediate_dim": 64},
+            "xlm": NO_SEGMENTS | {"intermediate_dim": 64},
         }.items()
     },
     "modernbert": MODERN,

@@ -52,6 +52,7 @@ KINDS = {
     "electra": {"embedding_dim": 8, "use_pooler": False},
     "modernbert": MODERN,
     "flaubert": NO_SEGMENTS | {"pad_token_id": 2, "intermediate_dim": 64},
+    "xlm": NO_SEGMENTS | {"intermediate_dim": 64},
 }
 TEXTS = ["a good film", "what a dull plot, and very awful", "", "Zürich 日本 isn't bad  "]
 PAIRS = [(text, other) for text, other in zip(TEXTS, TEXTS[::-1])]

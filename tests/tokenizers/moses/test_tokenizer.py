@@ -1,5 +1,6 @@
 """FlauBERT's tokenizer: ids equal those of `transformers`; offsets cover the text in order."""
 
+import json
 import random
 import unicodedata
 
@@ -239,4 +240,19 @@ def test_rejects_damaged_files(directory, tmp_path, damage, message):
         (tmp_path / name).write_bytes((directory / name).read_bytes())
     damage(tmp_path)
     with pytest.raises(InputError, match=message):
+        Tokenizer.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("tokenizer_config.json", {"tokenizer_class": "XLMTokenizer"}),
+        ("config.json", {"model_type": "xlm"}),
+    ],
+)
+def test_the_tokenizer_of_xlm_is_not_supported(name, content, tmp_path):
+    (tmp_path / "vocab.json").write_text("{}")
+    (tmp_path / "merges.txt").write_text("")
+    (tmp_path / name).write_text(json.dumps(content))
+    with pytest.raises(InputError, match="XLM's tokenizer is not supported"):
         Tokenizer.from_pretrained(tmp_path)
