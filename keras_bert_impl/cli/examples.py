@@ -56,7 +56,7 @@ def _add_sources(group, is_training, is_scored):
         )
     if is_scored:
         what = (
-            "validation set, or a run with held-out rows"
+            "validation set, or a run with held-out examples"
             if is_training
             else f"labeled examples: {tables}"
         )

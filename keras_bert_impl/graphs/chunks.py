@@ -17,7 +17,7 @@ Bucket = tuple[int, int]  # (rows, length)
 def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[Callable]:
     """Traces each encoder once, for inference, for all graphs that are traced in the context.
 
-    Yields the function passed to `encoders_run_by`.
+    Yields a function for `encoders_run_by`.
     """
     buckets = sorted(buckets, key=lambda bucket: bucket[0] * bucket[1])
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-_ENTRY, _ARRAY = 400, 200  # bytes of Python objects per entry, and per array
+_ENTRY, _ARRAY = 400, 200  # memory of the Python objects of an entry and of an array, in bytes
 
 
 class Cache:

@@ -65,7 +65,7 @@ class PretrainSettings:
             `keras-bert models` for names. From scratch, the model gets the vocabulary size of the
             records. `EncoderConfig` objects and dicts of its fields are also accepted.
         total_steps: Number of optimizer steps. It is the maximum if `budget_hours` is set.
-        batch_size: Global batch size in rows.
+        batch_size: Global batch size in packed rows.
         first_batch_size: Global batch size at the start, doubled until it reaches `batch_size`.
             None for `batch_size`.
         ramp_steps: Number of steps until `batch_size` is reached.
@@ -308,7 +308,7 @@ class AdaptationSettings:
 
     Args:
         adapt_steps: Number of optimizer steps, with a checkpoint every 100 steps.
-        adapt_batch_size: Global batch size in rows.
+        adapt_batch_size: Global batch size in packed rows.
         adapt_learning_rate: Peak learning rate, reached after 10% of the steps.
         adapt_length: Sequence length in tokens. None means 128, or the model's maximum if it is
             less.

@@ -27,7 +27,7 @@ class DataSummary:
             without labels.
         train_labels, dev_labels: name -> count.
         lengths: percentiles `"50"`, `"90"` and `"99"` of the sequence lengths of the training set,
-            and `"max"`, in a sample of 10,000 rows.
+            and `"max"`, in a sample of 10,000 examples.
         max_length: maximum sequence length of the model.
         truncated: fraction of texts that are truncated; None if they are split into windows.
         in_both: number of validation examples with a text that is also in the training set.
@@ -111,7 +111,7 @@ def _lengths(model, examples):
     """Returns the sequence lengths of a sample of the examples, with special tokens: int [rows]."""
     texts = examples.inputs
     rows, characters = [], 0
-    # This order is spread over the file, so a sample of any size contains all of its sections.
+    # A permutation, so that the sample is spread over the file.
     for number in np.random.default_rng(0).permutation(sample_of(len(texts))):
         rows += model.rows_of(texts[number])
         characters += sum(map(len, rows[-1]))

@@ -74,7 +74,7 @@ def _kolmogorov_smirnov(one, other):
     shares = (np.searchsorted(v, points, side="right") / v.size for v in (one, other))
     statistic = np.abs(np.subtract(*shares)).max()
     x = statistic * math.sqrt(one.size * other.size / (one.size + other.size))
-    if x < 0.2:  # The series converges slowly here. The probability is 1, within 1e-12.
+    if x < 0.2:  # The series converges slowly here. The result is 1 with an error below 1e-12.
         return 1.0
     k = np.arange(1, 101)
     return float(np.clip(2 * ((-1.0) ** (k - 1) * np.exp(-2 * (k * x) ** 2)).sum(), 0, 1))

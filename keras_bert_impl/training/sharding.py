@@ -1,6 +1,7 @@
 """Layouts of data, weights and optimizer state on JAX devices (`keras.distribution`).
 
-Mesh axes: `"batch"` splits the rows of a batch, and `"model"` splits the matrices of the encoder.
+Mesh axes: `"batch"` splits the examples of a batch, and `"model"` splits the matrices of the
+encoder.
 """
 
 import math

@@ -52,7 +52,9 @@ class CacheMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         rows = CounterMetricFamily(
-            "keras_bert_cache_rows", "Rows, by whether the cache had them.", labels=["result"]
+            "keras_bert_cache_rows",
+            "Rows found in the cache (hit) or not (miss).",
+            labels=["result"],
         )
         rows.add_metric(["hit"], self._cache.hits)
         rows.add_metric(["miss"], self._cache.misses)

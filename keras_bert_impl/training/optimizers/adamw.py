@@ -207,7 +207,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         return self._this_step.scalars[key][index]
 
     def _new_scalars(self, learning_rate, dtype):
-        # The corrections must use the betas as the fused operation rounds them.
+        # The corrections must use the same rounded betas as the fused operation.
         betas = [float(np.float32(beta)) for beta in (self.beta_1, self.beta_2)]
         rates = ops.cast(learning_rate, "float32") * np.array(self._factors, "float32")
         first = second = ops.ones_like(rates)
