@@ -136,8 +136,7 @@ def anchor_scores(
     Returns:
         - `mrr`: mean reciprocal rank of the positives among all distinct positives and negatives;
         - `recall_at_1`: fraction of positives that rank first;
-        - `accuracy`: with negatives, fraction of anchors that are nearer to their positive than to
-          their negative.
+        - `accuracy`: fraction of anchors that are nearer to the positive than to the negative.
 
         All scores are NaN if a vector contains NaN.
 
