@@ -168,31 +168,51 @@ def finetune_set(
     runs = checked_runs(directory, train, dev, grid, {"model": str(model), **settings}, resume)
     scores = {}
     for number, (path, (_, run_settings)) in enumerate(runs.items(), 1):
-        if not (directory / path / "scores.json").exists():
-            say(f"run {number} of {len(runs)}: {directory / path}")
-            finetune(
-                train=train,
-                dev=dev,
-                output_directory=directory / path,
-                strategy=strategy,
-                resume=resume,
-                callbacks=callbacks,
-                verbose=verbose,
-                more_dev=more_dev,
-                keep_checkpoints=keep_checkpoints,
-                read_with=read_with,
-                **dataclasses.asdict(run_settings),
-            )
-            gc.collect()
-        elif not keep_checkpoints:
-            # A killed process may have skipped this step.
-            remove_checkpoints(directory / path)
-        scores[path] = read_json(directory / path / "scores.json")
+        scores[path] = run_once(
+            directory / path,
+            run_settings,
+            train,
+            dev,
+            f"run {number} of {len(runs)}",
+            say,
+            strategy=strategy,
+            resume=resume,
+            callbacks=callbacks,
+            verbose=verbose,
+            more_dev=more_dev,
+            keep_checkpoints=keep_checkpoints,
+            read_with=read_with,
+        )
     summary = _summary({path: chosen for path, (chosen, _) in runs.items()}, scores)
     warn_of_nan(scores[summary["best"]], directory / summary["best"])
     _copy_best(directory, directory / summary["best"])
     write_json(directory / "scores.json", summary)
     return summary
+
+
+def run_once(
+    path: Path,
+    settings: FinetuneSettings,
+    train: LabeledExamples,
+    dev: LabeledExamples,
+    title: str,
+    say: Callable[[str], Any],
+    **options: Any,
+) -> dict[str, float]:
+    """Fine-tunes a model unless its run is finished, and returns the scores of the run."""
+    if not (path / "scores.json").exists():
+        say(f"{title}: {path}")
+        finetune(
+            train=train,
+            dev=dev,
+            output_directory=path,
+            **options,
+            **dataclasses.asdict(settings),
+        )
+        gc.collect()
+    elif not options.get("keep_checkpoints"):
+        remove_checkpoints(path)  # A killed process may have skipped this step.
+    return read_json(path / "scores.json")
 
 
 def name_of(chosen: dict[str, Any]) -> str:
@@ -242,18 +262,33 @@ def checked_runs(
     if not grid:
         raise InputError("grid is empty: pass at least one setting with its values.")
     runs = combinations(grid, settings, settings_for(train))
+    check_set(directory)
+    for path, (_, of_run) in runs.items():
+        check_run(directory / path, of_run, train, dev, resume)
+    return runs
+
+
+def check_set(directory: Path) -> None:
+    """Raises `InputError` if a directory cannot contain a set of runs."""
     if num_workers() > 1:
         raise InputError(
             f"a set of runs supports one worker, not {num_workers()}. Start each run separately."
         )
     if (directory / "checkpoints").exists():
         raise InputError(f"{directory} contains a single run. Choose another directory.")
-    for path, (_, of_run) in runs.items():
-        task_with(of_run, train, dev)
-        if (directory / path).exists():
-            read = made_of(of_run, train, dev)
-            RunDirectory(directory / path, of_run, resume, MAY_CHANGE, read)
-    return runs
+
+
+def check_run(
+    path: Path,
+    settings: FinetuneSettings,
+    train: LabeledExamples,
+    dev: LabeledExamples,
+    resume: bool,
+) -> None:
+    """Raises `InputError` if a run can neither start nor resume."""
+    task_with(settings, train, dev)
+    if path.exists():
+        RunDirectory(path, settings, resume, MAY_CHANGE, made_of(settings, train, dev))
 
 
 def _summary(chosen, scores):

@@ -39,6 +39,7 @@ SLOW = {
     "finetuning.finetune",
     "finetuning.finetune_set",
     "experiments.ablations.ablate",
+    "experiments.curves.learning_curve",
     "experiments.glue.finetune_glue",
     "tasks.tagging.feature_tagger.FeatureTagger",
     "tuning.choice.save_tuned",

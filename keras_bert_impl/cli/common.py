@@ -217,6 +217,13 @@ def print_scores(scores: Mapping[str, float]) -> None:
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
 
 
+def with_bounds(interval: Mapping[str, Any]) -> str:
+    """Formats the `value` of an interval with its bounds `low` and `high`, if there are any."""
+    if interval["low"] is None:
+        return f"{interval['value']:.4f}"
+    return f"{interval['value']:.4f} [{interval['low']:.4f}, {interval['high']:.4f}]"
+
+
 def _cell(value):
     return f"{value:,}" if isinstance(value, (int, float)) else str(value)
 
@@ -230,10 +237,10 @@ def positive_int(text: str) -> int:
     return int(text)
 
 
-def seeds(text: str) -> list[int]:
-    if not all(seed.isdecimal() for seed in text.split(",")):
+def whole_numbers(text: str) -> list[int]:
+    if not all(number.isdecimal() for number in text.split(",")):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,2,3")
-    return [int(seed) for seed in text.split(",")]
+    return [int(number) for number in text.split(",")]
 
 
 def _delimiter(text):

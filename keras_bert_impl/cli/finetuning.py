@@ -18,7 +18,7 @@ from keras_bert_impl.cli.common import (
     print_scores,
     print_table,
     say,
-    seeds,
+    whole_numbers,
 )
 from keras_bert_impl.cli.examples import (
     GLUE,
@@ -85,7 +85,7 @@ class Finetune(Command):
         group = parser.add_argument_group(Rare("several runs, adaptation and checkpoints"))
         group.add_argument(
             "--seeds",
-            type=seeds,
+            type=whole_numbers,
             metavar="1,2,3",
             help="train with each of these seeds, and write all scores and the best model",
         )

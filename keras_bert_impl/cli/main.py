@@ -45,6 +45,10 @@ GROUPS = {
         "prepare": ("preparing.Prepare", "turn text into records for pre-training"),
         "augment": ("finetuning.Augment", "augment labeled texts by replacing words"),
         "finetune": ("finetuning.Finetune", "fine-tune a model on labeled texts"),
+        "learning-curve": (
+            "experiments.curves.LearningCurve",
+            "measure the score for several sizes of the training set",
+        ),
         "pretrain": ("pretraining.Pretrain", "pre-train an encoder on prepared records"),
         "recipes": ("pretraining.Recipes", "list published pre-training recipes"),
         "adapt": (

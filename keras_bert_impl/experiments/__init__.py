@@ -8,5 +8,6 @@ _HOMES = {
     "ablate": "ablations",
     "cross_validate": "cross_validation",
     "finetune_glue": "glue",
+    "learning_curve": "curves",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -32,7 +32,7 @@ from keras_bert_impl.runs.inputs import as_examples, with_named_classes
 from keras_bert_impl.runs.run import settings_for, task_with
 from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.scores.statistics import of_runs
+from keras_bert_impl.tasks.scores.statistics import described_runs
 from keras_bert_impl.tokenizers import (
     Tokenizer,
     WordPieceTokenizer,
@@ -262,14 +262,8 @@ def _compared(group, scores):
         {
             "name": variant.name,
             "runs": runs,
-            "score": _interval([*runs.values()]),
-            "difference": _interval([*map(operator.sub, runs.values(), first)]),
+            "score": described_runs([*runs.values()]),
+            "difference": described_runs([*map(operator.sub, runs.values(), first)]),
         }
         for variant, runs in zip(group, scores, strict=True)
     ]
-
-
-def _interval(scores):
-    if len(scores) == 1:
-        return {"value": scores[0], "low": None, "high": None}
-    return of_runs(scores)._asdict()

@@ -1,6 +1,5 @@
 """Cross-validation: one fine-tuning run for each fold, and predictions for all examples."""
 
-import dataclasses
 import gc
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.base.prediction_files import join_predictions
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.data.splits import folds as folds_of
+from keras_bert_impl.tasks.data.splits import with_all_names
 
 PREDICTIONS = "predictions.tsv"
 
@@ -56,11 +56,7 @@ def cross_validate(
         cross_validate("path/to/model", (texts, labels), "folds", folds=2, epochs=4)["scores"]
     """
     directory = local_path(output_directory)
-    data: Any = with_named_classes(as_examples(examples, "train"))[0]
-    labels = getattr(data, "labels", None)
-    if labels and isinstance(labels[0], str) and not data.label_names:
-        # A rare class may be missing from a fold.
-        data = dataclasses.replace(data, label_names=sorted(set(labels)))
+    data = with_all_names(with_named_classes(as_examples(examples, "train"))[0])
     scores, written = {}, []
     parts = folds_of(data, folds, options.get("seed", FinetuneSettings.seed))
     for number, (train, dev, rows) in enumerate(parts, 1):

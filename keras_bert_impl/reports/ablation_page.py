@@ -28,11 +28,5 @@ def write_ablation_page(summary: dict[str, Any], path: str | Path) -> None:
 def _cells(row):
     cells = [row["name"]]
     for interval, sign in ((row["score"], ""), (row["difference"], "+")):
-        cells += [Digits(f"{interval['value']:{sign}.4f}"), _bounds(interval, sign)]
+        cells += [Digits(f"{interval['value']:{sign}.4f}"), page.bounds_of_runs(interval, sign)]
     return [*cells, len(row["runs"])]
-
-
-def _bounds(interval, sign):
-    if interval["low"] is None or interval["low"] == interval["high"]:
-        return Digits(page.NO_INTERVAL)
-    return Digits(f"{interval['low']:{sign}.4f} to {interval['high']:{sign}.4f}")

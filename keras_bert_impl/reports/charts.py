@@ -189,6 +189,7 @@ class Series(NamedTuple):
         xs, ys: coordinates; points that are not finite are not drawn.
         color: key of `COLORS`.
         hints: tooltip of each point, for `points`.
+        bounds: interval of each point, for `curves`.
     """
 
     label: str
@@ -196,13 +197,18 @@ class Series(NamedTuple):
     ys: Sequence[float]
     color: str = "s0"
     hints: Sequence[str] = ()
+    bounds: Sequence[Point] = ()
 
 
 class Axis(NamedTuple):
-    """An axis with a label and a range. None means the range of the data."""
+    """An axis with a label and a range. None means the range of the data.
+
+    A logarithmic axis has a tick at each value of the data.
+    """
 
     label: str
     limits: tuple[float, float] | None = None
+    is_logarithmic: bool = False
 
 
 def curves(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) -> Drawing:
@@ -216,6 +222,8 @@ def curves(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) ->
             drawing.line(points, one.color, 2)
         for point in points if len(points) <= 12 else ():
             drawing.circle(*point, 2.5, one.color)
+        for at_x, bounds in zip(one.xs, one.bounds):
+            drawing.line([place(at_x, bound) for bound in bounds], one.color)
     return drawing
 
 
@@ -293,14 +301,21 @@ def matrix(name: str, title: str, labels: Sequence[str], counts: np.ndarray) -> 
 
 def _frame(name, title, series, x, y):
     """Draws axes, grid and legend. Returns (drawing, function from data to pixels)."""
-    drawing = Drawing(name, title)
+    labels = [one for one in series if one.label]
+    drawing = Drawing(name, title, 340 + 70 * max(len(labels) - 3, 0))
     known = [point for one in series for point in _finite(one)]
-    low_x, high_x, x_ticks = _scale([point[0] for point in known], x.limits)
-    low_y, high_y, y_ticks = _scale([point[1] for point in known], y.limits)
+    xs = [point[0] for point in known]
+    ys = [
+        *(point[1] for point in known),
+        *(y for one in series for ends in one.bounds for y in ends),
+    ]
+    low_x, high_x, x_ticks = _ticks(xs) if x.is_logarithmic else _scale(xs, x.limits)
+    low_y, high_y, y_ticks = _scale(ys, y.limits)
+    warp = math.log if x.is_logarithmic else float
     width, height = drawing.width - _LEFT - _RIGHT, drawing.height - _TOP - _BOTTOM
 
     def place(at_x, at_y):
-        right = (at_x - low_x) / (high_x - low_x)
+        right = (warp(at_x) - warp(low_x)) / (warp(high_x) - warp(low_x))
         up = (at_y - low_y) / (high_y - low_y)
         return _LEFT + width * right, _TOP + height * (1 - up)
 
@@ -316,7 +331,7 @@ def _frame(name, title, series, x, y):
     drawing.write(_LEFT + width / 2, drawing.height - 8, x.label, "middle", "muted", 11)
     drawing.write(12, _TOP + height / 2, y.label, "middle", "muted", 11, upright=True)
     drawing.write(8, 15, _short(title, 48), size=13)
-    _legend(drawing, [one for one in series if one.label])
+    _legend(drawing, labels)
     return drawing, place
 
 
@@ -346,6 +361,13 @@ def _scale(values, limits):
     first = math.ceil(low / step - 1e-9)
     ticks = [step * n for n in range(first, math.floor(high / step + 1e-9) + 1)]
     return low, high, ticks
+
+
+def _ticks(values):
+    """Returns (low, high, ticks) of a logarithmic axis."""
+    ticks = sorted(set(values))
+    low, high = ticks[0], ticks[-1]
+    return (low, high, ticks) if low < high else (low / 2, high * 2, ticks)
 
 
 def _tick(value):

@@ -100,7 +100,7 @@ def tune(
             teacher = load_tuned(config.teacher, config.dtype)
         phases = phases_of(config, tuned, teacher)
     best = best_epoch(config, task, tuned, dev, phases[-1].start, metric)
-    data = task.inputs(train), task.inputs(dev)
+    data = task.inputs(_repeated(train, config)), task.inputs(dev)
     # All checks come first, so that invalid input leaves no directory.
     read = made_of(config, train, dev) if is_chief() else None
     run = RunDirectory(output_directory, config, resume, MAY_CHANGE, read)
@@ -237,6 +237,14 @@ def _build(settings, checked):
     )
     choose_weights(model, settings)
     return model
+
+
+def _repeated(train, settings):
+    """Repeats a training set that has fewer steps than `min_steps`."""
+    if settings.min_steps is None:
+        return train
+    num_examples = settings.batch_size * -(-settings.min_steps // settings.epochs)  # per epoch
+    return train.select([*range(len(train))] * -(-num_examples // len(train)))
 
 
 def _plan(model, settings, epochs, train):

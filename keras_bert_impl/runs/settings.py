@@ -102,6 +102,8 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
     Args:
         model: Model directory or name to fine-tune.
         epochs: Passes over the training set.
+        min_steps: Minimum number of steps: a small training set is repeated within each epoch.
+            Default: none.
         batch_size: Texts per batch, over all devices.
         warmup: Fraction of the steps with a rising learning rate. In the remaining steps, the rate
             falls to 0.
@@ -128,6 +130,7 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
 
     model: str = ""
     epochs: PositiveInt = 3
+    min_steps: PositiveInt | None = None
     batch_size: PositiveInt = 32
     warmup: Rate = 0.1
     weight_decay: NonNegativeFloat = 0.01

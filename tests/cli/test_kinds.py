@@ -24,6 +24,7 @@ COMMANDS = [
     (f"{_TRAIN} --text text --label Label", "rows.csv: no column named 'text'. Found: 'Text'"),
     (f"{_TRAIN} --text Text", "--label is missing: pass "),
     (f"{_TRAIN} --task similarity --text Text --pair Pair", "no column named 'Pair'"),
+    ("learning-curve --model {}/gone --train {}/file.txt --out {}/run", "/gone' does not exist."),
     ("augment --model {} --train {}/rows.csv --out {}/more.jsonl --text a", "--label is missing"),
     ("predict --model {} --input {}/rows.csv --text text", "no column named 'text'"),
     ("finetune --model {}/gone --train {}/file.txt --out {}/run", "/gone' does not exist."),

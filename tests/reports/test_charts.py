@@ -39,6 +39,20 @@ def test_points_that_are_not_finite_are_left_out():
     assert len(line.get("points").split()) == 2
 
 
+def test_a_logarithmic_axis_places_equal_factors_at_equal_distances():
+    xs, ys = [8, 32, 128], [0.5, 0.6, 0.7]
+    series = charts.Series("a", xs, ys, bounds=[(0.2, 0.8)] * 3)
+    axis = charts.Axis("size", is_logarithmic=True)
+    drawing = charts.curves("c", "c", [series], axis, charts.Axis("score"))
+    tree = ElementTree.fromstring(drawing.svg())
+    places = [float(circle.get("cx")) for circle in tree.iter("circle")]
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.2)
+    texts = [element.text for element in tree.iter("text")]
+    assert {"8", "32", "128"} < set(texts)
+    whiskers = [e for e in tree.iter("polyline") if e.get("class") == "l-s0"][1:]
+    assert len(whiskers) == 4  # three intervals and the legend
+
+
 def test_places_follow_the_axes():
     drawing = charts.points(
         "p",

@@ -13,7 +13,8 @@ from keras_bert_impl.cli.common import (
     print_json,
     print_table,
     say,
-    seeds,
+    whole_numbers,
+    with_bounds,
 )
 from keras_bert_impl.cli.examples import (
     GLUE,
@@ -87,7 +88,11 @@ class Ablate(Command):
             help=f"questions to answer, from {', '.join(QUESTIONS)}",
         )
         group.add_argument(
-            "--seeds", type=seeds, default="1,2,3", metavar="1,2,3", help="one run for each seed"
+            "--seeds",
+            type=whole_numbers,
+            default="1,2,3",
+            metavar="1,2,3",
+            help="one run for each seed",
         )
         group.add_argument(
             "--pretraining",
@@ -163,14 +168,8 @@ def _print_answers(found):
         print_table(
             [
                 {"name": row["name"]}
-                | {key: _with_bounds(row[key]) for key in ("score", "difference")}
+                | {key: with_bounds(row[key]) for key in ("score", "difference")}
                 for row in variants
             ],
             columns,
         )
-
-
-def _with_bounds(interval):
-    if interval["low"] is None:
-        return f"{interval['value']:.4f}"
-    return f"{interval['value']:.4f} [{interval['low']:.4f}, {interval['high']:.4f}]"

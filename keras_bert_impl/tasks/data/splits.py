@@ -98,6 +98,38 @@ def folds(
     return parts
 
 
+def few_examples(examples: AnyExamples, count: int, seed: int = 1) -> AnyExamples:
+    """Draws `count` examples per class; without one class per text, `count` examples in total.
+
+    A larger draw with the same seed contains a smaller one. All examples of a smaller class are
+    drawn.
+
+    Returns:
+        The drawn examples, in the order of the file.
+    """
+    kind, _ = examples.label_counts()
+    has_classes = kind == "classes" and examples.labels and not isinstance(examples.labels[0], list)
+    labels = examples.labels if has_classes else [0] * len(examples)
+    rows = collections.defaultdict(list)
+    for row, label in enumerate(labels):
+        rows[label].append(row)
+    draw = np.random.default_rng(seed)
+    chosen = [draw.permutation(rows[label])[:count] for label in sorted(rows)]
+    source = f"{examples.source} ({count} per class)" if has_classes else examples.source
+    return examples.select(np.sort(np.concatenate(chosen)).tolist()).replace(
+        source=source, read_with=None
+    )
+
+
+def with_all_names(examples: AnyExamples) -> AnyExamples:
+    """Returns examples with label names, because a rare label may be missing from a part."""
+    labels = examples.labels
+    if not labels or not isinstance(labels[0], (str, list)) or examples.label_names:  # type: ignore[attr-defined]
+        return examples
+    rows = labels if isinstance(labels[0], list) else [labels]
+    return examples.replace(label_names=sorted(set().union(*rows)))
+
+
 def leave_out(examples: AnyExamples, held: LabeledExamples) -> AnyExamples:
     """Removes the examples whose text or context occurs in `held`."""
     known = set(map(same_text, held.undivided))

@@ -69,6 +69,13 @@ def of_runs(scores: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
+def described_runs(scores: Sequence[float]) -> dict[str, float | None]:
+    """Returns `of_runs` as a dict for JSON; the bounds of a single run are None."""
+    if len(scores) == 1:
+        return {"value": scores[0], "low": None, "high": None}
+    return of_runs(scores)._asdict()
+
+
 def bootstrap(
     metric: Callable[..., float], *columns: Any, samples: int = SAMPLES, seed: int = _SEED
 ) -> Interval:

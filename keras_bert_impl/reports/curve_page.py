@@ -1,0 +1,51 @@
+"""The page of a learning curve."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.reports import page
+from keras_bert_impl.reports.charts import SERIES, Axis, Series, curves
+from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.sections.scores import score_name
+
+
+def write_curve_page(found: dict[str, Any], path: str | Path) -> Path:
+    """Writes a page with the curves and their values.
+
+    Args:
+        found: return value of `learning_curve`.
+        path: file to write.
+    """
+    name = score_name(found["metric"])
+    drawn = [_series(name, points, color) for (name, points), color in _colored(found["curves"])]
+    axes = Axis("examples per class", is_logarithmic=True), Axis(name)
+    chart = curves("learning-curve", f"{name} by size of the training set", drawn, *axes)
+    note = "Mean over the seeds, with its 95% interval by Student's t-distribution."
+    rows = [
+        [
+            curve,
+            point["size"],
+            point["examples"],
+            page.score(point["value"]),
+            page.bounds_of_runs(point),
+        ]
+        for curve, points in found["curves"].items()
+        for point in points
+    ]
+    headings = ["", "per class", "examples", name, "interval"]
+    sections = [
+        Section("Curves", page.charts([chart]) + page.paragraph(note), [chart]),
+        Section("Scores", page.table(headings, rows, first="cell")),
+    ]
+    page.save_page(path, page.page("Learning curve", page.escape(name), sections))
+    return Path(path)
+
+
+def _colored(found):
+    return zip(found.items(), (SERIES[n % len(SERIES)] for n in range(len(found))))
+
+
+def _series(name, points, color):
+    bounds = [(point["low"], point["high"]) for point in points if point["low"] is not None]
+    sizes, means = ([point[key] for point in points] for key in ("size", "value"))
+    return Series(name, sizes, means, color, bounds=bounds)
