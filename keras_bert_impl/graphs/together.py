@@ -31,8 +31,7 @@ class SeveralSignatures(Signatures):
         parts: dict of name -> signatures of a model.
 
     Raises:
-        InputError: a name is invalid or the name of another signature, or a value is not the
-            signatures of a model.
+        InputError: a name is invalid or used twice, or a value is not the signatures of a model.
     """
 
     def __init__(self, parts: Mapping[str, Signatures]) -> None:

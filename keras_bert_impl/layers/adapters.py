@@ -219,7 +219,7 @@ class Prefix(_AddedTokens):
             d]`.
 
     Returns:
-        (key, value, bias). Each has `num_tokens` more positions, in the last axis of the bias.
+        (key, value, bias) with `num_tokens` more keys.
 
     Source: Li & Liang 2021, section 4.2.
     """

@@ -63,7 +63,7 @@ class BlockSparsity:
 
 @functools.cache
 def _drawn(sparsity, num_heads):
-    """Returns the random blocks of (most lengths, the lengths in `_PLANNED`).
+    """Returns the random blocks for most lengths, and for the lengths in `_PLANNED`.
 
     Each is `[heads, rows, num_random_blocks]`; row `i + 1` has the random blocks of block `i`.
     """

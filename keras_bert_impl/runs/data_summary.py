@@ -22,9 +22,9 @@ class DataSummary:
 
     Attributes:
         train_rows, dev_rows: number of examples.
-        labels: what `train_labels` and `dev_labels` count: `"classes"`, `"entities"`, `"tags"`,
-            `"questions"` or `"endings"`; `"numbers"` if they contain `min`, `mean` and `max`; None
-            without labels.
+        labels: kind of `train_labels` and `dev_labels`: counts of `"classes"`, `"entities"`,
+            `"tags"`, `"questions"` or `"endings"`, or the `min`, `mean` and `max` of `"numbers"`.
+            None without labels.
         train_labels, dev_labels: name -> count.
         lengths: percentiles `"50"`, `"90"` and `"99"` of the sequence lengths of the training set,
             and `"max"`, in a sample of 10,000 examples.

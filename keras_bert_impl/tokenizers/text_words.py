@@ -54,8 +54,8 @@ class TextWords(NamedTuple):
     """Words of texts.
 
     Attributes:
-        starts, ends: int32 [words], the span of each word. texts: int64 [words], the text number of
-            each word.
+        starts, ends: int32 [words], the span of each word.
+        texts: int64 [words], the index of each word's text.
         counts: int64 [batch], the number of words in each text.
     """
 
@@ -145,10 +145,10 @@ def window_features(
         word_firsts: int32 [words], the first token of each word.
 
     Returns:
-        dict: `num_windows`, int32 `[batch]`. The other outputs are int32 `[batch, windows,
-            length]`: the features; `token_starts` and `token_ends`, the character offsets of each
-            token in the text, or -1 for special tokens and the first text of a pair; and, if
-            `word_firsts` is given, `word_mask`, 1 where a word is predicted.
+        dict: `num_windows`, int32 `[batch]`. All others are int32 `[batch, windows, length]`: the
+            features; `token_starts` and `token_ends`, character offsets (-1 for special tokens and
+            the first text of a pair); and `word_mask`, 1 where a word is predicted, if
+            `word_firsts` is given.
     """
     numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
     numbers += tf.cast(windows.tokens(), tf.int64)

@@ -67,12 +67,14 @@ class Windows(NamedTuple):
 def window_spans(
     lengths: tf.Tensor, room: tf.Tensor, stride: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes overlapping spans that cover each text; returns (texts, starts, ends), int64
-    [spans].
+    """Computes overlapping spans that cover each text.
 
     Args:
         lengths: int64 [texts], the number of tokens in each text.
         room: int64 [texts], the maximum span length in tokens, at least 1.
+
+    Returns:
+        (texts, starts, ends), int64 [spans].
     """
     step = tf.minimum(tf.cast(stride, tf.int64), room)
     more = tf.maximum(lengths - room, 0)

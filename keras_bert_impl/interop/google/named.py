@@ -21,7 +21,7 @@ class Name:
 
     Args:
         google: Name of the variable; `#` stands for a number.
-        huggingface: Name in a model directory, with the same number of `#`.
+        huggingface: Name in a model directory. It has `#` as often as `google`.
         transpose: Whether the model directory stores the transposed matrix.
     """
 

@@ -202,7 +202,7 @@ class Location:
         path: Path of the KerasHub variable (layer names and variable name). If KerasHub has no such
             variable, the path is "", and the Hugging Face tensor is all zeros.
         shape: Shape of the KerasHub variable.
-        offset: Number of rows in the Hugging Face tensor before the KerasHub variable's first row.
+        offset: Number of first rows of the Hugging Face tensor that the KerasHub variable lacks.
     """
 
     name: TensorName

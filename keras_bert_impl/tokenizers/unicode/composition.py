@@ -95,7 +95,8 @@ def _join(codes, ranks, uses, numbers, last):
     Args:
         codes: int32 [characters].
         ranks: 0 at the start of a run, _BEGINS at the start of a group.
-        uses: number of original characters that the character stands for.
+        uses: number of original characters that the character stands for; 0 for all but the first
+            code of a decomposed character.
         numbers: ascending indices of the characters.
         last: for the start of a run, the index of the last combined character.
 

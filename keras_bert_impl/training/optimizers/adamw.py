@@ -69,8 +69,7 @@ _RULES_OF_KERAS = {
 
 @first_guesses("Optimizer")
 class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
-    """Base class of AdamW and LAMB: Adam's two moments, with learning rates and weight decay by
-    variable path.
+    """Base class of AdamW and LAMB, with Adam's moments and rates by variable path.
 
     As in PyTorch, the bias correction of a variable counts only the steps in which it had a
     gradient. Otherwise, a layer unfrozen late would start with up to six times the learning rate. A
