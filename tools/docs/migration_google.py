@@ -81,7 +81,11 @@ _CREATE = [
     ),
     Row("--masked_lm_prob", (f"{_TRAIN} --mask-rate",), "tokens are masked during training"),
     Row("--max_predictions_per_seq", (f"{_TRAIN} --max-predictions",), "no limit by default"),
-    Row("--do_whole_word_mask", (f"{_TRAIN} --mask-unit",), "`word`"),
+    Row(
+        "--do_whole_word_mask",
+        (f"{_TRAIN} --mask-unit", f"{_PREPARE} --segmented"),
+        "`word`; `--segmented` for Chinese",
+    ),
 ]
 _RUN_PRETRAINING = [
     Row("--input_file", (_TRAIN,), "first argument: directory of records"),

@@ -166,7 +166,7 @@ def prepare(
         max_examples_per_row,
         seed,
         segmented,
-        tuple(languages),
+        check("languages", languages, tuple[str, ...]),
     )
     held_out = check("held_out", held_out, Rate)
     block_characters = check("block_characters", block_characters, PositiveInt)
