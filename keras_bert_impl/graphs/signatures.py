@@ -109,7 +109,7 @@ class Signatures:
         return text
 
     def takes_pairs(self) -> bool:
-        """Returns whether the encoder has the segment of the second text."""
+        """Returns whether the encoder supports the segment id of second texts."""
         segments = self.config.num_segments
         return not segments or self.tokenizer.segment_of_second < segments
 

@@ -2,8 +2,8 @@
 
 Fine-tuned weights are a directory with `adapter_model.safetensors` and `config.json`. The latter
 contains the name of the base model and the checksum of its weights. For LoRA, there is also the
-`adapter_config.json` of `peft`. Directories written by `peft` have no `config.json`, and an
-`adapter_model.bin` in older versions.
+`adapter_config.json` of `peft`. Directories written by `peft` have no `config.json`. Older versions
+of `peft` write `adapter_model.bin`.
 """
 
 import contextlib

@@ -353,8 +353,8 @@ class Tokenizer(abc.ABC):
         """Converts token ids to text, like `decode` in `transformers`.
 
         Args:
-            ids: list or array of int [tokens] gives one str; list, array or `tf.RaggedTensor`
-                [batch, (tokens)] gives a list of str.
+            ids: list or array [tokens] for one text; list, array or `tf.RaggedTensor` [batch,
+                (tokens)] for a list of texts.
             skip_special_tokens: Whether to drop all special tokens, including added ones. By
                 default, only padding and the tokens at the start and end of segments are dropped.
 

@@ -205,7 +205,10 @@ def _reliability(confidences, is_right):
 
 
 def _thresholds(model, names, labels, scores):
-    """Returns the scores by threshold, for the label with a threshold or the rarer class."""
+    """Returns the section of precision and recall by threshold.
+
+    It is for the label with a threshold, or else the rarer class.
+    """
     rare = int((labels == 1).sum() <= (labels == 0).sum())
     ((name, chosen),) = (model and model.thresholds or {names[rare]: None}).items()
     column = names.index(name)

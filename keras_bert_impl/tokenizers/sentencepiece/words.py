@@ -223,7 +223,7 @@ def _keys_of(data):
     """Traverses a double-array trie, level by level."""
     size = int.from_bytes(data[:4], "little")
     if size % 4 or size > len(data) - 4:
-        raise ValueError(f"a trie of {size} bytes in {len(data)} bytes")
+        raise ValueError(f"the trie has {size} bytes, but only {len(data) - 4} are left")
     units, texts = np.frombuffer(data[4 : 4 + size], "<u4").astype(np.int64), data[4 + size :]
     labels = units & 0x800000FF
     offsets = (units >> 10) << ((units & 0x200) >> 6)

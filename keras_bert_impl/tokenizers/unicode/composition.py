@@ -90,7 +90,7 @@ def _compose(codes, group, classes):
 
 
 def _join(codes, ranks, uses, numbers, last):
-    """Combines the start of each run with the first later character that can combine.
+    """Combines the first character of each run with the next character that can combine with it.
 
     Args:
         codes: int32 [characters].
