@@ -69,8 +69,8 @@ def ablate(
 
     The directory contains `records` and, if it was learned, `tokenizer`; the run directories
     `pretraining/NAME` and `finetuning/NAME`, named after the changed settings; `scores.json`, the
-    return value of this function; and `report.html`. Both files are written after each question.
-    An interrupted call resumes.
+    return value of this function; and `report.html`. Both files are written after each seed. An
+    interrupted call resumes.
 
     Args:
         corpus: see `prepare`.
@@ -82,7 +82,7 @@ def ablate(
         tokenizer: default: a WordPiece tokenizer that is learned from the corpus.
         budget, vocabulary_size: see `AblationSettings`.
         strategy, resume, verbose: see `finetune`.
-        say: function that is called with the name of each run.
+        say: function that is called with the seed and the variant of each run.
         **options: fields of `FinetuneSettings`. The default of `learning_rate` is 5e-4. `dtype`
             also applies to pre-training.
 
@@ -118,14 +118,18 @@ def ablate(
     variants = [variant for group in asked.values() for variant in group]
     runs.check(variants)
     runs.prepare(corpus, tokenizer, dict.fromkeys(variant.records for variant in variants))
-    summary: dict[str, Any] = {"metric": None, "questions": {}}
-    for question, group in asked.items():
-        scores = []
-        for variant in group:
-            say(f"{question}: {variant.name}")
-            scores.append(dict(runs.score(variant, seed) for seed in seeds))
-        summary["metric"] = runs.metric
-        summary["questions"][question] = _compared(group, scores)
+    for finished, seed in enumerate(seeds, 1):
+        for question, group in asked.items():
+            for variant in group:
+                say(f"seed {seed}, {question}: {variant.name}")
+                runs.score(variant, seed)
+        summary = {
+            "metric": runs.metric,
+            "questions": {
+                question: _compared(group, runs, seeds[:finished])
+                for question, group in asked.items()
+            },
+        }
         write_json(directory / "scores.json", summary)
         write_ablation_page(summary, directory / "report.html")
     return summary
@@ -255,15 +259,16 @@ def _name(changes, seed):
     return name_of(shown | {"seed": seed})
 
 
-def _compared(group, scores):
-    """Returns the results of a question; `scores` are dicts of path -> score, one per variant."""
+def _compared(group, runs, seeds):
+    """Returns the results of a question."""
+    scores = [dict(runs.score(variant, seed) for seed in seeds) for variant in group]
     first = [*scores[0].values()]
     return [
         {
             "name": variant.name,
-            "runs": runs,
-            "score": described_runs([*runs.values()]),
-            "difference": described_runs([*map(operator.sub, runs.values(), first)]),
+            "runs": of_seeds,
+            "score": described_runs([*of_seeds.values()]),
+            "difference": described_runs([*map(operator.sub, of_seeds.values(), first)]),
         }
-        for variant, runs in zip(group, scores, strict=True)
+        for variant, of_seeds in zip(group, scores, strict=True)
     ]

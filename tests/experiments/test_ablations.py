@@ -68,7 +68,11 @@ def test_variants_are_compared_with_the_first_one_seed_by_seed(trained, corpus, 
     told = []
     found = answers(corpus, tmp_path / "out", ["nsp"], seeds=[4, 5, 7], say=told.append)
     assert found == json.loads((tmp_path / "out/scores.json").read_text())
-    assert told == ["nsp: masked LM on pairs", "nsp: masked LM and next sentence"]
+    assert told[:3] == [
+        "seed 4, nsp: masked LM on pairs",
+        "seed 4, nsp: masked LM and next sentence",
+        "seed 5, nsp: masked LM on pairs",
+    ]
     assert found["metric"] == "accuracy"
     first, second = found["questions"]["nsp"]
     assert [*first["runs"].values()] == [4.0, 5.0, 7.0]
@@ -82,6 +86,17 @@ def test_variants_are_compared_with_the_first_one_seed_by_seed(trained, corpus, 
 
 def _mean_and_error(scores):
     return np.mean(scores), np.std(scores, ddof=1) / len(scores) ** 0.5
+
+
+def test_an_interrupted_call_has_compared_the_finished_seeds(trained, corpus, tmp_path):
+    def interrupt(line):
+        if line.startswith("seed 2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        answers(corpus, tmp_path, ["nsp"], seeds=[1, 2], say=interrupt)
+    found = json.loads((tmp_path / "scores.json").read_text())
+    assert [row["score"]["value"] for row in found["questions"]["nsp"]] == [1.0, 6.0]
 
 
 def test_all_questions_share_equal_runs(trained, corpus, tmp_path):
