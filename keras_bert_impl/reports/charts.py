@@ -214,7 +214,8 @@ class Axis(NamedTuple):
 def curves(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) -> Drawing:
     """Draws lines. A single point is drawn as a circle."""
     drawing, place = _frame(name, title, series, x, y)
-    for one in series:
+    for place_in_legend, one in enumerate(series):
+        aside = 2 * (place_in_legend - (len(series) - 1) / 2)  # pixels that separate intervals
         points = [place(*point) for point in _finite(one)]
         if len(points) > _MOST_POINTS:
             points = points[:: -(-len(points) // _MOST_POINTS)] + points[-1:]
@@ -223,7 +224,8 @@ def curves(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) ->
         for point in points if len(points) <= 12 else ():
             drawing.circle(*point, 2.5, one.color)
         for at_x, bounds in zip(one.xs, one.bounds):
-            drawing.line([place(at_x, bound) for bound in bounds], one.color)
+            ends = [place(at_x, bound) for bound in bounds]
+            drawing.line([(x + aside, y) for x, y in ends], one.color)
     return drawing
 
 

@@ -18,7 +18,7 @@ def write_curve_page(found: dict[str, Any], path: str | Path) -> Path:
     """
     name = score_name(found["metric"])
     drawn = [_series(name, points, color) for (name, points), color in _colored(found["curves"])]
-    axes = Axis("examples per class", is_logarithmic=True), Axis(name)
+    axes = Axis("size", is_logarithmic=True), Axis(name)
     chart = curves("learning-curve", f"{name} by size of the training set", drawn, *axes)
     note = "Mean over the seeds, with its 95% interval by Student's t-distribution."
     rows = [
@@ -32,7 +32,7 @@ def write_curve_page(found: dict[str, Any], path: str | Path) -> Path:
         for curve, points in found["curves"].items()
         for point in points
     ]
-    headings = ["", "per class", "examples", name, "interval"]
+    headings = ["", "size", "examples", name, "interval"]
     sections = [
         Section("Curves", page.charts([chart]) + page.paragraph(note), [chart]),
         Section("Scores", page.table(headings, rows, first="cell")),

@@ -93,8 +93,10 @@ def runs_of(path: str | Path) -> list[Path]:
         return sorted(folds, key=lambda run: (len(run.name), run.name))  # by number
     found = sorted(recipe.parent for recipe in path.glob("runs/*/recipe.yaml"))
     if found and (path / "scores.json").is_file():  # Without scores, the set is not finished.
-        best = path / read_json(path / "scores.json").text("best")
-        found.sort(key=lambda run: run != best)
+        scores = read_json(path / "scores.json")
+        if "curves" not in scores:  # The runs of a learning curve are not ranked.
+            best = path / scores.text("best")
+            found.sort(key=lambda run: run != best)
     return found or [path]
 
 

@@ -151,10 +151,13 @@ def test_the_command_trains_and_draws_the_curves(tmp_path, capsys):
     before = (run / "scores.json").stat().st_mtime_ns
     assert main(command) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0].split() == ["per", "class", "examples", "full", "majority", "tfidf"]
+    assert out[0].split() == ["size", "examples", "full", "majority", "tfidf"]
     point = found["curves"]["full"][0]
     assert f"8  {point['value']:.4f} [{point['low']:.4f}, {point['high']:.4f}]" in out[1]
     assert (run / "scores.json").stat().st_mtime_ns == before
+    assert main(["report", f"{tmp_path}/out"]) == 0
+    page = (tmp_path / "out/comparison.html").read_text(encoding="utf-8")
+    assert "Comparison of 2 runs" in page
 
 
 @pytest.mark.parametrize(

@@ -154,4 +154,4 @@ def _table(curves):
         for name, point in zip(curves, points):
             row[name] = with_bounds(point)
         rows.append(row)
-    return rows, {"size": "per class", "examples": "examples"} | {name: name for name in curves}
+    return rows, {"size": "size", "examples": "examples"} | {name: name for name in curves}

@@ -9,7 +9,7 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.layout import date_number
-from keras_bert_impl.tasks.data.splits import hold_out, leave_out, same_text
+from keras_bert_impl.tasks.data.splits import hold_out, leave_out, same_text, with_all_names
 from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tasks.multiple_choice.data import ChoiceExamples
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
@@ -190,3 +190,10 @@ def test_texts_of_another_set_are_left_out():
     assert (kept.texts, kept.labels, kept.ids) == (["a", "c"], ["x", "x"], ["1", "3"])
     with pytest.raises(InputError, match="all examples of examples are in others"):
         leave_out(kept, Examples(["c", "A"], source="others"))
+
+
+def test_a_part_keeps_the_names_of_labels_that_it_lacks():
+    for labels in (["b", "a", "a", "a"], [["b", "a"], [], ["a"], ["a"]]):
+        data = with_all_names(Examples(list("wxyz"), labels))
+        assert data.select([2, 3]).label_names == ["a", "b"]
+        assert with_all_names(data.replace(label_names=["b", "a"])).label_names == ["b", "a"]
