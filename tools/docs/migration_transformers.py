@@ -112,7 +112,7 @@ _TRAINING = [
 
 LIBRARY = Library(
     "transformers (TensorFlow)",
-    "These tables are for transformers 4, because transformers 5 has no TensorFlow classes. "
+    "transformers 5 has no TensorFlow classes. "
     "Each library reads model directories of the other, including `tf_model.h5` files.",
     [
         Table("Classes and pipelines", "transformers", _CLASSES),
