@@ -147,7 +147,7 @@ class Prepare(Command):
             required=True,
             type=MODEL,
             metavar="DIR",
-            help="model directory or name, or the --out of `keras-bert vocab`",
+            help="model directory or name, or output of `vocab`",
         )
         add("--length", type=positive_int, default=128, metavar="N", help="sequence length")
         add(
@@ -188,7 +188,7 @@ class Prepare(Command):
             type=lambda text: text.split(","),
             default=[],
             metavar="NAMES",
-            help="languages of the lines of each document, such as en,de; only for tlm",
+            help="languages of the lines of a document, for tlm",
         )
         add("--no-packing", action="store_true", help="one example per record, without packing")
         add("--seed", type=int, default=0, metavar="N", help="seed of random choices")

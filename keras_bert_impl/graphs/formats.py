@@ -31,7 +31,7 @@ _MODELS = {"model.weights.h5", "bert_model.ckpt.index"}
 
 
 def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
-    """Raises `InputError` unless an export would replace only files of an earlier export."""
+    """Raises `InputError` if the target contains files that no export has written."""
     from keras_bert_impl.hub.contents import INDEX, WEIGHTS
     from keras_bert_impl.interop.opening import TUNED_FILES
 

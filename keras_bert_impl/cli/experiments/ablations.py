@@ -41,9 +41,7 @@ from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.runs.settings import FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.names import registered_tasks
 
-_MAIN = (
-    "budget", "vocabulary_size", "epochs", "batch_size", "learning_rate", "max_length", "dtype",
-)  # fmt: skip
+_MAIN = ("budget", "epochs", "learning_rate", "max_length")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Ablate(Command):
 
     example = (
         "  keras-bert ablate --corpus wiki.txt --train train.csv --dev dev.csv \\\n"
-        "      --text review --label stars --questions objective,size --seeds 1,2,3 --out ablation"
+        "      --text review --label stars --questions objective,size --out ablation"
     )
 
     @property
@@ -99,13 +97,13 @@ class Ablate(Command):
             type=RECIPE,
             default="cpu_small",
             metavar="NAME",
-            help="recipe or YAML file with the model and settings of pre-training",
+            help="recipe or YAML file of pre-training",
         )
         group.add_argument(
             "--tokenizer",
             type=MODEL,
             metavar="DIR",
-            help="model directory or name; default: learn a tokenizer from the corpus",
+            help="model directory or name; default: learned tokenizer",
         )
         group.add_argument("--json", action="store_true", help="print the scores as JSON")
         add_run(parser)

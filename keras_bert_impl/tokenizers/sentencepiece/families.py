@@ -23,7 +23,7 @@ class Family:
         special_tokens: Tokens: padding, unknown, first, separator, mask.
         num_separators, segment_of_second: See `Tokenizer`.
         folds: Whether to decompose the text, remove combining marks and lowercase.
-        first_tokens: Tokens before the tokens of the SentencePiece model.
+        first_tokens: Tokens that precede the tokens of the SentencePiece model.
         num_replaced: Number of tokens of the SentencePiece model that `first_tokens` replaces.
         first_pieces: First tokens of the SentencePiece model, if they are not the special tokens.
         named_ends: `bos_token` and `eos_token`, if not the first token and the separator.

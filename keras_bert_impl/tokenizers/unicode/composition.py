@@ -135,7 +135,7 @@ def _pair(first, second):
 
 
 def _decompose(codes, group):
-    """Returns int32 (codes, groups, 0 or 1); 1 marks all but a character's first code.
+    """Returns int32 codes, their groups, and 0 for the first code of a character, else 1.
 
     Hangul is not decomposed, because composition would restore it.
     """
