@@ -214,8 +214,8 @@ class Axis(NamedTuple):
 def curves(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) -> Drawing:
     """Draws lines. A single point is drawn as a circle."""
     drawing, place = _frame(name, title, series, x, y)
-    for place_in_legend, one in enumerate(series):
-        aside = 2 * (place_in_legend - (len(series) - 1) / 2)  # pixels that separate intervals
+    for index, one in enumerate(series):
+        aside = 2 * (index - (len(series) - 1) / 2)  # pixels that separate intervals
         points = [place(*point) for point in _finite(one)]
         if len(points) > _MOST_POINTS:
             points = points[:: -(-len(points) // _MOST_POINTS)] + points[-1:]

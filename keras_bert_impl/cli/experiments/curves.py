@@ -148,10 +148,13 @@ def _rates(text):
 
 def _table(curves):
     """Returns the rows and columns of a table with a row for each size."""
-    rows = []
-    for points in zip(*curves.values(), strict=True):
-        row = {"size": points[0]["size"], "examples": points[0]["examples"]}
-        for name, point in zip(curves, points):
-            row[name] = with_bounds(point)
-        rows.append(row)
-    return rows, {"size": "size", "examples": "examples"} | {name: name for name in curves}
+    rows: dict[int, dict] = {}
+    for name, points in curves.items():
+        for point in points:
+            row = {
+                "size": point["size"],
+                "examples": point["examples"],
+                **dict.fromkeys(curves, "-"),
+            }
+            rows.setdefault(point["size"], row)[name] = with_bounds(point)
+    return [*rows.values()], {name: name for name in ("size", "examples", *curves)}
