@@ -183,7 +183,7 @@ def adapts(family, dtype, folder):
 
 def quantizes(family, dtype, folder):
     if "float16" in dtype and "bfloat16" not in dtype:
-        with pytest.raises(InputError, match="load it in float32"):
+        with pytest.raises(InputError, match="Load it in float32"):
             classifier(family, dtype).quantize("int8")
         return
     for mode, error in (("int8", 0.05), ("int4", 0.5)):

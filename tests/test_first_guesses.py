@@ -194,9 +194,9 @@ def test_max_length_can_be_set():
 
 def test_objects_of_keras_2_are_named():
     kind = type("Adam", (), {"__module__": "tf_keras.src.optimizers.adam"})
-    with pytest.raises(InputError, match="It belongs to Keras 2: unset TF_USE_LEGACY_KERAS"):
+    with pytest.raises(InputError, match="It belongs to Keras 2. Unset TF_USE_LEGACY_KERAS"):
         helpers.classifier().compile(optimizer=kind())
-    with pytest.raises(InputError, match="It belongs to Keras 2: unset TF_USE_LEGACY_KERAS"):
+    with pytest.raises(InputError, match="It belongs to Keras 2. Unset TF_USE_LEGACY_KERAS"):
         helpers.classifier().fit(["good"], [1], callbacks=[kind()])
 
 
@@ -257,7 +257,7 @@ def test_quantize_is_that_of_keras(classifier, tmp_path):
         lambda: model.save_pretrained(tmp_path / "x"),
         lambda: model.save(tmp_path / "x.keras"),
     ):
-        with pytest.raises(InputError, match="a quantized model .*call export"):
+        with pytest.raises(InputError, match="a quantized model .*Call export"):
             refused()
 
 

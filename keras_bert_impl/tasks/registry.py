@@ -97,7 +97,7 @@ def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dic
     if not isinstance(model, task.model_classes):
         raise InputError(
             f"{examples.source} contains examples for a {task.model_classes[0].__name__}, but the "
-            f"model is a {type(model).__name__}. Read the file for the task of this model."
+            f"model is a {type(model).__name__}. Read the file with the reader of the model's task."
         )
     return task.score(model, examples, directory)
 

@@ -22,7 +22,7 @@ _TRAIN = f"finetune --model {MODEL} --out {{}}/run --train {{}}/rows.csv --dev-s
 COMMANDS = [
     (_TRAIN, "The columns of {}/rows.csv are 'Text', 'Label'."),
     (f"{_TRAIN} --text text --label Label", "rows.csv: no column named 'text'. Found: 'Text'"),
-    (f"{_TRAIN} --text Text", "--label is missing: pass "),
+    (f"{_TRAIN} --text Text", "--label is missing. Pass "),
     (f"{_TRAIN} --task similarity --text Text --pair Pair", "no column named 'Pair'"),
     ("learning-curve --model {}/gone --train {}/file.txt --out {}/run", "/gone' does not exist."),
     ("augment --model {} --train {}/rows.csv --out {}/more.jsonl --text a", "--label is missing"),

@@ -93,9 +93,9 @@ def test_similarity_without_labels_is_of_anchors(tmp_path):
     assert threes.texts == [("a", "b", "c")] and threes.labels is None
     assert read(*files, "--pair", "two", "--label", "score").labels == [1.0]
     for more, message in (
-        (["--pair", "two", "--negative", "three", "--label", "score"], "leave out --label"),
+        (["--pair", "two", "--negative", "three", "--label", "score"], "Leave out --label"),
         (["--pair", "two", "--negative", "four"], "no column named 'four'"),
-        ([], "the column of the second text is missing: pass --pair"),
+        ([], "the column of the second text is missing. Pass --pair"),
     ):
         with pytest.raises(InputError, match=message):
             read(*files, *more)
@@ -120,7 +120,7 @@ def test_one_table_is_split(tmp_path, capsys):
     with pytest.raises(InputError, match="leave out --dev and --data, or leave out --dev-split"):
         read_both("--dev-split", 0.1, "--dev", table)
     with pytest.raises(
-        InputError, match="--dev is missing: pass .*or --dev-split 0.1 instead of --dev"
+        InputError, match="--dev is missing. Pass .*or --dev-split 0.1 instead of --dev"
     ):
         read_both()
     for share in ("0", "1", "ten"):

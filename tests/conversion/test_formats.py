@@ -248,7 +248,7 @@ def test_a_cross_encoder_is_a_classifier(tmp_path, caplog):
     convert(tmp_path / "cross", tmp_path / "ours")
     if (tmp_path / "cross" / "modules.json").exists():  # since version 6
         assert "not converted: the activation of CrossEncoder" in caplog.text
-        with pytest.raises(InputError, match="is a cross-encoder: load it with TextClassifier"):
+        with pytest.raises(InputError, match="is a cross-encoder. Load it with TextClassifier"):
             TextEmbedder.from_pretrained(tmp_path / "cross")
     pairs = [("word1 word2", "word3"), ("word4", "word5 word6")]
     expected = theirs.predict(pairs, activation_fn=torch.nn.Identity())

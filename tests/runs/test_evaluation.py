@@ -205,7 +205,7 @@ def test_scores_of_further_sets_have_their_names(scored, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--text", "text", "--label", "label"], "--dev is missing: pass --dev, --text, --label"),
+        (["--text", "text", "--label", "label"], "--dev is missing. Pass --dev, --text, --label"),
         (["--dev", "{0}/1.tsv", "--text", "text"], "--label is missing"),
         (
             ["--dev", "{0}/1.tsv", "--text", "text", "--label", "label", "--test"],

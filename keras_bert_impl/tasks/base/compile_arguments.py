@@ -18,7 +18,7 @@ def as_loss(loss: Any, is_multi_label: bool) -> keras.losses.Loss:
     if isinstance(loss, (list, tuple)) and len(loss) == 1:
         loss = loss[0]
     if isinstance(loss, (dict, list, tuple)):
-        raise InputError("the model has one output: pass one loss.")
+        raise InputError("the model has one output. Pass one loss.")
     if isinstance(loss, str):
         if loss.lower() in ("crossentropy", "ce"):
             loss = "binary" if is_multi_label else "sparse_categorical"
@@ -50,7 +50,8 @@ def as_metric(metric: Any, accuracy: Callable[[], keras.metrics.Metric]) -> kera
             )
         function, settings = parts(metric)
         own_class = _class_of(keras.metrics, function)
-        label = getattr(function, "__name__", type(function).__name__).strip("<>")  # lambda
+        # Names must not contain the brackets of `<lambda>`.
+        label = getattr(function, "__name__", type(function).__name__).strip("<>")
         metric = own_class(**settings) if own_class else _FunctionMetric(metric, name=label)
         name = name or label
     if name is not None:
@@ -118,7 +119,7 @@ def check_backend() -> None:
     backend = keras.backend.backend()
     if backend not in ("tensorflow", "jax"):
         raise InputError(
-            "task models require the TensorFlow or JAX backend of Keras: set "
+            "task models require the TensorFlow or JAX backend of Keras. Set "
             "KERAS_BACKEND=tensorflow or KERAS_BACKEND=jax."
         )
     if backend == "jax" and num_hosts() > 1:
@@ -149,7 +150,7 @@ def check_arguments(optimizer: Any, learning_rate: Any, seed: Any, others: dict[
 
 def _check_optimizer(optimizer):
     try:
-        if isinstance(optimizer, type):  # Keras 3.16 would accept it
+        if isinstance(optimizer, type):  # Keras 3.16 accepts a class
             raise TypeError("a class")
         keras.optimizers.get(optimizer)
     except (TypeError, ValueError) as error:
@@ -170,4 +171,4 @@ def about_keras_2(value: Any) -> str:
     kinds = [kind.__module__.partition(".")[0] for kind in type(value).__mro__]
     if "tf_keras" not in kinds:
         return ""
-    return " It belongs to Keras 2: unset TF_USE_LEGACY_KERAS and import from keras, not tf_keras."
+    return " It belongs to Keras 2. Unset TF_USE_LEGACY_KERAS and import from keras, not tf_keras."

@@ -11,7 +11,7 @@ from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
 
-LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # settings of tasks with one vector per text
+LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with one vector per text
 
 
 class Task:
@@ -38,8 +38,7 @@ class Task:
         needs_labels: whether examples without labels are rejected.
         metrics: names of the scores for comparing models; the first one is the default.
         highest_score: highest value of the first score; 100 for percentages.
-        report: name of the module whose `sections(subject)` adds the task's sections to
-            `report.html`.
+        report: module with a function `sections(subject)`, the task's sections of `report.html`.
         arguments: dict of arguments for the model class's `from_pretrained`.
     """
 
@@ -80,7 +79,7 @@ class Task:
 
     @staticmethod
     def examples_of(texts: list, labels: list, source: str) -> Any:
-        """Converts texts and labels in memory to examples; returns None if they do not fit."""
+        """Converts texts and labels to examples; returns None for data of other tasks."""
         return None
 
     @staticmethod
@@ -130,7 +129,7 @@ class Task:
 
     @staticmethod
     def with_metric(examples: Any, metric: str | None) -> LabeledExamples:
-        """Copies the examples and sets the metric that `score` also computes."""
+        """Returns a copy of the examples with an additional metric for `score`."""
         return examples
 
     def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:
@@ -185,7 +184,7 @@ class Task:
 
     @staticmethod
     def read_inputs(path: str) -> list | None:
-        """Reads inputs in the task's file format; returns None for texts and tables of texts."""
+        """Reads inputs in the task's file format; returns None for other files."""
         return None
 
     @staticmethod

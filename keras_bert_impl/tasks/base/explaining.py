@@ -33,7 +33,7 @@ class Explained:
         facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
         return f"<{type(self).__name__}: {facts}>"
 
-    def _repr_html_(self) -> str:  # in notebooks
+    def _repr_html_(self) -> str:  # notebooks call it
         cells = (
             f"<tr><th>{name}</th><td>{html.escape(str(value))}</td></tr>"
             for name, value in self._facts().items()

@@ -154,7 +154,7 @@ def check_frozen_layers(model: Any) -> None:
         model.note_trained_variables()
     elif model.trains_other_variables:
         raise InputError(
-            "layers were frozen or unfrozen after training: call compile(...) again before fit."
+            "layers were frozen or unfrozen after training. Call compile(...) again before fit."
         )
 
 
@@ -163,7 +163,7 @@ def _restart_schedule(model, steps, epochs):
         return
     if steps < 1:
         raise InputError(
-            "the default learning rate depends on the number of batches, which is unknown: pass "
+            "the default learning rate depends on the number of batches, which is unknown. Pass "
             "steps_per_epoch, or compile with an optimizer."
         )
     if model.trains_other_variables:

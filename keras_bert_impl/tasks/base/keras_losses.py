@@ -1,7 +1,7 @@
 """Keras losses and metrics for task models, whose networks return logits.
 
-Each loss or metric receives the predictions it expects (probabilities, or logits with
-`from_logits=True`) and the labels it expects (class indices or one-hot rows).
+Each loss or metric receives predictions and labels in its format: probabilities or, with
+`from_logits=True`, logits; class indices or one-hot labels.
 
 Shape legend: ... = batch, with a second dimension for words or spans.
 """
@@ -56,8 +56,14 @@ _OVER_CLASSES = _BINARY | set(
     "mean_squared_logarithmic_error root_mean_squared_error huber log_cosh log_cosh_error poisson "
     "pearson_correlation concordance_correlation r2_score".split()
 )
-_BASES = {"loss", "metric", "mean", "sum", "mean_metric_wrapper"}  # of user-defined classes
-_OTHER_DATA = {"circle", "ctc"}  # for embeddings or sequences
+_BASES = {
+    "loss",
+    "metric",
+    "mean",
+    "sum",
+    "mean_metric_wrapper",
+}  # user-defined classes inherit these names
+_OTHER_DATA = {"circle", "ctc"}  # these losses are for embeddings or sequences
 _CLASSES = _ONE_CLASS | _BINARY | {"accuracy", "f1_score", "f_beta_score"}
 _REFUSED = {
     SINGLE: _OTHER_DATA,
@@ -90,14 +96,14 @@ class Outputs:
         return self.problem_type == SINGLE and self.num_classes == 2
 
     def in_order(self, labels: Any, logits: Any) -> tuple[Any, Any]:
-        """Returns labels and logits with the classes in the order of the user's labels."""
+        """Returns labels and logits in the order of the user's labels."""
         if not self.is_reversed:
             return labels, logits
         is_dense = len(labels.shape) == len(logits.shape)
         return ops.flip(labels, axis=-1) if is_dense else 1 - labels, ops.flip(logits, axis=-1)
 
     def probabilities(self, logits: Any) -> Any:
-        """Converts logits `[..., num_classes]` to probabilities; keeps regression values."""
+        """Converts logits `[..., num_classes]` to probabilities, except for regression."""
         if self.problem_type == REGRESSION:
             return logits
         return ops.sigmoid(logits) if self.problem_type == MULTI else ops.softmax(logits)
@@ -178,7 +184,7 @@ class TaskLoss(keras.losses.Loss):
         if len(losses.shape) < len(y_pred.shape) - 1:
             raise InputError(
                 f"the loss {self.name!r} returns one value for the whole batch, but must return "
-                "one per example: reduce over axis=-1."
+                "one per example. Reduce over axis=-1."
             )
         return losses
 
@@ -217,7 +223,7 @@ def as_list(metrics: Any) -> list:
     if metrics is None:
         return []
     if isinstance(metrics, dict):
-        raise InputError("the model has one output: pass metrics as a list, not a dict.")
+        raise InputError("the model has one output. Pass metrics as a list, not a dict.")
     if not isinstance(metrics, (list, tuple)):
         return [metrics]
     return [metric for given in metrics for metric in as_list(given)]
@@ -239,14 +245,16 @@ def _view(given, name, outputs):
     predictions = "logits" if takes_logits else "probabilities"
     if name == "accuracy":
         return _View(outputs, "numbers", "numbers")
-    if hasattr(given, "sparse_y_pred"):  # intersection over union
+    if hasattr(given, "sparse_y_pred"):  # metrics of intersection over union have it
         labels = "numbers" if given.sparse_y_true else "one_hot"
         return _View(outputs, labels, "numbers" if given.sparse_y_pred else predictions)
     if name in _NUMBERS:
         return _View(outputs, "numbers", predictions)
     by_class = ("class_id", "multi_label", "top_k")
     chosen = [getattr(given, key, None) for key in by_class]
-    names_class = any(value is not None and value is not False for value in chosen)  # 0 is valid
+    names_class = any(
+        value is not None and value is not False for value in chosen
+    )  # class 0 is valid
     if outputs.is_binary and name in _BINARY and not names_class:
         return _View(outputs, "positive", "positive_logit" if takes_logits else "positive")
     return _View(outputs, "given" if name is None else "one_hot", predictions)
@@ -295,7 +303,7 @@ def _check_ignores_padding(given, name, outputs, what):
         line = _WRITE[SINGLE][what == "metric"]
         raise InputError(
             f"the {what} {given.name!r}{' with label smoothing' if smooths else ''} would count the "
-            f"padding of a batch as wrong answers: write compile({line})."
+            f"padding of a batch as wrong answers. Write compile({line})."
         )
 
 
@@ -310,7 +318,7 @@ def _refusal(name, outputs, what):
         more = ABOUT_SEVERAL
     return InputError(
         f"the {what} {name!r} does not fit this model, whose problem_type is "
-        f"{outputs.problem_type!r}: write compile({line})."
+        f"{outputs.problem_type!r}. Write compile({line})."
         f"{more}"
     )
 

@@ -1,9 +1,11 @@
 """Settings of several tasks and their allowed values. Does not import TensorFlow.
 
-The `__init__` module of a task's folder declares `TASK_NAME` (the value of `--task`; None for the
-default task), `SETTINGS` (the dataclass of task-specific settings), `read` (the reader) and
-`READER_OPTIONS` (the fields of `ExampleSource` that the reader takes). For `--help` it declares
-`READS`, a description of the input files, and optionally `READER_NOTE`.
+The `__init__` module of a task's folder declares:
+
+- `TASK_NAME`: value of `--task`; None for the default task;
+- `SETTINGS`: dataclass of task-specific settings;
+- `read`: the reader, and `READER_OPTIONS`, its fields of `ExampleSource`;
+- `READS` and, optionally, `READER_NOTE`: descriptions of the input files for `--help`.
 """
 
 import dataclasses
@@ -51,9 +53,9 @@ class VectorSettings(LongTextSettings):
     """Pooling settings.
 
     Args:
-        pooling: How token vectors are pooled into a text vector. For similarity: see `TextEmbedder`. For
-            text classification and regression: mean, max or attention over all tokens. Default: the
-            model's pooling; for similarity, mean if the model has none.
+        pooling: How token vectors are pooled into a text vector. For similarity: see
+            `TextEmbedder`. For text classification and regression: mean, max or attention over all
+            tokens. Default: the model's pooling; for similarity, mean if the model has none.
     """
 
     pooling: str | None = None

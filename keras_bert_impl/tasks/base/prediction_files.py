@@ -38,7 +38,9 @@ def write_predictions_table(
 def _write_table(path, headings, rows):
     with (
         replace_file(path) as temporary,
-        open(temporary, "w", encoding="utf-8", errors="replace") as file,  # unpaired surrogates
+        open(
+            temporary, "w", encoding="utf-8", errors="replace"
+        ) as file,  # UTF-8 has no unpaired surrogates
     ):
         for row in itertools.chain([headings], rows):
             write_cells(file, row, "\t")

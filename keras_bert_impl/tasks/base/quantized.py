@@ -28,7 +28,7 @@ class Quantized:
         """
         check("mode", mode, Annotated[str, OneOf("int8", "int4")])
         if self.encoder.compute_dtype == "float16":
-            raise InputError("a model in float16 cannot be quantized: load it in float32.")
+            raise InputError("a model in float16 cannot be quantized. Load it in float32.")
         if self.encoder.config.adapter is not None:
             line = "merge LoRA with save_pretrained(directory), then load that directory."
             raise InputError(f"a model with an adapter cannot be quantized: {line}")
@@ -42,5 +42,5 @@ class Quantized:
 
 def quantized_error(what: str) -> InputError:
     return InputError(
-        f"a quantized model cannot be {what}: call export(directory), or quantize a copy."
+        f"a quantized model cannot be {what}. Call export(directory), or quantize a copy."
     )

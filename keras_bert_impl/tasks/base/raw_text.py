@@ -85,7 +85,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
             return self.label_codec.factors(class_weight, labels)
         raise InputError(
             f"class_weight requires classes as labels, which a {type(self).__name__} does not "
-            "have: use sample_weight, a number for each example."
+            "have. Use sample_weight, a number for each example."
         )
 
     def default_loss(self) -> keras.losses.Loss | None:
@@ -173,7 +173,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features that the network takes."""
+        """Names of the network's input features."""
         return tuple(self.input)
 
     def steps_per_epoch(self, x: Any, batch_size: int) -> int:
@@ -195,9 +195,9 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     ) -> None:
         """Configures training as in Keras, with the task's defaults; `fit` calls it if needed.
 
-        The network returns logits. A Keras loss or metric, given by name or as an object, receives
-        the probabilities that `predict` returns, or the logits if `from_logits=True`. It receives
-        labels as class indices or one-hot rows, as required. A user-defined function or class
+        The network returns logits. A Keras loss or metric (a name or an object) receives the
+        probabilities that `predict` returns; with `from_logits=True`, it receives the logits. It
+        receives class indices or one-hot labels, as required. A user-defined function or class
         receives the labels and the probabilities. For two classes, metrics such as `AUC`,
         `Precision` and `Recall` use the second class as the positive class, as in scikit-learn.
 
@@ -274,9 +274,9 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
             class_weight: dict of label name or class index -> loss weight (default 1); a list with
-                the weight of each class; or `"balanced"`, with the weights texts / (classes * texts
-                of the class), so that all classes have the same total weight. Multiplied by
-                `sample_weight`.
+                the weight of each class; or `"balanced"`, for the weights texts / (classes * texts
+                of the class). All classes then have the same total weight. Class weights are
+                multiplied by `sample_weight`.
             Other arguments: see `keras.Model.fit`.
         """
         if self.is_quantized:
@@ -326,7 +326,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         steps: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Predicts the `scores` of texts, as numpy arrays in the order given.
+        """Returns the `scores` of texts as NumPy arrays, in the order of the texts.
 
         To limit memory, texts are processed in blocks of 1,024 texts or 1,048,576 characters.
 
@@ -364,8 +364,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """Runs one training step on one batch; requires an explicit optimizer."""
         if self.uses_default_optimizer:
             raise InputError(
-                "the default learning rate depends on the number of steps, which is unknown: "
-                "call compile(optimizer=AdamW(3e-5)) first."
+                "the default learning rate depends on the number of steps, which is unknown. "
+                "Call compile(optimizer=AdamW(3e-5)) first."
             )
         self._check_objective()
         check_frozen_layers(self)

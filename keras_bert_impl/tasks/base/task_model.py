@@ -53,7 +53,7 @@ from keras_bert_impl.tasks.inputs.words import common_words
 from keras_bert_impl.tokenizers import Tokenizer
 
 _log = logging.getLogger(__name__)
-MODEL_CLASS = "model_class"  # key of the class name in this package's part of `config.json`
+MODEL_CLASS = "model_class"  # key in the settings of this package in `config.json`
 
 
 @first_guesses("TaskModel")
@@ -221,7 +221,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
     ) -> "TaskModel":
         """Loads a task model from a directory with files in the Hugging Face format.
 
-        The head is newly initialized if the directory has none of this kind.
+        The head is newly initialized if the directory does not contain one of this kind.
 
         Args:
             name_or_path: a directory or a name; see `interop.open_model`.
@@ -267,7 +267,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
         load_weights(model, source, names + (added_names(model) if source.adapter else []))
         model.order_classes(source)
         if adapter is not None and adapter.kind == "prompt":
-            words = common_words(tokenizer)  # better initial values than random ones
+            words = common_words(tokenizer)  # words are better initial values than noise
             if words:
                 model.encoder.virtual_tokens.begin_as(model.encoder.embeddings, words)
         return model

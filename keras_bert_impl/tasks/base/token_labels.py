@@ -30,8 +30,8 @@ class TokenLabels(_Mixin):
         """Configures training; see `RawTextTrainer.compile`.
 
         Args:
-            metrics, weighted_metrics: lists of metrics, which are concatenated; both count only
-                labeled tokens. Default: accuracy; `[]` for none.
+            metrics, weighted_metrics: lists of metrics; both count only labeled tokens. Default:
+            accuracy; `[]` for none.
         """
         if metrics is None and weighted_metrics is None:
             metrics = ["accuracy"]

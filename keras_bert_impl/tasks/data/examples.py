@@ -54,15 +54,15 @@ def segments_of(text: Any) -> tuple[str, ...]:
 
 
 class LabeledExamples:
-    """Base class of the labeled examples of all tasks, which are frozen dataclasses.
+    """Base class of the labeled examples of a task; subclasses are frozen dataclasses.
 
     Attributes:
         labels: None for unlabeled examples.
         source: name of the data in messages.
         files: file of each example, if there are several files.
         skipped: location of each skipped row, with the reason.
-        read_with: fields of `ExampleSource` to read the file again as `dev`; None if the examples
-            are not from a file.
+        read_with: fields of `ExampleSource` for reading the file as `dev`; None if the examples are
+            not from a file.
     """
 
     texts: list
@@ -121,7 +121,7 @@ class LabeledExamples:
 
     @property
     def undivided(self) -> list:
-        """Values of the examples; examples with the same value stay in the same split."""
+        """A key of each example; examples with equal keys are in the same split."""
         return self.inputs
 
     @property
@@ -242,19 +242,19 @@ class Examples(LabeledExamples):
         Raises:
             InputError: a label is not in `names`.
         """
-        places = self._places(names, self.labels)
-        labels = [self._index(places, *numbered) for numbered in enumerate(self.labels)]
+        indices = self._indices_of(names, self.labels)
+        labels = [self._index(indices, *numbered) for numbered in enumerate(self.labels)]
         return np.array(labels, "int32")
 
     def multi_hot(self, names: list[str]) -> np.ndarray:
         """Converts labels to a multi-hot float32 array [texts, names]."""
-        places = self._places(names, (name for labels in self.labels for name in labels))
+        indices = self._indices_of(names, (name for labels in self.labels for name in labels))
         rows = np.zeros((len(self), len(names)), "float32")
         for position, labels in enumerate(self.labels):
-            rows[position, [self._index(places, position, label) for label in labels]] = 1
+            rows[position, [self._index(indices, position, label) for label in labels]] = 1
         return rows
 
-    def _places(self, names, labels):
+    def _indices_of(self, names, labels):
         """Maps each label to its index; classes without names may be given as indices."""
         numbers = index_of_name(map(str, range(len(names))))
         if list(names) != made_names(len(names)) or not all(
@@ -268,24 +268,24 @@ class Examples(LabeledExamples):
         )
         return numbers
 
-    def _index(self, places, position, label):
+    def _index(self, indices, position, label):
         if isinstance(label, (int, np.integer)):
-            names = self.label_names or list(places)
+            names = self.label_names or list(indices)
             if not 0 <= label < len(names):
                 raise InputError(
                     f"{self.where(position)}: the label must be a class index from 0 to "
                     f"{len(names) - 1}. Received: {label}"
                 )
-            if not self.label_names and places.get(str(int(label)), label) != label:
+            if not self.label_names and indices.get(str(int(label)), label) != label:
                 raise InputError(
                     f"{self.where(position)}: label {label} may mean the class '{label}' or class "
                     f"index {label}, {names[label]!r}. Pass the labels as names."
                 )
             label = names[label]
-        if label not in places:
+        if label not in indices:
             where = self.where(position)
-            raise InputError(f"{where}: label {label!r} is not one of {listed(places)}.")
-        return places[label]
+            raise InputError(f"{where}: label {label!r} is not one of {listed(indices)}.")
+        return indices[label]
 
     @property
     def fingerprint(self) -> str:

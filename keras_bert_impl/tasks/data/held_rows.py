@@ -125,5 +125,5 @@ def lines_of_rows(
         if record.last in rows:
             lines.update(range(record.first, record.last + 1))
         elif number == 0 and has_header:
-            lines.update(range(1, record.last + 1))  # includes a first line such as sep=;
+            lines.update(range(1, record.last + 1))  # a line such as sep=; may come first
     return lines

@@ -65,7 +65,7 @@ def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.n
     if not is_one_hot.all():
         place = np.argwhere(~is_one_hot)[0]
         raise InputError(
-            f"{where}: one-hot labels must have a single 1. Received: "
+            f"{where}: one-hot labels must contain exactly one 1. Received: "
             f"{rows[tuple(place)].tolist()} at {place.tolist()}"
         )
     return rows.astype("float32")
@@ -83,7 +83,7 @@ def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[i
     """
     if isinstance(weights, str) and weights == "balanced":
         if classes is None:
-            raise InputError("class_weight='balanced' requires labels: pass them with the texts.")
+            raise InputError("class_weight='balanced' requires labels. Pass them with the texts.")
         classes = np.asarray(classes)
         classes = classes.argmax(axis=1) if classes.ndim == 2 else classes
         counts = np.bincount(classes, minlength=len(names))
@@ -103,9 +103,9 @@ def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[i
                 f"class_weight has {len(weights)} numbers, but there are {len(names)} classes."
             )
         weights = dict(enumerate(values(weights)))
-    factors, places = dict.fromkeys(range(len(names)), 1.0), index_of_name(names)
+    factors, indices = dict.fromkeys(range(len(names)), 1.0), index_of_name(names)
     for label, weight in weights.items():
-        number = places.get(label, label)
+        number = indices.get(label, label)
         if isinstance(number, (bool, np.bool_)) or number not in factors:
             raise InputError(f"class_weight: label {label!r} is not one of {listed(names)}.")
         factors[number] = _factor(label, weight)
@@ -128,7 +128,8 @@ def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
 
     Args:
         y: class indices, int `[batch]` or `[batch, length]` (negative for words without a label);
-            or one-hot or soft labels, float `[..., classes]`, whose most likely class is used.
+            or one-hot or soft labels, float `[..., classes]`. For soft labels, the most likely
+            class is used.
         sample_weight: float `[batch]` or the shape of `y`; None for weights of 1.
     """
     y = tf.convert_to_tensor(y)

@@ -85,11 +85,11 @@ class ClassLabels(LabelCodec):
             for position, row in enumerate(labels):
                 if len(row) != 1:
                     raise InputError(f"text {position} has {len(row)} labels.{ABOUT_SEVERAL}")
-            labels = [*itertools.chain(*labels)]  # a column of names
+            labels = [*itertools.chain(*labels)]  # the labels are a column of names
         if any(isinstance(label, (str, bytes)) for label in labels):
-            places = index_of_name(self.names)
+            indices = index_of_name(self.names)
             return np.array(
-                [number_of(label, i, places) for i, label in enumerate(labels)], "int32"
+                [number_of(label, i, indices) for i, label in enumerate(labels)], "int32"
             )
         numbers = _numeric(labels, "a class index or a label name")
         if numbers.ndim == 2 and numbers.shape[1] == 1:
@@ -121,12 +121,12 @@ class ClassLabels(LabelCodec):
         return class_numbers(labels, len(self.names))
 
     def _check_are_no_names(self):
-        """Raises if class names are numbers, so that indices would be ambiguous."""
-        if all(_as_number(name) in (None, place) for place, name in enumerate(self.names)):
+        """Raises if a class index could also be the name of a class."""
+        if all(_as_number(name) in (None, index) for index, name in enumerate(self.names)):
             return
         raise InputError(
             f"the labels of this model are {listed(self.names)}, so numbers may mean names or "
-            "class indices: pass names, [str(label) for label in labels]."
+            "class indices. Pass names, [str(label) for label in labels]."
         )
 
     def _rows(self, rows):
@@ -143,7 +143,7 @@ class ClassLabels(LabelCodec):
         if is_soft.any() and not self.takes_soft:
             raise InputError(
                 f"text {is_soft.argmax()} has a soft label, {rows[is_soft.argmax()].tolist()}, "
-                "which this loss does not support: write compile(loss='categorical_crossentropy')."
+                "which this loss does not support. Write compile(loss='categorical_crossentropy')."
             )
         return rows
 
@@ -179,9 +179,9 @@ class SeveralLabels(LabelCodec):
     def encode(self, labels: Any, count: int) -> np.ndarray:
         labels = label_values(_named_columns(labels, count, self.names), count)
         if all(map(_is_list_of_names, labels)):
-            rows, places = np.zeros((count, len(self.names)), "float32"), index_of_name(self.names)
+            rows, indices = np.zeros((count, len(self.names)), "float32"), index_of_name(self.names)
             for position, names in enumerate(labels):
-                rows[position, [number_of(name, position, places) for name in names]] = 1
+                rows[position, [number_of(name, position, indices) for name in names]] = 1
             return rows
         rows = _numeric(labels, "a row of 0 and 1, or a list of label names").astype("float32")
         if rows.shape != (count, len(self.names)) or not np.isin(rows, (0, 1)).all():
@@ -272,7 +272,7 @@ class ChoiceLabels(LabelCodec):
         labels = label_values(labels, count)
         try:
             numbers = np.asarray(labels)
-        except ValueError as error:  # one-hot rows with different numbers of endings
+        except ValueError as error:  # the numbers of endings differ
             raise InputError(f"labels must be {self.what}, starting at 0.") from error
         if numbers.ndim == 2 and count:
             return one_hot_rows(numbers, "labels")
@@ -325,13 +325,13 @@ class WordLabels(LabelCodec):
             raise InputError(f"{where} requires a label for each word. Received: {labels!r:.60}")
         names = self.names
         if len(labels) and all(isinstance(label, str) for label in labels):
-            places = index_of_name(names)
+            indices = index_of_name(names)
             for word, label in enumerate(labels):
-                if label not in places:
+                if label not in indices:
                     raise InputError(
                         f"{where}, word {word}: label {label!r} is not one of {listed(names)}."
                     )
-            return np.array([places[label] for label in labels], "int32")
+            return np.array([indices[label] for label in labels], "int32")
         numbers = np.asarray(labels, None if len(labels) else "int32")
         if numbers.ndim == num_dimensions + 1 and numbers.shape[-1] == len(names):
             return one_hot_rows(numbers, where, with_zeros=True)

@@ -57,7 +57,7 @@ def check_several(names: list[str], source: str | None = None, unit: str = "text
     if len(names) > 1:
         return
     if source is None:
-        raise InputError("a classifier requires at least two classes: pass num_classes=2.")
+        raise InputError("a classifier requires at least two classes. Pass num_classes=2.")
     raise InputError(f"{source}: all {unit} have the label {names[0]!r}.")
 
 
@@ -75,14 +75,14 @@ def label_values(labels: Any, count: int) -> list | np.ndarray:
     return labels
 
 
-def number_of(name: Any, position: int, places: dict[str, int]) -> int:
+def number_of(name: Any, position: int, indices: dict[str, int]) -> int:
     name = name.decode() if isinstance(name, bytes) else name
-    if not isinstance(name, str) or name not in places:
-        wrong = f"text {position}: label {name!r} is not one of {listed(places)}."
-        if isinstance(name, str) and list(places) == made_names(len(places)):
+    if not isinstance(name, str) or name not in indices:
+        wrong = f"text {position}: label {name!r} is not one of {listed(indices)}."
+        if isinstance(name, str) and list(indices) == made_names(len(indices)):
             wrong += " Pass the class names when creating or loading the model: labels=[...]."
         raise InputError(wrong)
-    return places[name]
+    return indices[name]
 
 
 def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarray:
@@ -114,7 +114,7 @@ def with_labels(
         return dict(arguments)
     stated, count = _stated_labels(source), arguments.get("num_classes")
     if last is None and stated and stated == made_names(len(stated)):
-        stated = None  # default names of `transformers`
+        stated = None  # the default names of `transformers` are no class names
     if count is not None and count != len(stated or ()):
         return dict(arguments)
     if stated is None and last is None:

@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def label_columns(self) -> list[str]:
-        """Columns of labels; for multi-label data, possibly one for each label."""
+        """Columns of labels, such as one column for each label."""
         if self.label is None:
             return []
         return [self.label] if isinstance(self.label, str) else self.label
@@ -82,7 +82,7 @@ class Layout:
                 raise InputError(f"label columns must be unique names. Received: {self.label}")
             if self.numeric or self.label_separator is not None:
                 raise InputError(
-                    "several label columns contain 0 and 1: leave out --regression and "
+                    "several label columns contain 0 and 1. Leave out --regression and "
                     "--label-separator."
                 )
 
@@ -288,7 +288,9 @@ def parsed(cell: str) -> str | list | dict:
             if isinstance(value, (list, dict)):
                 return value
         if _PYTHON_LIST.fullmatch(text):
-            with contextlib.suppress(SyntaxError, ValueError):  # an invalid escape sequence
+            with contextlib.suppress(
+                SyntaxError, ValueError
+            ):  # the cell may contain invalid escape sequences
                 return [ast.literal_eval(one) for one in re.findall(_STRING, text, re.DOTALL)]
     raise InputError(
         f"label {shown(text)} is a list or dict, not a name. Write names with a separator, such as "

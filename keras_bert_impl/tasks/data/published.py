@@ -149,8 +149,8 @@ def read_glue(
 
 
 def has_glue(task: str, directory: str | Path, split: str) -> bool:
-    places = _places(directory, TASKS[task].folder, _name_of(task, split))
-    return any(path.is_file() for path in places)
+    paths = _paths(directory, TASKS[task].folder, _name_of(task, split))
+    return any(path.is_file() for path in paths)
 
 
 def read_more_mnli(directory: str | Path, skip_bad_rows: bool = False) -> dict[str, Examples]:
@@ -168,13 +168,13 @@ def _name_of(task, split):
 
 
 def find_file(directory: str | Path, folder: str, name: str) -> Path:
-    for path in _places(directory, folder, name):
+    for path in _paths(directory, folder, name):
         if path.is_file():
             return path
     raise InputError(f"{directory} has neither {folder}/{name} nor {name}.")
 
 
-def _places(directory, folder, name):
+def _paths(directory, folder, name):
     return local_path(directory) / folder / name, local_path(directory) / name
 
 

@@ -22,11 +22,11 @@ class ExampleSource:
         train, dev: path of a file, or a list of paths; with `tfds`, name of a split.
         data: folder of GLUE, XNLI or PAWS-X.
         tfds: name or directory of a TensorFlow Datasets dataset.
-        text, pair, negative, label, id, groups, dates: columns of a table. For files of words
+        text, pair, negative, label, id, groups, dates: columns of a table. For tagging files
             without a header, `text` and `label` are column numbers. `A,B` in `label` means columns
             of 0 and 1, one for each label.
-        sentence: for files of words, column whose value changes with each sentence.
-        outside: for files of words, label of words outside of entities.
+        sentence: for tagging, column with a different value for each sentence.
+        outside: for tagging, label of words outside of entities.
         language: language of XNLI or PAWS-X.
         word_prefix: prefix to remove from all words.
         labels: allowed labels.
@@ -74,9 +74,9 @@ class ExampleSource:
                 is_dev = name == "dev" and "train" in names
                 more = " (or --dev-split 0.1 instead of --dev)" if is_dev else ""
                 raise InputError(
-                    f"--{name} is missing: pass --{name} COLUMN.{self._columns()}"
+                    f"--{name} is missing. Pass --{name} COLUMN.{self._columns()}"
                     if name in columns
-                    else f"--{name} is missing: pass {needed}{more}, or a GLUE task with --data."
+                    else f"--{name} is missing. Pass {needed}{more}, or a GLUE task with --data."
                 )
         if split == "test":
             raise InputError(

@@ -19,9 +19,10 @@ def hold_out(
 ) -> tuple[AnyExamples, AnyExamples]:
     """Splits labeled examples into a training and a validation set.
 
-    The split is stratified by label; for regression, by bins of labels. Equal texts (ignoring case
-    and surrounding white space), questions about the same context and examples of the same group
-    are kept in the same set. If the examples have `dates`, the latest are held out instead.
+    The split is stratified by label; for regression, by bins of labels. Each set
+    contains all examples of a group, all questions about a context, and all copies of a text
+    (ignoring case and surrounding white space). If the examples have `dates`, the latest are held
+    out instead.
 
     Args:
         examples: return value of a reader such as `read_table`.
@@ -77,9 +78,8 @@ def folds(
     for units in _strata(examples):
         of_stratum = np.zeros(count, int)
         for place in sorted(draw.permutation(len(units)), key=lambda place: -len(units[place])):
-            fold = np.lexsort((sizes, of_stratum))[
-                0
-            ]  # fewest examples of the stratum, then of all strata
+            # The fold has the fewest examples of the stratum and, among equals, of all strata.
+            fold = np.lexsort((sizes, of_stratum))[0]
             numbers[units[place]] = fold
             of_stratum[fold] += len(units[place])
             sizes[fold] += len(units[place])
@@ -142,7 +142,7 @@ def leave_out(examples: AnyExamples, held: LabeledExamples) -> AnyExamples:
 def _last_of_training(dates, fraction):
     """Returns the last training date, so that about `fraction` of the examples are later."""
     ordered = np.sort(dates)
-    later = len(ordered) - np.searchsorted(ordered, ordered, "right")  # number of later examples
+    later = len(ordered) - np.searchsorted(ordered, ordered, "right")  # counts later examples
     return ordered[np.abs(later - fraction * len(ordered)).argmin()]
 
 
@@ -177,7 +177,7 @@ def _strata(examples):
     """Groups units by their most common label."""
     labels = getattr(examples, "labels", None)
     if labels is None or hasattr(examples, "contexts") or isinstance(examples.texts[0], list):
-        keys = [0] * len(examples)  # unlabeled, or not one label per text
+        keys = [0] * len(examples)  # there is no label for each text
     elif isinstance(labels[0], float):
         ranks = np.argsort(np.argsort(labels, kind="stable"))
         keys = (ranks * _PARTS // len(labels)).tolist()

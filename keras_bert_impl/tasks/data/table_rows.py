@@ -34,7 +34,7 @@ PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 _ITEM = re.compile(r"\s*([\[,\]]?)\s*")
 _DELIMITERS = (",", ";", "\t", "|")  # in order of preference
 _SEPARATOR = re.compile(rb'"?sep=([^\r\n"])"?[\r\n]*', re.IGNORECASE)
-# Number of a line or row, from 1; and a function that returns the row or raises `InputError`.
+# Pairs of a number (1-based) and a function that returns the row or raises `InputError`.
 Rows = Iterator[tuple[int, Callable[[], dict[str, Any]]]]
 
 
@@ -52,10 +52,10 @@ def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
             found[name] = value
             continue
         if is_label and isinstance(value, bool):
-            value = str(value).lower()  # true and false, as in JSON
+            value = str(value).lower()  # JSON writes true and false
         if is_label and isinstance(value, float) and value.is_integer():
             value = int(value)  # 1 and 1.0 are the same number
-        if value is None or value != value:  # missing values in Arrow and pandas
+        if value is None or value != value:  # Arrow and pandas have missing values
             raise InputError(f"{name!r} is missing.")
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             nested = (
@@ -150,7 +150,7 @@ def array_items(path: str | Path) -> Iterator[str]:
 
 def _next_item(text, place, number):
     """Returns the start of the next item and its kind: "item", "end" or "other"."""
-    found = _ITEM.match(text, place)  # bracket or comma before the next value
+    found = _ITEM.match(text, place)  # a bracket or comma precedes the next value
     before, start = found[1], found.end()
     if before == "[" and not number and text[start : start + 1] == "]":
         return start + 1, "end"
@@ -181,7 +181,7 @@ def _reason(error):
 
 def arrow_schema(path: str | Path) -> Any:
     with open_arrow(path) as (schema, _):
-        _ = schema.names  # raises decoding errors, which name the file
+        _ = schema.names  # raises an error if names are not UTF-8
         return schema
 
 

@@ -84,7 +84,7 @@ def read_table(
         id: column whose values must be unique.
         label_separator: for multi-label data: separator of the label names in a cell, such as
             `","`. An empty cell means no label. Names that contain the separator must be quoted.
-            Not needed for lists of labels in JSON, Arrow and Parquet, cells with a list in JSON or
+            Lists in JSON, Arrow and Parquet do not need it, nor do cells with a list in JSON or
             pandas format, and dicts of 0 and 1.
         skip_bad_rows: whether to skip invalid rows. A warning reports their number, and `skipped`
             lists them.
@@ -93,7 +93,7 @@ def read_table(
             Default: determined by the suffix.
         header: whether the first line of a CSV or TSV file contains column names. If not, columns
             are named by their 0-based index.
-        single_label: whether each list of labels contains one label, the class of the text.
+        single_label: whether each list of labels contains exactly one label, used as the class.
         encoding: encoding of text files without a byte order mark, such as `"cp1252"` (also for
             Latin-1). Default: UTF-8.
         groups: column of group names, such as customers. `hold_out` keeps each group in one set.
@@ -153,7 +153,7 @@ class Table(NamedTuple):
 
     Attributes:
         rows: pairs of a number, from 1, and a function that returns the row or raises `InputError`.
-        unit: what the numbers count, `"line"` or `"row"`.
+        unit: `"line"` or `"row"`; whether the numbers are line or row numbers.
     """
 
     rows: Rows
@@ -197,10 +197,10 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
         return "csv"
     if suffix in WORD_FILES:
         raise InputError(
-            f"{path} is not a table: pass --task tagging, or call read_tags, to read its words."
+            f"{path} is not a table. Pass --task tagging, or call read_tags, to read its words."
         )
     if suffix not in FORMATS:
-        with open_bytes(path):  # raises for archives
+        with open_bytes(path):  # it raises for archives
             pass
         raise InputError(
             f"{path}: unknown format. The name must end in {', '.join(FORMATS)}, or pass "

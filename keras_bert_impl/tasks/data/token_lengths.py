@@ -25,7 +25,7 @@ def token_lengths(directory: Path, sequences: Sequence[tuple[str, ...]]) -> list
     path = directory / "tokenizer.json"
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises this class
+    except Exception as error:  # the library raises no subclass
         raise InputError(f"{path} cannot be read: {error}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()

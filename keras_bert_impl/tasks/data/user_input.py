@@ -114,7 +114,7 @@ def values(x: Any, pairs: bool = False) -> list:
             f"expected a list. Received: a {type(x).__name__}, which may be infinite. Convert it "
             "with list(...), or pass a generator of batches to fit, evaluate or predict."
         )
-    for name in ("to_pylist", "to_list", "tolist"):  # Arrow; pandas, polars, ragged tensors; NumPy
+    for name in ("to_pylist", "to_list", "tolist"):  # of Arrow, of pandas, polars and ragged tensors, of NumPy
         if hasattr(x, name):
             return _rows(getattr(x, name)(), getattr(x, "shape", ()), pairs)
     if hasattr(x, "numpy"):
@@ -127,7 +127,7 @@ def values(x: Any, pairs: bool = False) -> list:
 
 def _rows(rows, shape, pairs):
     """Converts the `tolist()` of an array to a list of texts, tuples or lists."""
-    if not isinstance(rows, list):  # an array without dimensions
+    if not isinstance(rows, list):  # the array has no dimensions
         return [rows]
     if not pairs or len(shape) < 2 or not rows:
         return rows
@@ -240,9 +240,9 @@ def _holds_texts(column):
     if getattr(dtype, "kind", None) in ("i", "u", "f", "b", "c") or not hasattr(column, "__len__"):
         return False
     if hasattr(column, "numpy") and getattr(dtype, "name", "string") != "string":
-        return False  # numeric tensor
+        return False  # the tensor is numeric
     first = next((value for value in values(column) if not is_missing(value)), "")
-    if isinstance(first, list) and first:  # list of words
+    if isinstance(first, list) and first:  # the text is a list of words
         first = first[0]
     return isinstance(first, (str, bytes))
 

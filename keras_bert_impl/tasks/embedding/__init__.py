@@ -37,9 +37,9 @@ def read(source: Any, split: str) -> Any:
     if source.data:
         return SimilarityExamples.of(source.published("stsb", split))
     if not source.pair:
-        raise InputError("the column of the second text is missing: pass --pair, or --data.")
+        raise InputError("the column of the second text is missing. Pass --pair, or --data.")
     if not source.label:
         return AnchorExamples.of(source.table(split, numeric=False, needed=("text",)))
     if source.negative:
-        raise InputError("--negative cannot be combined with --label: leave out --label.")
+        raise InputError("--negative cannot be combined with --label. Leave out --label.")
     return SimilarityExamples.of(source.table(split, numeric=True))

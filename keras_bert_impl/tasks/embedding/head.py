@@ -97,7 +97,7 @@ def embedding_network(
     projections: Sequence[keras.layers.Layer] = (),
     truncate_dim: int | None = None,
 ) -> tuple[dict[str, Any], Any, LayerMix | None]:
-    """Builds the network of a `TextEmbedder`, which describes the arguments.
+    """Builds the network of a `TextEmbedder`.
 
     Returns:
         `inputs`, dict of int32 `[batch, group, length]`, with windows
@@ -108,7 +108,7 @@ def embedding_network(
     if POOLINGS["cls"] in poolings and encoder.config.causal:
         raise InputError(
             "pooling='cls' takes the first token, which attends to no other token in a causal "
-            "encoder: use pooling='mean'."
+            "encoder. Use pooling='mean'."
         )
     weights = _checked_weights(
         layer_weights, learn_layer_weights, num_layers, encoder.config.num_layers + 1

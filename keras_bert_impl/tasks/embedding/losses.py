@@ -27,7 +27,7 @@ def check_loss(name: str) -> None:
 def check_group(name: str, group: int | None) -> None:
     if group is None:
         raise InputError(
-            "the number of texts per example is unknown for a generator or PyDataset: pass a list "
+            "the number of texts per example is unknown for a generator or PyDataset. Pass a list "
             "of tuples, or a tuple of lists."
         )
     wanted = {"triplet": "three texts (anchor, positive, negative)"}.get(name, "two texts")

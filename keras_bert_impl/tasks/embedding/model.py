@@ -67,10 +67,10 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     Args:
         encoder: `Encoder`; its pooler is not used.
-        pooling: `"cls"` (the first token), `"mean"` or `"max"` over the tokens,
-            `"mean_sqrt_len_tokens"` (the sum divided by the square root of the number of tokens),
-            `"weightedmean"` (weighted by position) or `"lasttoken"`. To concatenate several, join
-            them with `+` in the order of `sentence-transformers`: `"cls+mean"`. Default `"mean"`.
+        pooling: `"cls"` (the first token), `"lasttoken"`, `"mean"` (the default) or `"max"`;
+            `"weightedmean"` weights tokens by position; `"mean_sqrt_len_tokens"` divides the sum by
+            the square root of the number of tokens. To concatenate poolings, join them with `+` in
+            the order of `sentence-transformers`, such as `"cls+mean"`.
         num_layers: number of layers to use, counted from the last. Default 1.
         layer_weights: list of `num_layers` floats, for a weighted mean of the layers. None: the
             layers are concatenated.
@@ -221,7 +221,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     @property
     def label_codec(self) -> LabelCodec:
         if not self.needs_labels:
-            return NoLabels(f"the loss {self.loss_name!r} does not take labels: leave them out.")
+            return NoLabels(f"the loss {self.loss_name!r} does not use labels. Leave them out.")
         limit = 1.0 if self.loss_name == "cosine" else np.finfo("float32").max
         return ScoreLabels(float(limit))
 
@@ -241,7 +241,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         """
         if metrics or kwargs.get("weighted_metrics"):
             raise InputError(
-                "TextEmbedder.compile does not take metrics: call "
+                "TextEmbedder.compile does not take metrics. Call "
                 "keras_bert_impl.evaluate(embedder, examples) for its scores."
             )
         if loss is not None:
@@ -288,7 +288,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     @classmethod
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         if is_cross_encoder(source.task_path):
-            raise InputError(f"{source.path} is a cross-encoder: load it with TextClassifier.")
+            raise InputError(f"{source.path} is a cross-encoder. Load it with TextClassifier.")
         found = read_sentence_settings(source.task_path)
         if found and found["max_length"] is None:
             found["max_length"] = read_encoder_config(source, with_adapter=True).max_length

@@ -57,7 +57,7 @@ def search(
     if isinstance(vectors, (list, tuple)):
         if not len(vectors) or any(isinstance(vector, str) for vector in vectors):
             raise InputError(
-                "vectors must be numbers, not texts: write search(embedder, queries, "
+                "vectors must be numbers, not texts. Write search(embedder, queries, "
                 "embedder.encode(texts))."
             )
         vectors = np.asarray(vectors, "float32")

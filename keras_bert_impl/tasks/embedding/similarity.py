@@ -84,7 +84,7 @@ def score_similarities(
 
 def _scores(examples, cosines):
     if np.ptp(cosines) <= EQUAL_COSINES:
-        cosines = np.zeros_like(cosines)  # only rounding errors differ
+        cosines = np.zeros_like(cosines)  # the differences are rounding errors
     return {
         "pearson": pearson(examples.labels, cosines),
         "spearman": spearman(examples.labels, cosines),

@@ -104,7 +104,7 @@ class TextVectors(_Mixin):
             vectors = self.predict(pairs, batch_size=batch_size, verbose=verbose)
             if vectors.ndim != 3 or vectors.shape[1] != 2:
                 raise InputError(
-                    "a similarity requires two texts: pass (first, second) tuples, or --pair "
+                    "a similarity requires two texts. Pass (first, second) tuples, or --pair "
                     "COLUMN on the command line. For the vectors of texts, use encode, or "
                     "keras-bert embed."
                 )

@@ -154,7 +154,7 @@ def write_vectors(
         path: str or `Path` that ends in `.npy` or `.parquet`.
         batch_size: default 32.
         progress: function that is called with the number of finished texts; None for no calls.
-        cache_bytes: maximum memory of cached vectors. A text in the cache gets its earlier vector.
+        cache_bytes: maximum memory of cached vectors. Texts in the cache are not encoded again.
 
     Returns:
         Number of texts.

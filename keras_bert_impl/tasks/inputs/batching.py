@@ -18,9 +18,8 @@ from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.inputs import beginning
 
-# Texts are sorted by length within windows: maximum number of batches per window, and minimum
-# number of windows per epoch. Therefore batches differ between epochs; see
-# docs/decisions/batches.md.
+# Texts are sorted by length within windows. These are the maximum number of batches per window and
+# the minimum number of windows per epoch; see docs/decisions/batches.md.
 _MOST_IN_WINDOW, _LEAST_WINDOWS = 16, 4
 # Overhead of a batch on a CPU, in tokens; see docs/decisions/mixed-lengths.md.
 _TOKENS_OF_A_BATCH = 128
@@ -52,7 +51,7 @@ class FlatRows:
         """Length of each text, int32 [texts]."""
         return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)
 
-    def places(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def positions(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the positions of the tokens of a batch.
 
         Args:
@@ -98,7 +97,7 @@ class TokenizedTexts(FlatRows):
 
 @in_one_graph
 def _padded_rows(row_splits, token_ids, second_starts, rows, *, widths, pad_id):
-    flat, place, lengths = FlatRows(row_splits, widths).places(rows)
+    flat, place, lengths = FlatRows(row_splits, widths).positions(rows)
     is_real = place < lengths  # [rows, length]
     is_second = is_real & (place >= tf.gather(second_starts, rows)[:, tf.newaxis])
     features = {

@@ -150,7 +150,7 @@ def are_symbolic_texts(model: Any, inputs: Any) -> bool:
         return False
     if is_input or model.has_several_rows or keras.backend.backend() != "tensorflow":
         raise InputError(
-            "the model cannot tokenize strings in this graph: tokenize them first, features = "
+            "the model cannot tokenize strings in this graph. Tokenize them first, features = "
             f"model.tokenizer(texts, length={model.max_length}), and call model(features)."
         )
     return True

@@ -41,10 +41,13 @@ def read(
     shuffle: bool = False,
     has_begun: Callable[[], bool] = lambda: True,
 ) -> CheckedExamples | tf.data.Dataset:
-    """Reads data with labels: batches as a dataset of features, other data as examples.
+    """Reads data with labels.
 
     Args:
         shuffle, has_begun: see `_features_of_batches`.
+
+    Returns:
+        `CheckedExamples`; for batches, a dataset of features.
     """
     if not is_batched(x):
         return _examples_of(model, x, y, sample_weight)
@@ -97,7 +100,7 @@ def _examples_of(model, x, y, sample_weight):
     if not len(texts):
         raise InputError("there are no texts to train or evaluate on.")
     if y is None and model.needs_labels:
-        raise InputError("labels are missing: pass y, or a tf.data.Dataset of (texts, labels).")
+        raise InputError("labels are missing. Pass y, or a tf.data.Dataset of (texts, labels).")
     labels = None if y is None else model.label_codec.encode(y, len(texts))
     if are_features and labels is not None:
         model.check_labels(labels, texts.arrays, sample_weight)
@@ -165,7 +168,7 @@ def _parts_of_spec(spec):
     if isinstance(spec, tuple) and len(spec) > 3:
         raise InputError(
             "a dataset must yield (texts, labels) or (texts, labels, sample_weight). Received: "
-            f"{len(spec)} parts"
+            f"{len(spec)} elements"
         )
     x, y, weights = keras.utils.unpack_x_y_sample_weight(spec)
     if isinstance(x, dict) and any(part.dtype == tf.string for part in tf.nest.flatten(x)):
@@ -176,7 +179,7 @@ def _parts_of_spec(spec):
         if y is None:
             line = f"lambda row: ({part}, row[{labels!r}])"
         raise InputError(
-            f"the dataset yields rows with the columns {listed(x)}: write data.map({line}), or "
+            f"the dataset yields rows with the columns {listed(x)}. Write data.map({line}), or "
             f"to predict data.map(lambda row: {part})."
         )
     return x, y, weights
@@ -186,11 +189,11 @@ def _check_texts(model, x):
     if model.has_several_rows and not isinstance(x, dict):
         raise InputError(
             "a dataset of strings has one row per text, but windows and choices require several "
-            "rows: pass a list of texts, or a dataset of features."
+            "rows. Pass a list of texts, or a dataset of features."
         )
     for part in tf.nest.flatten(x):
         if isinstance(part, tf.RaggedTensorSpec):
-            raise InputError("the dataset yields ragged tensors: pad their rows with to_tensor().")
+            raise InputError("the dataset yields ragged tensors. Pad their rows with to_tensor().")
         if part.dtype == tf.string and part.shape.rank != model.text_rank:
             shape = "[batch]" if model.text_rank == 1 else "[batch, group]"
             raise InputError(
@@ -209,8 +212,8 @@ def _check_has_labels(model, x, y, with_labels):
             )
     if not with_labels and _is_string(x) and _is_string(y):
         raise InputError(
-            "the dataset yields (string, string), which means a text and its label; for text "
-            "pairs, it must yield ((first, second),)."
+            "the dataset yields (string, string), a text and its label. For text pairs, yield "
+            "((first, second),)."
         )
 
 
@@ -234,11 +237,11 @@ def _is_loader(x):
 
 
 def check_batches_alone(x: Any, **arguments: Any) -> None:
-    """Raises if labels or weights are passed next to batches."""
+    """Raises if labels or weights are passed in addition to batches."""
     given = [name for name, value in arguments.items() if value is not None]
     if given:
         raise InputError(
-            f"x is a {type(x).__name__}, whose batches contain labels and weights: leave out "
+            f"x is a {type(x).__name__}, whose batches contain labels and weights. Leave out "
             f"{listed(given)}, and yield batches of (texts, labels) or (texts, labels, "
             "sample_weight)."
         )
@@ -253,7 +256,7 @@ def check_ends(x: Any, steps: int | None, name: str) -> None:
         is_endless = x.num_batches is None
     if steps is None and is_endless:
         raise InputError(
-            f"the {type(x).__name__} may yield infinitely many batches: pass {name}=..."
+            f"the {type(x).__name__} may yield infinitely many batches. Pass {name}=..."
         )
 
 
@@ -264,7 +267,7 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
         are_texts = _are_texts(texts) and _are_texts(second)
         if are_texts and not set(user_input.values(second)) <= labels:
             raise InputError(
-                "a batch is (texts, texts), which means texts and labels; text pairs must be "
+                "a batch (texts, texts) contains texts and labels. For text pairs, yield "
                 "((first, second),)."
             )
         yield texts
@@ -273,7 +276,8 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
 def _features_of_batches(model, x, shuffle, has_begun):
     """Creates a dataset of features, labels and weights from batches of texts.
 
-    The first batch is read before the first epoch. `has_begun` returns whether that epoch has begun.
+    The first batch is read before the first epoch. `has_begun` returns whether that epoch has
+    begun.
     """
     epochs, seed = itertools.count(), model.compile_arguments().get("seed", 0)
     is_stream = user_input.is_stream(x)

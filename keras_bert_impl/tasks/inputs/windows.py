@@ -207,7 +207,7 @@ def pack_head_and_tail(
 
 
 def other_length(tokenizer: Tokenizer, length: int) -> int:
-    """Returns the maximum tokens of the other text of a pair."""
+    """Returns the token limit of the other text in a pair."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 
@@ -285,8 +285,8 @@ class TokenizedWindows(TokenizedTexts):
         texts: int64 [rows]. Index of each window's text.
         tokens: int32 [positions]. Index of the token in its text; -1 for special tokens and for the
             first text of a pair.
-        has_most_context: bool [positions]. Whether this window has the most context of the token;
-            other windows are not used to predict the token.
+        has_most_context: bool [positions]. Whether the token has the most context in this window.
+            Only this window predicts the token.
         text_splits: int64 [texts + 1]. The tokens of text i are at `text_splits[i]` to
             `text_splits[i + 1]` of `token_starts`.
         token_starts, token_ends: int32 [tokens of all texts]. Character offsets in the text.

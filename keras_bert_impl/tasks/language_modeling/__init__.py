@@ -1,1 +1,1 @@
-"""Masked language models."""
+"""Masked and causal language models."""

@@ -34,7 +34,7 @@ def augment(
     """Returns labeled texts, each followed by copies with some words replaced.
 
     A word that is a single token is masked and replaced by one of the model's `top_k` predictions.
-    A word of several subwords is replaced by one of the `top_k` nearest words, whose input
+    A word of several subwords is replaced by one of the `top_k` nearest words. Their input
     embeddings have the highest cosine similarity to the mean of the subword embeddings. (The source
     uses GloVe embeddings.) A replacement is always a different single-token word with a letter.
     Words without letters, such as numbers and punctuation, are kept. The texts of a pair are
@@ -146,16 +146,16 @@ def _candidates(model, sentences, top_k, batch_size):
     num_tokens[[not has for words in sentences for has in _have_letters(words)]] = 0
 
     asked = np.flatnonzero(tokenized.has_most_context)
-    places = np.zeros(len(alignment.words), "int64")  # [tokens], positions in the windows
-    places[tokenized.token_numbers()[asked]] = asked
+    positions = np.zeros(len(alignment.words), "int64")  # [tokens], positions in the windows
+    positions[tokenized.token_numbers()[asked]] = asked
     ids = np.array(list(vocabulary))
     best = np.full((len(num_tokens), top_k), -1)
     alone, several = np.flatnonzero(num_tokens == 1), np.flatnonzero(num_tokens > 1)
     if len(alone):
-        masks = places[alignment.firsts[alone]]
+        masks = positions[alignment.firsts[alone]]
         best[alone] = _guesses(model, tokenized, masks, ids, top_k, batch_size)
     if len(several):
-        token_ids = tokenized.token_ids.numpy()[places]
+        token_ids = tokenized.token_ids.numpy()[positions]
         best[several] = _neighbours(model, token_ids, alignment.words, several, ids, top_k)
     strings = np.array([*vocabulary.values(), ""], dtype=object)[best]
     return np.split(strings, alignment.word_splits[1:-1])

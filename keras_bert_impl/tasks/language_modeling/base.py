@@ -49,7 +49,7 @@ class TokenIds(LabelCodec):
         labels = np.asarray(labels)
         if labels.ndim != 2 or len(labels) != count or labels.dtype.kind not in "iu":
             raise InputError(
-                "fit creates the labels of texts: leave out the labels. Labels of "
+                "fit creates the labels of texts. Leave out the labels. Labels of "
                 f"features must be integers [rows, predictions], {NO_LABEL} for none. Received: "
                 f"{labels.dtype} {labels.shape}"
             )
@@ -83,7 +83,7 @@ class LanguageModel(TokenLabels, TaskModel):
         """
         if loss is not None:
             raise InputError(
-                "the loss of a language model is built in: leave out loss=..., and pass only the "
+                "the loss of a language model is built in. Leave out loss=..., and pass only the "
                 "optimizer and metrics."
             )
         super().compile(optimizer, None, *args, **kwargs)
@@ -102,7 +102,7 @@ class LanguageModel(TokenLabels, TaskModel):
         _, y, weights = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
         if y is not None or weights is not None:
             raise InputError(
-                "a language model does not take labels: pass a dataset that contains only "
+                "a language model does not take labels. Pass a dataset that contains only "
                 "batches of texts."
             )
 

@@ -122,8 +122,8 @@ class CausalLM(LanguageModel):
     def signatures(self) -> Signatures:
         """Raises `InputError`; see `export`."""
         raise InputError(
-            "a causal language model cannot be exported. Write save_pretrained(directory), whose "
-            "files transformers loads, too."
+            "a causal language model cannot be exported. Use save_pretrained(directory), and load "
+            "the directory with transformers."
         )
 
     # === Generation ===
@@ -151,8 +151,8 @@ class CausalLM(LanguageModel):
             top_k: number of the most likely tokens to draw from. Default None: all.
             top_p: float in (0, 1]: draws from the most likely tokens whose probabilities add up to
                 at least this value.
-            stop: tokens that end a text: tokens of the vocabulary, or strings that the tokenizer
-                makes one token, such as `"\n"` in GPT-2. Default: the tokenizer's separator, such
+            stop: tokens that end a text: tokens of the vocabulary, or strings that are a single
+                token, such as `"\n"` in GPT-2. Default: the tokenizer's separator, such
                 as `[SEP]`; `[]` for none.
             seed: seed of the draws; a draw depends only on the seed and the indices of text and
                 token.
@@ -238,8 +238,8 @@ class CausalLM(LanguageModel):
             texts: see `RawTextTrainer`, but without pairs.
 
         Returns:
-            `Perplexity` over all tokens of a text except the first token of its row; for most
-            tokenizers this is `[CLS]`.
+            `Perplexity` over all tokens except the first one of each text, which is `[CLS]` for
+            most tokenizers.
 
         Raises:
             InputError: a text is too long for the model, or there are no tokens to predict.
@@ -287,8 +287,8 @@ class CausalLM(LanguageModel):
             if len(row) + count > limit:
                 raise InputError(
                     f"text {position} has {len(row)} tokens including special tokens"
-                    f"{f', and {count} new tokens are to follow' * bool(count)}, but the model "
-                    f"takes at most {limit}: shorten the text{' or decrease max_new_tokens' * bool(count)}."
+                    f"{f', plus {count} new tokens' * bool(count)}, but the maximum of the model is "
+                    f"{limit}. Shorten the text{' or decrease max_new_tokens' * bool(count)}."
                 )
         return rows
 

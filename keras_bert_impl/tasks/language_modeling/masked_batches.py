@@ -78,27 +78,31 @@ class RowMasks:
 
 
 def masked_batches(
-    tokenized: TokenizedTexts, rows: np.ndarray, places: np.ndarray, mask_id: int, batch_size: int
+    tokenized: TokenizedTexts,
+    rows: np.ndarray,
+    positions: np.ndarray,
+    mask_id: int,
+    batch_size: int,
 ) -> tf.data.Dataset:
     """Creates batches of rows with one masked token each.
 
     Args:
-        rows, places: int64 [masks]. Row and position of each mask.
+        rows, positions: int64 [masks]. Row and position of each mask.
 
     Returns:
         `tf.data.Dataset` of (features, ids), in the given order: features of `MaskedLM`, and the
         original ids, int32 [rows].
     """
-    data = tf.data.Dataset.from_tensor_slices((rows, places)).batch(batch_size)
+    data = tf.data.Dataset.from_tensor_slices((rows, positions)).batch(batch_size)
 
     @tf.autograph.experimental.do_not_convert
-    def masked(rows, places):
+    def masked(rows, positions):
         features = tokenized.features(rows)
         ids = features["token_ids"]
-        is_masked = tf.range(tf.shape(ids, tf.int64)[1]) == places[:, tf.newaxis]
+        is_masked = tf.range(tf.shape(ids, tf.int64)[1]) == positions[:, tf.newaxis]
         features["token_ids"] = tf.where(is_masked, mask_id, ids)
-        features["masked_positions"] = tf.cast(places[:, tf.newaxis], tf.int32)
-        return features, tf.gather(ids, places, batch_dims=1)
+        features["masked_positions"] = tf.cast(positions[:, tf.newaxis], tf.int32)
+        return features, tf.gather(ids, positions, batch_dims=1)
 
     batches = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE)
     return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))

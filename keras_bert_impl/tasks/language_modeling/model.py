@@ -167,10 +167,10 @@ class MaskedLM(LanguageModel):
         ids = self._candidate_ids(candidates)
         tokenized = self.tokenized(texts)
         splits = tokenized.row_splits.numpy()
-        places = np.flatnonzero(tokenized.token_ids.numpy() == self.tokenizer.mask_id)
+        positions = np.flatnonzero(tokenized.token_ids.numpy() == self.tokenizer.mask_id)
         # Positions of the masks in each text.
-        ends = np.searchsorted(places, splits)
-        per_text = [places[ends[i] : ends[i + 1]] - splits[i] for i in range(len(texts))]
+        ends = np.searchsorted(positions, splits)
+        per_text = [positions[ends[i] : ends[i + 1]] - splits[i] for i in range(len(texts))]
         mask = self.tokenizer.id_to_token(self.tokenizer.mask_id)
         for row, positions in enumerate(per_text):
             if not len(positions):

@@ -36,8 +36,8 @@ def _sums(model, texts, batch_size):
     # Texts are sorted by length to reduce padding.
     order = np.argsort(num_tokens, kind="stable")
     rows = np.repeat(order, num_tokens[order])
-    places = np.concatenate([np.arange(1, count + 1) for count in num_tokens[order]])
-    data = masked_batches(tokenized, rows, places, model.tokenizer.mask_id, batch_size)
+    positions = np.concatenate([np.arange(1, count + 1) for count in num_tokens[order]])
+    data = masked_batches(tokenized, rows, positions, model.tokenizer.mask_id, batch_size)
     values = [_log_likelihoods(model, *batch) for batch in data] or [[]]
     return np.bincount(rows, np.concatenate(values).astype("float64"), minlength=len(texts))
 
@@ -56,6 +56,6 @@ def _count_tokens(model, texts):
     for position in np.flatnonzero(counts + 2 > limit):
         raise InputError(
             f"text {position} has {counts[position] + 2} tokens including special tokens, but the "
-            f"model takes at most {limit}: split the text."
+            f"maximum of the model is {limit}. Split the text."
         )
     return counts

@@ -35,8 +35,8 @@ class MaskedLMNetwork(Network):
 
     def outputs_of_model(self, features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         batch, length = features["token_ids"].shape
-        places = np.tile(np.arange(length, dtype="int32"), (batch, 1))
-        return super().outputs_of_model(features | {"masked_positions": places})
+        positions = np.tile(np.arange(length, dtype="int32"), (batch, 1))
+        return super().outputs_of_model(features | {"masked_positions": positions})
 
 
 class FillingSignatures(Signatures):

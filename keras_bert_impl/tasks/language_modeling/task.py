@@ -1,4 +1,4 @@
-"""The language modeling tasks, which load their models by name."""
+"""Tasks of language models, for loading models by name."""
 
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.language_modeling.causal import CausalLM

@@ -153,7 +153,7 @@ def read_choices(
     else:
         raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl, .ndjson or .json.")
     if labels is not None and suffix in (".csv", ".tsv"):
-        raise InputError(f"{path} contains its answers: leave out labels={str(labels)!r}.")
+        raise InputError(f"{path} contains its answers. Leave out labels={str(labels)!r}.")
     skipped: list[str] | None = [] if skip_bad_rows else None
     found = usable(example, rows, skipped)
     if any(label is not None for *_, label in found):
@@ -213,7 +213,7 @@ def _check_text(where, name, text):
 
 
 def _number(where, value, first=0):
-    """Parses the number of the correct ending; `first` is the number of the first one."""
+    """Parses the number of the correct ending; the number of the first ending is `first`."""
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value).strip(), re.ASCII):
         raise InputError(
             f"{where}: the answer must be the number of an ending. Received: {value!r:.40}"

@@ -235,7 +235,7 @@ class MultipleChoice(TaskModel):
             examples: see `predict`; a single (prompt, endings) pair returns a single int.
         """
         if isinstance(examples, str):
-            raise InputError("examples must be (prompt, endings): write choose((prompt, endings)).")
+            raise InputError("examples must be (prompt, endings). Write choose((prompt, endings)).")
         if isinstance(examples, dict) and isinstance(examples.get(self.text_columns[0]), str):
             examples = tuple(examples[name] for name in self.text_columns)
         scores = self.predict(examples, batch_size=batch_size, verbose=verbose)

@@ -28,9 +28,11 @@ def candidate_spans(
         can_start: bool [rows, length]. Positions where an answer may start.
 
     Returns:
-        dict of `is_span`, bool [rows, best, best], whether a start and an end form an answer; the
-        tokens `first` and `last`, int32 [rows, best]; the logits `start` and `end`, float32 [rows,
-        best]; and the logits of `[CLS]`, `null`, float32 [rows, 2].
+        dict of
+        - `is_span`: bool [rows, best, best]. Whether a start and an end form an answer.
+        - `first`, `last`: int32 [rows, best]. Tokens of the starts and ends.
+        - `start`, `end`: float32 [rows, best]. Their logits.
+        - `null`: float32 [rows, 2]. Logits of `[CLS]`.
     """
     best = tf.minimum(num_best, tf.shape(tokens)[1])
     lowest = tf.constant(float("-inf"))
@@ -85,7 +87,7 @@ def ranked_spans(
     contexts: Texts,
     num_best: int,
 ) -> Spans:
-    """Ranks the spans of each context; removes spans with equal texts.
+    """Ranks the spans of each context; keeps the best span of each text.
 
     Args:
         texts_of_rows: int64 [rows]. Context of each window.
@@ -125,7 +127,7 @@ def _stripped(spans, contexts):
 
 
 def _distinct(spans, contexts, count):
-    """Returns the first `count` spans of each context; removes spans with equal texts."""
+    """Returns the first `count` spans of each context with different texts."""
     keys = tf.strings.join(
         [tf.strings.as_string(spans.texts), contexts.strings(spans.starts, spans.ends)], " "
     )
@@ -190,7 +192,7 @@ def answer_table(
     counts = tf.cast(rows["starts"].row_lengths(), tf.int32)
     table = {name: row.to_tensor(shape=[None, num_best]) for name, row in rows.items()}
     if nulls is None:
-        counts = tf.maximum(counts, 1)  # at least the answer ""
+        counts = tf.maximum(counts, 1)  # there is at least the answer ""
     else:
         table, counts = _with_null(table, counts, nulls, num_best)
     is_answer = tf.sequence_mask(counts, table["starts"].shape[1])

@@ -110,12 +110,12 @@ def read_squad(
             keeps each group in one set.
 
     Returns:
-        `QuestionExamples`, with white space around questions stripped. Answer starts count
-        characters (code points), as in the published files.
+        `QuestionExamples`, with white space around questions stripped. Answer starts are
+        character offsets (code points), as in the published files.
 
     Raises:
-        InputError: the file has a different format; or a question has no text, context or answer, a
-            duplicate id, or an answer at a wrong position.
+        InputError: the file has a different format; a text, context or answer is missing; an id
+            occurs twice; or an answer is not at its position.
 
     Source: Rajpurkar et al. 2016 and 2018, and the published files.
 
@@ -213,7 +213,7 @@ def _questions(path):
 
 
 def _flat_rows(path):
-    """Returns numbered functions that read a row, and the unit; None for other files."""
+    """Returns pairs of a number and a function that reads the row, and their unit."""
     suffix = suffix_of(path)
     if suffix in (*table_rows.PARQUET, *table_rows.ARROW):
         return table_rows.arrow_rows(path), "row"
@@ -224,7 +224,7 @@ def _flat_rows(path):
     try:
         first = next(read() for _, read in table_rows.json_lines(path))
     except (InputError, StopIteration):
-        return None, None  # one object on several lines
+        return None, None  # the file has one object on several lines
     return (table_rows.json_lines(path), "line") if "question" in first else (None, None)
 
 
@@ -281,7 +281,7 @@ def _row(question, context, is_v2, seen, place):
     answers = _answers_of(question)
     is_impossible = question.get("is_impossible")
     if is_impossible is None:
-        is_impossible = is_v2 and not answers  # in SQuAD 1.1 and in rows without the key
+        is_impossible = is_v2 and not answers  # SQuAD 1.1 does not have the key
     if not isinstance(is_impossible, bool):
         raise InputError(f"is_impossible must be true or false. Received: {is_impossible!r:.40}")
     if is_impossible != (not answers):

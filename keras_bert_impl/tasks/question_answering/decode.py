@@ -69,7 +69,7 @@ def n_best_answers(
 
 def _answers_of(block, logits, windows, columns, contexts, num_best, max_answer_length, with_null):
     rows = slice(*np.searchsorted(windows.texts, [block.start, block.stop]))
-    tokens, can_start = _places(windows, columns, rows, logits.shape[2])
+    tokens, can_start = _bounds_of_answers(windows, columns, rows, logits.shape[2])
     splits = windows.text_splits[block.start : block.stop + 1]
     starts, ends = (
         tf.RaggedTensor.from_row_splits(
@@ -128,7 +128,7 @@ def _check_logits(logits, windows):
         check_scores(of_questions, "question")
 
 
-def _places(windows, columns, own, length):
+def _bounds_of_answers(windows, columns, own, length):
     """Returns `tokens` and `can_start` for `candidate_spans`.
 
     A token can only start an answer in the window with the most context.

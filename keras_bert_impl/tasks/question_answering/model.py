@@ -43,8 +43,8 @@ _NETWORKS: weakref.WeakKeyDictionary[Any, keras.Model] = weakref.WeakKeyDictiona
 class QuestionAnswerer(TaskModel):
     """Extractive question answering: a start and an end logit for each token.
 
-    The head is a linear layer on the last hidden states, with a transform before it for ModernBERT
-    and a feed-forward network for BigBird.
+    The head is a linear layer on the last hidden states. ModernBERT has a transform before it, and
+    BigBird a feed-forward network.
     Long contexts are split into overlapping windows.
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are
@@ -181,17 +181,19 @@ class QuestionAnswerer(TaskModel):
 
     def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
         if target is not None:
-            raise InputError("a QuestionAnswerer does not take a target: leave out target=...")
+            raise InputError("a QuestionAnswerer does not take a target. Leave out target=...")
         is_context = [word >= 0 and row.words[word].segment == 1 for word in row.word_of]
-        places = np.flatnonzero(is_context)
-        if not len(places):
+        positions = np.flatnonzero(is_context)
+        if not len(positions):
             raise InputError("the context has no words.")
         logits = (outputs[name] for name in ("start_logits", "end_logits"))
-        starts, ends = (ops.convert_to_numpy(each)[0, places] for each in logits)
+        starts, ends = (ops.convert_to_numpy(each)[0, positions] for each in logits)
         sums = starts[:, None] + ends[None]
-        distance = np.arange(len(places))[None] - np.arange(len(places))[:, None]
+        distance = np.arange(len(positions))[None] - np.arange(len(positions))[:, None]
         sums[(distance < 0) | (distance >= self.max_answer_length)] = -np.inf
-        start, end = (places[place] for place in np.unravel_index(sums.argmax(), sums.shape))
+        start, end = (
+            positions[position] for position in np.unravel_index(sums.argmax(), sums.shape)
+        )
         answer = row.words[row.word_of[start] : row.word_of[end] + 1]
         name = " ".join(word.text for word in answer)
         return name, lambda found: found["start_logits"][:, start] + found["end_logits"][:, end]
@@ -203,7 +205,7 @@ class QuestionAnswerer(TaskModel):
         for position, pair in enumerate(pairs):
             if not isinstance(pair, tuple):
                 raise InputError(
-                    f"text {position} must be a (question, context) tuple: write [(question, context)]. "
+                    f"text {position} must be a (question, context) tuple. Write [(question, context)]. "
                     f"Received: {pair!r:.60}"
                 )
         return [tuple(map(_decoded, pair)) for pair in pairs]
@@ -226,7 +228,7 @@ class QuestionAnswerer(TaskModel):
         targets: tuple = ()
         if labels is not None:
             characters = _characters(texts, labels)
-            targets = (answer_places(windows, characters),)
+            targets = (answer_tokens(windows, characters),)
         if weights is not None:
             targets += (weights[windows.texts],)
         return windows, targets
@@ -304,7 +306,7 @@ class AnswerLabels(LabelCodec):
         if label is None:
             if not self.takes_none:
                 raise InputError(
-                    f"question {position} has no answer: create the model with null_threshold=0.0, "
+                    f"question {position} has no answer. Create the model with null_threshold=0.0, "
                     "to allow questions without an answer."
                 )
             return None
@@ -343,7 +345,7 @@ def _characters(pairs, labels):
     return spans
 
 
-def answer_places(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarray:
+def answer_tokens(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarray:
     """Returns the first and last token of the answer in each window.
 
     Args:
@@ -362,10 +364,10 @@ def answer_places(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarr
     rows, columns = windows.columns()
     is_context = windows.tokens >= 0
     rows, columns, tokens = rows[is_context], columns[is_context], windows.tokens[is_context]
-    places = np.zeros((windows.num_texts, 2), "int32")
+    positions = np.zeros((windows.num_texts, 2), "int32")
     for side in range(2):
         is_wanted = tokens == spans[windows.texts[rows], side]
-        places[rows[is_wanted], side] = columns[is_wanted]
+        positions[rows[is_wanted], side] = columns[is_wanted]
     # Position 0 is `[CLS]`, not a token of the context.
-    is_whole = (places > 0).all(axis=1) & (places[:, 0] <= places[:, 1])
-    return np.where(is_whole[:, None], places, 0)
+    is_whole = (positions > 0).all(axis=1) & (positions[:, 0] <= positions[:, 1])
+    return np.where(is_whole[:, None], positions, 0)

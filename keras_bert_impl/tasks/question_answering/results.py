@@ -35,7 +35,7 @@ def score_answers(
         return metrics.squad_v1_scores(examples, texts)
     scores = metrics.squad_v2_scores(examples, texts)
     if _have_null(predictions):
-        # The search needs answers without `null_threshold`.
+        # The best threshold depends on answers without `null_threshold`.
         answers, odds = _texts(examples, predictions), _odds(examples, predictions)
         searched = metrics.squad_v2_scores(examples, answers, odds)
         scores |= {name: value for name, value in searched.items() if name.startswith("best_")}
@@ -72,9 +72,10 @@ def write_answer_files(
 ) -> None:
     """Writes `predictions.json`, `nbest_predictions.json`, `null_odds.json` and `predictions.tsv`.
 
-    The JSON files contain, for each question id, the best answer; all answers with scores; and the
-    null odds (the score of "" minus the best other score). The official scripts read the best
-    answers and the null odds. Null odds are only written if each question has the answer "".
+    The keys of the JSON files are question ids. The values are the best answer, all answers with
+    scores, and the null odds: the score of "" minus the best other score. The official scripts read
+    the best answers and the null odds. Null odds are only written if each question has the answer
+    "".
 
     The table has a row for each question: the answer with its probability, its `exact_match` and
     `f1` (0 to 1), and the true answers, id, question and context.
@@ -131,7 +132,7 @@ def _odds(examples, predictions):
 def _check_null(predictions):
     if not _have_null(predictions):
         raise InputError(
-            'the predictions do not always include the answer "": create the QuestionAnswerer '
+            'the predictions do not always include the answer "". Create the QuestionAnswerer '
             "with null_threshold=0.0."
         )
 

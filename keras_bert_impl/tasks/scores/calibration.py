@@ -19,13 +19,13 @@ _RULES = (
     "f1 (or another beta, such as f2), recall=0.9, precision=0.9, or cost=FP,FN such as cost=1,10"
 )
 _TEMPERATURES = 1e-2, 1e2
-# Function of the true positives, positives and predicted positives at each threshold. Returns the
-# values to maximize, -inf for thresholds that are not allowed.
+# A rule receives true positives, positives and predicted positives at each threshold. It returns
+# the values to maximize, -inf for thresholds that are not allowed.
 _Rule = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
 
 
 class Goal(NamedTuple):
-    """A threshold rule, with the label to apply it to."""
+    """A threshold rule, and the label with the threshold."""
 
     threshold: str | None = None
     label: str | None = None
@@ -153,12 +153,13 @@ def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
     low, high = _TEMPERATURES
     if slope(low) <= 0:
         raise InputError(
-            "no temperature fits: almost no text is misclassified. Use more held-out texts."
+            "the temperature cannot be fitted: almost no text is misclassified. Use more held-out "
+            "texts."
         )
     if slope(high) >= 0:
         raise InputError(
-            "no temperature fits: the scores are no better than chance. Check that the labels "
-            "belong to these texts, and train the model first."
+            "the temperature cannot be fitted: the scores are no better than chance. Check that the "
+            "labels belong to these texts, and train the model first."
         )
     for _ in range(60):  # bisection to the precision of float64
         middle = (low * high) ** 0.5

@@ -26,7 +26,7 @@ class CountingMetric(keras.metrics.Metric):
         total, rest = variables
         values = ops.cast(values, total.dtype) + rest
         after = total + values
-        left = values - (after - total)  # before `total` changes
+        left = values - (after - total)  # compute it before `total` changes
         total.assign(after)
         rest.assign(left)
 
@@ -114,7 +114,7 @@ class ConfusionScore(ScoreMetric):
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         weights = sample_weight
-        if len(y_pred.shape) > 2:  # word labels
+        if len(y_pred.shape) > 2:  # labels of words
             weights = token_weights(y_true, sample_weight)
         if len(y_true.shape) == len(y_pred.shape):
             y_true = ops.argmax(y_true, axis=-1)
@@ -136,7 +136,7 @@ class ConfusionScore(ScoreMetric):
         f1 = ops.divide_no_nan(2 * hits, labels + predictions)
         if self.name == "f1":
             return f1[self._positive]
-        occurs = ops.cast(ops.not_equal(labels + predictions, 0), f1.dtype)  # true for NaN
+        occurs = ops.cast(ops.not_equal(labels + predictions, 0), f1.dtype)  # NaN is unequal to 0
         return ops.divide_no_nan(ops.sum(f1), ops.sum(occurs))
 
 
@@ -163,7 +163,7 @@ def _matthews(matrix):
 
 
 def _sum_of_others(values):
-    """Returns the total along axis 0 minus each entry, without subtraction."""
+    """Returns the sum of the other entries along axis 0, for each entry."""
     none = ops.zeros_like(values[:1])
     before = ops.concatenate([none, ops.cumsum(values, axis=0)[:-1]])
     after = ops.concatenate([none, ops.cumsum(ops.flip(values, axis=0), axis=0)[:-1]])

@@ -58,7 +58,7 @@ def likeliest(
 
 
 def at_least(scores: np.ndarray, bounds: np.ndarray | float = 0.5) -> np.ndarray:
-    """Returns 1 for scores of at least `bounds`, 0 for lower scores and NaN for NaN."""
+    """Returns 1 for scores of at least `bounds` and 0 for lower scores; keeps NaN."""
     chosen = (scores >= bounds).astype("int64")
     undefined = np.isnan(scores)
     return np.where(undefined, np.nan, chosen) if undefined.any() else chosen

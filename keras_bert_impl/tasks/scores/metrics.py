@@ -111,8 +111,8 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
     Args:
         labels: class indices `[examples]`, or 0 and 1 `[examples, classes]`.
-        scores: `[examples, classes]`. For class indices of two classes, only class 1 counts. Classes
-            that never occur are ignored.
+        scores: `[examples, classes]`. With class indices of two classes, the result is the value of class 1.
+            Classes that never occur are ignored.
     """
     is_class, ranking = np.asarray(labels), np.asarray(scores)
     classes = range(ranking.shape[1])
@@ -169,7 +169,7 @@ def metric_named(
 
 
 def _is_class(labels, number):
-    """Returns 1 for labels of a class, 0 for others and NaN for NaN."""
+    """Returns 1 for labels of a class and 0 for other labels; keeps NaN."""
     if labels.ndim > 1:
         return labels[:, number]
     return np.where(np.isnan(labels), np.nan, labels == number)

@@ -12,7 +12,9 @@ from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 def word_tags(
     texts: list[list[str]], labels: list[list[str]], of_dev: list[list[str]]
 ) -> list[list[str]]:
-    """Predicts the most frequent label of each word; for unknown words, of all words.
+    """Predicts the most frequent label of each word.
+
+    Unknown words get the most frequent label of all words.
 
     Args:
         texts, labels: words and labels of each training sentence.

@@ -31,8 +31,8 @@ def read_columns(
 
     Columns are separated by tabs if the first row contains a tab, else by spaces. See
     `lines.raw_lines` for encodings, line ends and compression. Lines of white space are blank.
-    Lines that start with `-DOCSTART-` and comments before a sentence are skipped. Comments start
-    with `#` and have a different number of columns or the form `# key = value`.
+    Lines that start with `-DOCSTART-` and comments before a sentence are skipped. A comment
+    starts with `#` and has the form `# key = value`, or not the number of columns of other lines.
 
     Args:
         path: file to read.

@@ -74,13 +74,13 @@ class TaggedExamples(LabeledExamples):
         Raises:
             InputError: a label is not in `names`.
         """
-        places = index_of_name(names)
+        indices = index_of_name(names)
         for position, labels in enumerate(self.labels):
             for word, label in enumerate(labels):
-                if label not in places:
+                if label not in indices:
                     where = self.where(position, word)
                     raise InputError(f"{where}: label {label!r} is not one of {listed(names)}.")
-        return [np.array([places[label] for label in labels], "int32") for labels in self.labels]
+        return [np.array([indices[label] for label in labels], "int32") for labels in self.labels]
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
         if read_labels(self.label_names) is None:
@@ -89,11 +89,11 @@ class TaggedExamples(LabeledExamples):
         return "entities", most_common(span.type for span in spans)
 
     def facts(self) -> dict[str, Any]:
-        scheme, places = invalid_spans(self.labels, self.label_names)
+        scheme, invalid = invalid_spans(self.labels, self.label_names)
         if scheme is None:
             return {}
-        found: dict[str, Any] = {"label_scheme": scheme, "invalid_entities": len(places)}
-        return found | ({"first_invalid_entity": self.where(*places[0])} if places else {})
+        found: dict[str, Any] = {"label_scheme": scheme, "invalid_entities": len(invalid)}
+        return found | ({"first_invalid_entity": self.where(*invalid[0])} if invalid else {})
 
     def described(self) -> dict[str, list]:
         """Returns the columns that identify each word in a file of predictions."""
@@ -175,7 +175,7 @@ def write_tag_predictions(
         path: file to write.
         examples: sentences.
         predictions: a label for each word.
-        scores: probabilities of the predicted labels of each sentence; None writes no column.
+        scores: probabilities of the predicted labels of each sentence; None for no column.
 
     Raises:
         InputError: predictions differ in length.

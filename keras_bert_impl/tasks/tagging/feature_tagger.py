@@ -51,10 +51,11 @@ class WordFeatures(batching.FlatRows):
         Returns:
             `states`, float32 [rows, words, layers, hidden], and `mask`, int32 [rows, words].
         """
-        flat, place, lengths = self.places(rows)
+        flat, place, lengths = self.positions(rows)
         is_real = (place < lengths)[:, :, tf.newaxis, tf.newaxis]
         states = tf.where(is_real, tf.gather(self.states, flat), 0.0)
-        # Recurrent layers on a GPU need at least one step: texts without words get one word of zeros.
+        # Recurrent layers on a GPU need at least one step: a text without words gets one word of
+        # zeros.
         mask = tf.cast(place < tf.maximum(lengths, 1), tf.int32)
         static = batching.static_size(self.widths)
         return {
@@ -71,11 +72,11 @@ class FeatureTagger(WordTagger):
     `words.find_words` splits. The labels of a text are a list with one label per word: names, or
     class indices, negative for unlabeled words.
 
-    A word has the hidden states of its first subword, from the window in which the subword has the
-    most context. The encoder computes the states once, before the first epoch. The states are kept
-    in memory: 4 bytes * words * layers * hidden, or 2.5 GB for the 204,000 training words of
-    CoNLL-2003 with four layers of 768. Each epoch trains only the BiLSTM. Its sequence is the whole
-    text, even if the text has several windows.
+    The states of a word are the hidden states of its first subword, in the window in which the
+    subword has the most context. The encoder computes the states once, before the first epoch. The
+    states are kept in memory: 4 bytes * words * layers * hidden, or 2.5 GB for the 204,000 training
+    words of CoNLL-2003 with four layers of 768. Each epoch trains only the BiLSTM. Its sequence is
+    the whole text, even if the text has several windows.
 
     A saved directory contains the encoder and the tagger; `transformers` loads only the encoder.
 
@@ -84,10 +85,10 @@ class FeatureTagger(WordTagger):
             window length.
         num_classes: number of labels.
         labels: label names, instead of `num_classes`.
-        features: `"last_four"`, the concatenated states of the last four layers; `"mix"`, a
-            `ScalarMix` of the embeddings and all layers; `"mix_last_four"`, a `ScalarMix` of the
-            last four layers; or an int, the states of one layer: 0 for the embeddings, -1 for the
-            last layer. Default `"last_four"`.
+        features: hidden states to use. `"last_four"` (the default) concatenates the last four
+            layers, `"mix_last_four"` is their `ScalarMix`, and `"mix"` is a `ScalarMix` of the
+            embeddings and all layers. An int selects one layer: 0 for the embeddings, -1 for the
+            last layer.
         lstm_dim: even int, output size of each BiLSTM (both directions together).
         head_dropout: dropout rate before both BiLSTMs and the linear layer. Default: the encoder's.
         doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
@@ -210,20 +211,22 @@ class FeatureTagger(WordTagger):
         alignment = align_tokens(texts, windows)
         rows, columns = windows.columns()
         chosen = np.flatnonzero(windows.has_most_context & (windows.tokens >= 0))
-        places = np.zeros(len(alignment.words), "int64")  # position of each token
-        places[windows.text_splits[windows.texts[rows[chosen]]] + windows.tokens[chosen]] = chosen
+        positions = np.zeros(len(alignment.words), "int64")  # position of each token
+        positions[windows.text_splits[windows.texts[rows[chosen]]] + windows.tokens[chosen]] = (
+            chosen
+        )
         known = np.flatnonzero(alignment.firsts >= 0)
-        places = places[alignment.firsts[known]]  # [known words]
+        positions = positions[alignment.firsts[known]]  # [known words]
 
         data, order = sorted_batches(windows, (), _BATCH)
-        number_of = np.argsort(order)[rows[places]]  # index of the row in the batches
+        number_of = np.argsort(order)[rows[positions]]  # index of the row in the batches
         by_batch = np.argsort(number_of, kind="stable")
         ends = np.searchsorted(number_of[by_batch], np.arange(0, len(order) + _BATCH, _BATCH))
         states = np.zeros((len(alignment.firsts), *self.input["states"].shape[2:]), "float32")
         for batch, (features,) in enumerate(data):
             found = self.states_of(features)  # [rows, length, layers, hidden]
             own = by_batch[ends[batch] : ends[batch + 1]]
-            states[known[own]] = found[number_of[own] - batch * _BATCH, columns[places[own]]]
+            states[known[own]] = found[number_of[own] - batch * _BATCH, columns[positions[own]]]
         return states, alignment.word_splits
 
     @functools.cached_property
@@ -255,7 +258,7 @@ class FeatureTagger(WordTagger):
     def predict_batches(self, data: tf.data.Dataset | list[tuple], **kwargs: Any) -> np.ndarray:
         if kwargs.get("callbacks"):
             raise InputError(
-                "FeatureTagger.predict does not support callbacks: leave out callbacks=..."
+                "FeatureTagger.predict does not support callbacks. Leave out callbacks=..."
             )
         # Batches have different lengths and are not concatenated.
         parts: list[np.ndarray] = []

@@ -247,7 +247,7 @@ def _rows(states):
     """
     counts = states.row_lengths()
     longest = tf.maximum(states.bounding_shape(axis=1), 1)
-    # Recurrent layers on a GPU need at least one step: texts without words get one word of zeros.
+    # Recurrent layers on a GPU need at least one step: a text without words gets one word of zeros.
     mask = tf.sequence_mask(tf.maximum(counts, 1), longest, tf.int32)
     dense = states.to_tensor(shape=tf.stack([-1, longest, *states.shape[2:]]))
     dense = tf.ensure_shape(dense, [None, None, *states.shape[2:]])

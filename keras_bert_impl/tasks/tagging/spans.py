@@ -97,7 +97,7 @@ def _has_b_or_i_prefix(label):
 
 
 def misfits(labels: Iterable[str]) -> list[str]:
-    """Returns the labels without the notation of the other entity labels, sorted."""
+    """Returns the labels that are not written like the other entity labels, sorted."""
     labels = set(labels)
     if read_labels(labels) is not None or not labels & set(OUTSIDE):
         return []
@@ -135,7 +135,7 @@ class Span(NamedTuple):
     """An entity in a sentence, as a range of words.
 
     Attributes:
-        type: entity type, such as `"PER"`; `"_"` if labels are bare prefixes.
+        type: entity type, such as `"PER"`; `"_"` if labels are only prefixes.
         start, end: index of the first word; index of the last word plus 1.
     """
 
@@ -300,7 +300,7 @@ def _strict_iob1(span, parts):
     if parts[span.start][0] == "I":
         return span
     if not span.start or parts[span.start - 1][1] != span.type:
-        rest = span._replace(start=span.start + 1)  # without the word with B
+        rest = span._replace(start=span.start + 1)  # leave out the word with B
         return rest if rest.start < rest.end else None
     after = parts[span.end] if span.end < len(parts) else ("O", "")
     is_cut = span.end == span.start + 1 and after[0] == "B" and after[1] != span.type

@@ -43,10 +43,10 @@ class TokenClassifier(WordTagger):
     - features, as a dict or in a `tf.data.Dataset`, with labels int32 `[batch, length]`, negative
       for unlabeled tokens.
 
-    Labels are trained and predicted at the first subword of each word. Texts longer than
+    Training and prediction use the first subword of each word. Texts longer than
     `max_length` are split into overlapping windows. Each word is trained and predicted only in the
     window where it has the most context. The loss is the mean over the labeled tokens of the global
-    batch. The prediction for a word without subwords, such as a control character, is `"O"`, or the
+    batch. A word without subwords, such as a control character, is predicted as `"O"`, or as the
     first label if there is no `"O"`.
 
     The network returns logits, float32 `[batch, length, num_classes]`. For features, `predict`
@@ -67,9 +67,9 @@ class TokenClassifier(WordTagger):
         head_dropout: dropout rate before the linear layer. Default: the encoder's.
         doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
         label_all_tokens: whether to train all subwords of a word with its label. Default: False.
-        aggregation: how the scores of the subwords of a word are combined: `"first"` (the default),
-            the scores of the first subword; `"mean"`, the mean of the probabilities; `"max"`, the
-            scores of the subword with the highest probability.
+        aggregation: how the subwords of a word are combined. `"first"` (the default) uses the first
+            subword, `"mean"` the mean of the probabilities, and `"max"` the subword with the
+            highest probability.
         crf: whether to add a conditional random field. Default: False.
 
     Source: Devlin et al., "BERT", section 5.3.
@@ -163,7 +163,7 @@ class TokenClassifier(WordTagger):
         word, label = target if isinstance(target, tuple) else (target, None)
         firsts = [int(np.argmax(row.word_of == number)) for number in range(len(row.words))]
         scores = ops.convert_to_numpy(ops.softmax(outputs[0]))[firsts]  # [words, labels]
-        if word is None:  # the most likely word of an entity
+        if word is None:  # select the most likely word of an entity
             marked = scores.copy()
             marked[:, self.unknown_label] = -1
             place = int(marked.max(axis=1).argmax())

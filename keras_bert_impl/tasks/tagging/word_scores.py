@@ -158,7 +158,7 @@ def units_of(answers: list[WordScores]) -> decode.Units:
     base = 0
     for answer in answers:
         tokens.append(np.where(answer.tokens >= 0, answer.tokens + base, -1))
-        base = max(base, 1 + tokens[-1].max(initial=-1))  # token numbers of texts must differ
+        base = max(base, 1 + tokens[-1].max(initial=-1))  # texts have different token numbers
     return decode.find_units(_int32(np.concatenate(tokens)))
 
 
@@ -227,7 +227,7 @@ class EntityF1(ScoreMetric):
 
 def tagging_metrics(labels: list[str]) -> dict[str, Callable[[], Any]]:
     found = score_metrics(len(labels))
-    found.pop("f1", None)  # ambiguous: words or entities
+    found.pop("f1", None)  # the name is ambiguous: words or entities
     if read_labels(labels) is not None:
         found["entity_f1"] = lambda: EntityF1(labels)
     return found
@@ -238,7 +238,7 @@ def _begins_second(before, label, parts):
 
 
 class _Spans(NamedTuple):
-    """Starts of entities, words after their ends, and types, `[rows, length]`."""
+    """Starts of entities, ends (the words after them), and types, `[rows, length]`."""
 
     begins: Any
     stops: Any
@@ -254,13 +254,13 @@ def _end_together(first, second):
     either = first | second
     count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # number of stops up to each word
     length = ops.shape(either)[1]
-    places = ops.take_along_axis(_true_ones_first(either), ops.minimum(count, length - 1), axis=1)
-    is_alone = ops.take_along_axis(first != second, places, axis=1)
+    columns = ops.take_along_axis(_true_ones_first(either), ops.minimum(count, length - 1), axis=1)
+    is_alone = ops.take_along_axis(first != second, columns, axis=1)
     return ops.logical_not(is_alone & (count < count[:, -1:]))
 
 
 def _true_ones_first(is_true):
     """Returns column indices with True columns first, int32 `[rows, length]`."""
     length = ops.shape(is_true)[1]
-    places = ops.arange(length)[None]
-    return ops.argsort(ops.where(is_true, places, places + length), axis=1)
+    columns = ops.arange(length)[None]
+    return ops.argsort(ops.where(is_true, columns, columns + length), axis=1)

@@ -109,7 +109,7 @@ class WordTagger(TokenLabels, TaskModel):
     def _warn_of_labels(labels):
         if others := outside_candidates(labels) or misfits(labels):
             _LOG.warning(
-                "the labels are not entity labels because of %s: use 'O' for words outside of "
+                "the labels are not entity labels because of %s. Use 'O' for words outside of "
                 "entities, and 'B-TYPE' and 'I-TYPE' for entities.",
                 listed(others),
             )
@@ -180,7 +180,7 @@ class WordTagger(TokenLabels, TaskModel):
         return [labels for labels, _ in found], [scores for _, scores in found]
 
     def entities(self, texts: Any, batch_size: int | None = None, verbose: int | str = 0) -> list:
-        """Returns each `Entity` of each text, in order; works with any label scheme.
+        """Returns the entities of each text; supports any label scheme.
 
         For lists of words, offsets refer to the words joined by single spaces.
 

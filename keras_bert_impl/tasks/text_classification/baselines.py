@@ -14,7 +14,7 @@ MOST_FEATURES = 50_000
 
 
 class Baseline(NamedTuple):
-    """Predictions (as in `targets`) and scores `[texts, classes]` of a baseline."""
+    """Predictions of a baseline (see `targets`), and scores `[texts, classes]`."""
 
     predictions: np.ndarray
     scores: np.ndarray

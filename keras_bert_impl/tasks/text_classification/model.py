@@ -91,10 +91,10 @@ class TextClassifier(TaskModel):
         problem_type: see above. Default: regression if `num_classes=1`, else single label.
         head_dropout: dropout rate before the linear layer. Default: the encoder's.
         max_length: sequence length in tokens. Default 128.
-        pooling: the head classifies the hidden state of the first token (`"cls"`), or the mean
-            (`"mean"`), elementwise maximum (`"max"`) or learned weighted mean (`"attention"`) of
-            all hidden states. The pooler is not used. Default: the architecture's published
-            pooling.
+        pooling: what the head classifies instead of the pooler's output: the hidden state of the
+            first token (`"cls"`), or the mean (`"mean"`), elementwise maximum (`"max"`) or learned
+            weighted mean (`"attention"`) of all hidden states. Default: the published pooling of
+            the architecture.
         long_texts: `LongTexts`, or its `way`. Default: truncate.
         thresholds: dict of label -> minimum probability. For multi-label classification, the
             default is 0.5 for each label. For single-label classification, one label may have a
@@ -212,7 +212,7 @@ class TextClassifier(TaskModel):
         return None if np.isnan(self._bounds).all() else self._bounds
 
     def decide(self, scores: np.ndarray) -> np.ndarray:
-        """Converts scores `[texts, num_classes]` to predictions; NaN for NaN.
+        """Converts scores `[texts, num_classes]` to predictions; keeps NaN.
 
         Returns:
             Class indices `[texts]`; for multi-label classification, 0 and 1 `[texts, num_classes]`.
@@ -232,9 +232,9 @@ class TextClassifier(TaskModel):
 
         Args:
             x, y: texts that the model was not trained on, and their labels; see `fit`.
-            threshold: rule for selecting the threshold: `"f1"`, or another beta such as `"f2"`,
-                maximizes this score; `"recall=0.9"` maximizes the precision with at least this
-                recall; `"precision=0.9"` maximizes the recall with at least this precision;
+            threshold: rule for selecting the threshold. `"f1"`, or another beta such as `"f2"`,
+                maximizes this score. `"recall=0.9"` maximizes the precision with at least this
+                recall, and `"precision=0.9"` the recall with at least this precision.
                 `"cost=1,10"` minimizes the total cost of false positives (1 each) and false
                 negatives (10 each). Default: no threshold.
             label: label to select a threshold for. Default: the second of two classes; each label
@@ -292,7 +292,7 @@ class TextClassifier(TaskModel):
         names = frozenset(self.labels)
         if texts and all(isinstance(text, tuple) and text[1] in names for text in texts):
             raise InputError(
-                "all second segments are labels of this model: pass texts and labels separately, "
+                "all second segments are labels of this model. Pass texts and labels separately, "
                 "fit(texts, labels)."
             )
         return texts
@@ -354,7 +354,7 @@ class TextClassifier(TaskModel):
     @classmethod
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         saved = super().saved_settings(source, given)
-        if "labels" in given or "num_classes" in given:  # thresholds of other classes
+        if "labels" in given or "num_classes" in given:  # saved thresholds are for other classes
             saved.pop("thresholds", None)
         return saved
 

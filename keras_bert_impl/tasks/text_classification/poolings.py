@@ -62,7 +62,7 @@ def _first_token(encoder: Encoder, states: Any, padding_mask: Any) -> Any:
     if encoder.config.causal:
         raise InputError(
             "pooling='cls' takes the first token, which attends to no other token in a causal "
-            "encoder: use pooling='mean'."
+            "encoder. Use pooling='mean'."
         )
     return states[:, 0]
 

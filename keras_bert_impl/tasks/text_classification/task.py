@@ -97,7 +97,7 @@ class TextClassification(Task):
                 f"Received: {', '.join(sorted(kind.__name__ for kind in kinds))}"
             )
         if kinds == {str}:
-            labels = [label.strip() for label in labels]  # as when reading files
+            labels = [label.strip() for label in labels]  # readers of files strip labels, too
         elif not all(isinstance(label, str) for row in labels for label in row):
             raise InputError(
                 f"{source}: a list of labels must contain names. Received: {labels[0]!r:.60}. For "
@@ -152,7 +152,7 @@ class TextClassification(Task):
 
     def compare(self, train: Examples, dev: Examples, directory: Path) -> Comparison:
         headings, rows = read_predictions_table(directory / "predictions.tsv")
-        first = headings[:1] == ["label"]  # for regression, there is no label column
+        first = headings[:1] == ["label"]  # regression has no label column
         scores = np.array([row[first:] for row in rows], "float32")
         kind, targets = self._problem_type, _targets(train, self._problem_type, self._names)
         simple = baselines(train.texts, targets, dev.texts, kind, scores.shape[1])

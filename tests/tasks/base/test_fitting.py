@@ -102,11 +102,11 @@ def test_endless_data_to_evaluate_on_needs_steps(data):
     model.compile(keras.optimizers.SGD(0.1), metrics=[], run_eagerly=True)
     repeated = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(4).repeat()
     made = data() if data else repeated
-    with pytest.raises(InputError, match="infinitely many batches: pass validation_steps="):
+    with pytest.raises(InputError, match="infinitely many batches. Pass validation_steps="):
         model.fit(TEXTS, LABELS, validation_data=made, verbose=0)
     if data is not batches:  # a generator that ends may be evaluated
-        with pytest.raises(InputError, match="infinitely many batches: pass steps="):
+        with pytest.raises(InputError, match="infinitely many batches. Pass steps="):
             model.evaluate(made, verbose=0)
-        with pytest.raises(InputError, match="infinitely many batches: pass steps="):
+        with pytest.raises(InputError, match="infinitely many batches. Pass steps="):
             model.predict(made, verbose=0)
     assert model.evaluate(data() if data else repeated, steps=1, verbose=0) > 0

@@ -155,7 +155,7 @@ def test_layers_frozen_after_training_need_compile():
     model.encoder.trainable = False  # before training: followed
     model.fit(TEXTS, LABELS, verbose=0)
     model.encoder.trainable = True
-    with pytest.raises(InputError, match="frozen or unfrozen after training: call compile"):
+    with pytest.raises(InputError, match="frozen or unfrozen after training. Call compile"):
         model.fit(TEXTS, LABELS, verbose=0)
     before = model.encoder.get_weights()[0]
     model.compile("adam")

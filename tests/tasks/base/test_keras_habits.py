@@ -132,7 +132,7 @@ def test_crf_metrics_use_marginal_probabilities():
 def test_soft_labels_need_a_loss_that_takes_them():
     soft = np.array([[0.3, 0.7] if n else [1.0, 0.0] for n in NUMBERS])
     model = classifier(dropout=0.0)
-    with pytest.raises(InputError, match="write compile\\(loss='categorical_crossentropy'\\)"):
+    with pytest.raises(InputError, match="Write compile\\(loss='categorical_crossentropy'\\)"):
         model.fit(TEXTS, soft, verbose=0)
     model.compile(AdamW(1e-3), "categorical_crossentropy", ["accuracy"])
     loss = model.evaluate(TEXTS, soft.tolist(), verbose=0)[0]
@@ -386,8 +386,8 @@ def test_steps_count_examples_with_several_rows():
 )
 def test_rejects_other_data_arguments_with_batches(beside):
     data = tf.data.Dataset.from_tensor_slices((TEXTS, NUMBERS)).batch(8)
-    with pytest.raises(InputError, match=f"leave out '{next(iter(beside))}'"):
+    with pytest.raises(InputError, match=f"Leave out '{next(iter(beside))}'"):
         classifier().fit(data, verbose=0, **beside)
     if "validation_split" not in beside:
-        with pytest.raises(InputError, match="leave out"):
+        with pytest.raises(InputError, match="Leave out"):
             classifier().evaluate(data, verbose=0, **beside)

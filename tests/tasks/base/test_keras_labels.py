@@ -80,7 +80,7 @@ def test_rejects_class_weights_without_classes():
     answerer = QuestionAnswerer(encoder(), tokenizer(), 24, 8, 8)
     embedder = TextEmbedder(encoder(), tokenizer())
     for model, x, y in ((answerer, questions, answers), (embedder, [("a", "film")], [0.5])):
-        with pytest.raises(InputError, match="use sample_weight, a number for each example"):
+        with pytest.raises(InputError, match="Use sample_weight, a number for each example"):
             model.fit(x, y, class_weight={0: 1.0, 1: 5.0}, verbose=0)
     with pytest.raises(InputError, match="the loss of a CRF is per text"):
         tagger(crf=True).fit([["good"]], [["O"]], class_weight="balanced", verbose=0)
@@ -183,7 +183,7 @@ def test_rejects_rows_of_a_data_set_with_the_line_to_write():
     with pytest.raises(InputError, match=r"data.map\(lambda row: row\['text'\]\)"):
         classifier().predict(rows, verbose=0)
     four = tf.data.Dataset.from_tensor_slices((TEXTS, NUMBERS, NUMBERS, NUMBERS)).batch(8)
-    with pytest.raises(InputError, match="Received: 4 parts"):
+    with pytest.raises(InputError, match="Received: 4 elements"):
         classifier().fit(four, verbose=0)
 
 
@@ -230,7 +230,7 @@ def test_is_called_on_symbolic_ids_alone():
 
 def test_trains_and_predicts_on_one_batch():
     model = classifier(dropout=0.0)
-    with pytest.raises(InputError, match="call compile\\(optimizer"):
+    with pytest.raises(InputError, match="Call compile\\(optimizer"):
         model.train_on_batch(TEXTS, LABELS)
     model.compile(keras.optimizers.Adam(1e-2), metrics=["accuracy"])
     first = model.train_on_batch(TEXTS, LABELS)[0]

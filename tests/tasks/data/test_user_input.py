@@ -184,7 +184,7 @@ def test_label_columns_are_not_used_as_second_segments():
     texts, labels = examples(8)
     for given in (np.array(list(zip(texts, labels)), object), list(zip(texts, labels))):
         with pytest.raises(
-            InputError, match="all second segments are labels of this model: .*fit.texts, labels"
+            InputError, match="all second segments are labels of this model. .*fit.texts, labels"
         ):
             classifier().predict(given, verbose=0)
 

@@ -261,7 +261,7 @@ def test_triplets_are_weighted():
 def test_groups_of_a_generator_are_refused():
     model = embedder(loss="multiple_negatives")
     model.compile(keras.optimizers.SGD(0.1))
-    with pytest.raises(InputError, match="unknown for a generator or PyDataset: pass a list"):
+    with pytest.raises(InputError, match="unknown for a generator or PyDataset. Pass a list"):
         model.fit(([pair] for pair in zip(TEXTS[:4], TEXTS[4:8])), verbose=0)
 
 
@@ -379,13 +379,13 @@ def test_encode_rejects_groups(model):
     with pytest.raises(InputError, match="encode.. takes single texts"):
         model.encode(PAIRS)
     with pytest.raises(
-        InputError, match="a similarity requires two texts: pass .first, second. tuples"
+        InputError, match="a similarity requires two texts. Pass .first, second. tuples"
     ):
         model.similarities(TEXTS)
 
 
 def test_rejects_the_first_token_of_a_causal_encoder():
-    with pytest.raises(InputError, match="use pooling='mean'"):
+    with pytest.raises(InputError, match="Use pooling='mean'"):
         TextEmbedder(encoder(causal=True), tokenizer(), pooling="cls")
     vectors = TextEmbedder(encoder(causal=True), tokenizer()).encode(["good film", "good plot"])
     assert np.abs(vectors[0] - vectors[1]).max() > 1e-3

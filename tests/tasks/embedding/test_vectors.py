@@ -274,7 +274,7 @@ def test_search_takes_lists_of_vectors_but_no_texts():
     rows, _ = search(embedder, texts, list(vectors), k=1)
     assert rows[:, 0].tolist() == [0, 1]
     for wrong in (texts, []):
-        with pytest.raises(InputError, match="write search"):
+        with pytest.raises(InputError, match="Write search"):
             search(embedder, texts, wrong)
 
 

@@ -64,7 +64,7 @@ def test_batch_size_does_not_change_the_result(model):
         ([("a", "film")], "Text 0 is a pair"),
         ([], "the texts have no tokens"),
         (["", " "], "the texts have no tokens"),
-        (["a film", "good " * 31], "text 1 has 33 tokens .* takes at most 32"),
+        (["a film", "good " * 31], "text 1 has 33 tokens .* the maximum of the model is 32"),
     ],
 )
 def test_rejects_invalid_input(model, texts, message):

@@ -298,6 +298,6 @@ def test_chooses_for_one_row_by_name(model):
     endings = ["good", "bad"]
     expected = model.choose(("film", endings))
     assert model.choose({"prompt": "film", "endings": endings}) == expected
-    with pytest.raises(InputError, match="write choose"):
+    with pytest.raises(InputError, match="Write choose"):
         model.choose("film", endings)
     assert model.label_codec.encode([0.0, 1.0], 2).tolist() == [0, 1]

@@ -13,7 +13,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import QuestionAnswerer
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
-from keras_bert_impl.tasks.question_answering.model import answer_places
+from keras_bert_impl.tasks.question_answering.model import answer_tokens
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
 from tests.tasks.base.test_family import KINDS, config_of, tokenizer_of
@@ -189,7 +189,7 @@ def test_token_positions_cut_back_to_the_answer():
         context = pairs[number][1]
         space = context.find("  ", ends[number] + 2)
         ends[number] = len(context) if space < 0 else space
-    places = answer_places(windows, np.stack([starts, ends], axis=1))
+    places = answer_tokens(windows, np.stack([starts, ends], axis=1))
     splits, found = windows.row_splits.numpy(), set()
     for row, question in enumerate(windows.texts):
         own = windows.text_splits[question]
@@ -207,7 +207,7 @@ def test_token_positions_cut_back_to_the_answer():
             assert (windows.token_starts[first], windows.token_ends[last]) == wanted
             found.add(int(question))
     assert found == set(range(40))
-    assert not answer_places(windows, np.full((40, 2), -1)).any()
+    assert not answer_tokens(windows, np.full((40, 2), -1)).any()
 
 
 def test_predictions_are_cut_from_the_context(model):

@@ -419,7 +419,7 @@ def test_settings_are_saved(tmp_path):
         (
             tf.data.Dataset.from_tensor_slices((["a"], [[0]])).batch(1),
             None,
-            "pass a list of texts, or a dataset of features",
+            "Pass a list of texts, or a dataset of features",
         ),
     ],
 )
@@ -469,7 +469,7 @@ def test_one_label_is_refused_and_a_label_beside_entities_is_named(caplog):
     with pytest.raises(InputError, match="a classifier requires at least two classes"):
         tagger(labels=["O"])
     tagger(labels=["0", "B-X", "I-X"])
-    assert "the labels are not entity labels because of '0': use 'O'" in caplog.text
+    assert "the labels are not entity labels because of '0'. Use 'O'" in caplog.text
 
 
 def test_words_of_spaces_are_trained():

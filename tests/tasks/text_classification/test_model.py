@@ -222,7 +222,7 @@ def test_numbers_that_may_be_names_of_other_classes(labels, numbers, expected):
     )
     for way in ways:
         if expected is None:
-            with pytest.raises(InputError, match="may mean names or class indices: pass names"):
+            with pytest.raises(InputError, match="may mean names or class indices. Pass names"):
                 way()
         else:
             assert np.asarray(way()).tolist() == expected

@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 def row_of(where: str, number: int, word: str, label: str | None) -> Row:
-    """Checks a word and strips its label."""
+    """Checks a word; removes white space around its label."""
     if not word:
         raise InputError(f"{where}: the word is empty.")
     if SURROGATE.search(word) or label is not None and SURROGATE.search(label):

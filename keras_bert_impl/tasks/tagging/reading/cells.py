@@ -41,7 +41,7 @@ def as_list(value: Any) -> Any:
     try:
         found = ast.literal_eval(value.strip()) if len(value) <= _LONGEST_LIST else value
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return value  # a text that starts with a bracket
+        return value  # the value is a text in brackets
     return found
 
 
@@ -85,21 +85,21 @@ def labels_of_text(
         return split_text(words), _labels_by_word(len(words), found, alignment, where)
     if not isinstance(text, str):
         raise InputError(f"entities with offsets require a text. Received: {text!r:.60}")
-    places = _places(text, words) if isinstance(words, list) else find_words(text)
-    parts = [text[start:end] for start, end in zip(places.starts, places.ends)]
-    return parts, labels_of_entities(places, found, alignment, where)
+    found_words = _words_of(text, words) if isinstance(words, list) else find_words(text)
+    parts = [text[start:end] for start, end in zip(found_words.starts, found_words.ends)]
+    return parts, labels_of_entities(found_words, found, alignment, where)
 
 
-def _places(text, tokens):
+def _words_of(text, tokens):
     """Returns the words at the offsets of the tokens, or else the words of the text."""
     if not all(isinstance(token, dict) and {"start", "end"} <= set(token) for token in tokens):
         return find_words(text)
-    places = [place for token in tokens for place in (token["start"], token["end"])]
-    if not all(isinstance(place, int) for place in places) or places != sorted(places):
+    offsets = [offset for token in tokens for offset in (token["start"], token["end"])]
+    if not all(isinstance(offset, int) for offset in offsets) or offsets != sorted(offsets):
         raise InputError("the offsets of the tokens are not ascending.")
-    if places and not 0 <= places[0] <= places[-1] <= len(text):
+    if offsets and not 0 <= offsets[0] <= offsets[-1] <= len(text):
         raise InputError("the offsets of the tokens are not within the text.")
-    return Words(text, *np.array(places, "int64").reshape(-1, 2).T)
+    return Words(text, *np.array(offsets, "int64").reshape(-1, 2).T)
 
 
 def _labels_by_word(count, found: list[Marked], alignment, where):
@@ -136,7 +136,7 @@ def of_label_studio(
     regions = result if isinstance(result, list) else []
     values = [one.get("value") for one in regions if isinstance(one, dict)]
     entities = [
-        value | (places if isinstance(places := value.get("globalOffsets"), dict) else {})
+        value | (offsets if isinstance(offsets := value.get("globalOffsets"), dict) else {})
         for value in values
         if isinstance(value, dict)
         and {"start", "end"} <= set(value)

@@ -38,7 +38,7 @@ def chosen_name(
     names: Sequence[str], asked: str | None, known: Sequence[str], what: str, option: str
 ) -> str:
     if asked is not None and re.fullmatch("-[0-9]{1,3}", asked) and len(names) >= -int(asked):
-        asked = names[int(asked)]  # negative column number
+        asked = names[int(asked)]  # the number may be negative
     if asked is not None and asked not in names and "." not in asked:
         raise InputError(f"no column named {asked!r}. Found: {listed(names)}")
     name = find_name(names, known) if asked is None else asked

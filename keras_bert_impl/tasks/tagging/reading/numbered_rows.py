@@ -24,7 +24,7 @@ class Rows(NamedTuple):
     Attributes:
         rows: pairs of a number, from 1, and a function. The function returns {column: value}, a
             list, or None for a blank line, or raises `InputError`.
-        unit: what the numbers count, `"line"` or `"row"`.
+        unit: `"line"` or `"row"`; whether the numbers are line or row numbers.
         classes: {column: class names} for columns of class indices.
     """
 
@@ -88,7 +88,7 @@ def _quoted_rows(path, delimiter, has_header):
     header, delimiter = csv_header(path, delimiter, header=has_header)
     last = 0
     for number, record in enumerate(csv_records(path, delimiter)):
-        if record.first > last + 1:  # a blank line
+        if record.first > last + 1:  # there is a blank line between them
             yield last + 1, lambda: None
         last = record.last
         if number or not has_header:

@@ -14,7 +14,7 @@ from keras_bert_impl.tasks.tagging.reading.names import plain
 from keras_bert_impl.tasks.tagging.spans import Span, labels_of
 
 _LOG = logging.getLogger(__name__)
-# Keys of annotation tools, as from `plain`.
+# Keys in files of annotation tools, normalized by `plain`.
 _STARTS = (
     "start",
     "startoffset",
@@ -109,10 +109,10 @@ def _with_offsets_in(text, entity):
 
 def _offsets_of(text, mention, start, end):
     """Corrects offsets with inclusive ends or in UTF-16 code units."""
-    if text[start : end + 1] == mention:  # inclusive end
+    if text[start : end + 1] == mention:  # the end is inclusive
         return start, end + 1
     if 0 <= start < end <= 2 * len(text):
-        first, last = np.searchsorted(_utf16_places(text), (start, end)).tolist()
+        first, last = np.searchsorted(_utf16_offsets(text), (start, end)).tolist()
         if text[first:last].split() == mention.split():
             return first, last
     raise InputError(
@@ -122,7 +122,7 @@ def _offsets_of(text, mention, start, end):
 
 
 @functools.lru_cache(maxsize=1)
-def _utf16_places(text):
+def _utf16_offsets(text):
     """Returns the UTF-16 offset of each character, int64 [characters + 1]."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "uint32")
     return np.append(0, np.cumsum(1 + (codes > 0xFFFF)))
@@ -175,8 +175,10 @@ def _entities(one):
 
 def _by_type(value):
     """Yields the entities of {"PER": [[0, 5]]} or {"PER": {"Alice": [[0, 4]]}}."""
-    for kind, places in value.items():
-        by_text = places.items() if isinstance(places, dict) else [(None, places)]
+    for kind, spans_of_type in value.items():
+        by_text = (
+            spans_of_type.items() if isinstance(spans_of_type, dict) else [(None, spans_of_type)]
+        )
         for mention, spans in by_text:
             for span in spans if isinstance(spans, list) else [spans]:
                 if not isinstance(span, (list, tuple)) or not all(map(_is_number, span[:2])):

@@ -66,9 +66,9 @@ def read_tags(
             name, such as `Sentence #`.
         labels: allowed labels; None allows any. If the file contains label ids, pass the names in
             the order of the ids.
-        outside: label of words outside of entities, if not `"O"`. Default: if the other
-            labels are like `"B-PER"`, common spellings such as `"0"`, `"_"` and an empty cell are
-            recognized with a warning.
+        outside: label of words outside of entities, if not `"O"`. By default, common
+            spellings such as `"0"`, `"_"` and an empty cell are recognized with a warning, if the
+            other labels are like `"B-PER"`.
         word_prefix: see `read_columns`.
         delimiter: character between cells; cells may be quoted.
         header: whether the first line of a table contains column names; ignored if `text` or
@@ -107,7 +107,7 @@ def _read(
     form, has_header = form_with_header(source, text, label, delimiter, header)
     if form in (COLUMNS, CONLLU):
         if sentence:
-            raise InputError(f"{source} has blank lines between sentences: leave out sentence=...")
+            raise InputError(f"{source} has blank lines between sentences. Leave out sentence=...")
         if form == CONLLU and not (is_number(text) or is_number(label)):
             return read_conllu(source, label or "upos", labels, skip_bad_rows)
         word, number = _column_numbers(source, text or "0", label or "-1")
@@ -162,6 +162,6 @@ def _read_rows(reader, labels, outside, skip_bad_rows, read_with):
         read_with,
     )
     reader.alignment.report()
-    if reader.class_names and labels is None:  # in the order of the class indices
+    if reader.class_names and labels is None:  # keep the order of the indices
         return dataclasses.replace(examples, label_names=list(reader.class_names))
     return examples
