@@ -114,7 +114,11 @@ def values(x: Any, pairs: bool = False) -> list:
             f"expected a list. Received: a {type(x).__name__}, which may be infinite. Convert it "
             "with list(...), or pass a generator of batches to fit, evaluate or predict."
         )
-    for name in ("to_pylist", "to_list", "tolist"):  # of Arrow, of pandas, polars and ragged tensors, of NumPy
+    for name in (
+        "to_pylist",
+        "to_list",
+        "tolist",
+    ):  # of Arrow, of pandas, polars and ragged tensors, of NumPy
         if hasattr(x, name):
             return _rows(getattr(x, name)(), getattr(x, "shape", ()), pairs)
     if hasattr(x, "numpy"):

@@ -221,7 +221,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     @property
     def label_codec(self) -> LabelCodec:
         if not self.needs_labels:
-            return NoLabels(f"the loss {self.loss_name!r} does not use labels. Leave them out.")
+            return NoLabels(f"the loss {self.loss_name!r} does not take labels. Leave them out.")
         limit = 1.0 if self.loss_name == "cosine" else np.finfo("float32").max
         return ScoreLabels(float(limit))
 

@@ -177,7 +177,7 @@ def test_takes_label_columns_in_data_sets():
 
 def test_rejects_rows_of_a_data_set_with_the_line_to_write():
     rows = tf.data.Dataset.from_tensor_slices({"text": TEXTS, "label": NUMBERS}).batch(8)
-    line = r"write data.map\(lambda row: \(row\['text'\], row\['label'\]\)\)"
+    line = r"Write data.map\(lambda row: \(row\['text'\], row\['label'\]\)\)"
     with pytest.raises(InputError, match=line):
         classifier().fit(rows, verbose=0)
     with pytest.raises(InputError, match=r"data.map\(lambda row: row\['text'\]\)"):

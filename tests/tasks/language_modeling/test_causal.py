@@ -306,7 +306,9 @@ def test_rejects_invalid_input(model, tmp_path):
         model.generate("good", top_k=3)
     with pytest.raises(InputError, match="top_p must be a number"):
         model.generate("good", temperature=1.0, top_p=1.5)
-    with pytest.raises(InputError, match="text 1 has 2 tokens .* 31 new tokens .* at most 32"):
+    with pytest.raises(
+        InputError, match="text 1 has 2 tokens .* 31 new tokens, .* maximum of the model is 32"
+    ):
         model.generate(["", "good"], max_new_tokens=31)
     with pytest.raises(InputError, match="Text 0 is a pair"):
         model.generate([("good", "bad")])

@@ -105,7 +105,7 @@ def test_rejects_invalid_class_weights(problem_type, labels, weights, message):
         (None, [0, -1], "from 0 to 1"),
         (None, [0, 0.5], "from 0 to 1"),
         (None, [[1, 0, 0], [0, 1, 0]], "shape"),
-        (None, [[1, 0], [0.5, 0.5]], r"text 1 .* write compile\(loss='categorical_crossentropy'\)"),
+        (None, [[1, 0], [0.5, 0.5]], r"text 1 .* Write compile\(loss='categorical_crossentropy'\)"),
         (None, [[1, 0], [1, 1]], "text 1: .* add up to 1"),
         (None, [None, None], "text 0 has no label"),
         (MULTI, [[1, 0], [0, 2]], "must be 0 and 1"),
