@@ -235,8 +235,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
             **kwargs: arguments of the class: `num_classes`, `labels`, `problem_type`.
 
         Raises:
-            InputError: a file or tensor is missing, damaged or has the wrong shape; the message
-                names it.
+            InputError: a file or tensor is missing, damaged or has the wrong shape.
         """
         if isinstance(dtype, str):
             check("dtype", dtype, DType)

@@ -16,7 +16,7 @@ from keras_bert_impl.tasks.data.tables import tsv_rows
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """Location and contents of a task's files.
+    """Files and columns of a GLUE task.
 
     Attributes:
         folder: subfolder of the GLUE folder.

@@ -122,7 +122,7 @@ def few_examples(examples: AnyExamples, count: int, seed: int = 1) -> AnyExample
 
 
 def with_all_names(examples: AnyExamples) -> AnyExamples:
-    """Returns examples with label names, because a rare label may be missing from a part."""
+    """Adds the names of all labels, because a subset may not contain rare labels."""
     labels = examples.labels
     if not labels or not isinstance(labels[0], (str, list)) or examples.label_names:  # type: ignore[attr-defined]
         return examples

@@ -36,9 +36,9 @@ def as_list(x: Any, names: Sequence[str] = (), most: int = 2) -> list:
     """Converts texts to a list of str, bytes or (first, second) tuples.
 
     Args:
-        x: list, array, `Series`, Arrow array or string tensor of texts; for pairs, an array `[n,
-            2]`, a list of (first, second) tuples, or a tuple of two lists; a table, see
-            `from_columns`; or one text or one (first, second) tuple.
+        x: one text or one (first, second) tuple; a list, array, `Series`, Arrow array or string
+            tensor of texts; or a table, see `from_columns`. For pairs: a list of tuples, a tuple of
+            two lists, or an array `[n, 2]`.
     """
     return checked_list(from_columns(x, names, most))
 

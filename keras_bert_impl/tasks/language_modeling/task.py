@@ -1,4 +1,4 @@
-"""Tasks of language models, for loading models by name."""
+"""Tasks of language models; the registry uses them to load models."""
 
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.language_modeling.causal import CausalLM

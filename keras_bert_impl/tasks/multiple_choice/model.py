@@ -111,7 +111,7 @@ class ChoiceSignatures(Signatures):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MultipleChoice(TaskModel):
-    """Scores the endings of a prompt, with a softmax over them.
+    """Predicts the probability of each ending of a prompt.
 
     Each prompt is encoded with each ending as a text pair. The head is the published head of the
     architecture: for BERT, a linear layer on the pooled output.
@@ -170,7 +170,7 @@ class MultipleChoice(TaskModel):
 
         vectors = long_texts.vectors(vectors_of_rows, merged(inputs), encoder)
         logits = head(vectors)  # [batch * choices, 1]
-        # In float32, like all logits.
+        # All logits are float32.
         outputs = ChoiceLogits(dtype="float32", name="choices")(logits, inputs["padding_mask"])
         super().__init__(
             encoder,

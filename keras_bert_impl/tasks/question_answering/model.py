@@ -166,7 +166,7 @@ class QuestionAnswerer(TaskModel):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns a dict of logits for features or (question, context) pairs."""
         logits = self.logits(inputs, *args, **kwargs)
-        if self.is_building:  # Keras builds metrics with one tensor
+        if self.is_building:  # Keras calls metrics with one tensor to build them
             return logits
         return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
 

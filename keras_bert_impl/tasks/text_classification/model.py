@@ -91,10 +91,10 @@ class TextClassifier(TaskModel):
         problem_type: see above. Default: regression if `num_classes=1`, else single label.
         head_dropout: dropout rate before the linear layer. Default: the encoder's.
         max_length: sequence length in tokens. Default 128.
-        pooling: what the head classifies instead of the pooler's output: the hidden state of the
-            first token (`"cls"`), or the mean (`"mean"`), elementwise maximum (`"max"`) or learned
-            weighted mean (`"attention"`) of all hidden states. Default: the published pooling of
-            the architecture.
+        pooling: input of the head: the hidden state of the first token (`"cls"`), or the mean
+            (`"mean"`), elementwise maximum (`"max"`) or learned weighted mean (`"attention"`) of
+            all hidden states. The pooler is not used. Default: the published pooling of the
+            architecture.
         long_texts: `LongTexts`, or its `way`. Default: truncate.
         thresholds: dict of label -> minimum probability. For multi-label classification, the
             default is 0.5 for each label. For single-label classification, one label may have a
