@@ -86,7 +86,7 @@ def read_run(path: str | Path) -> Run:
 
 
 def runs_of(path: str | Path) -> list[Path]:
-    """Returns the runs of a set (best first) or a cross-validation. A single run gives its path."""
+    """Returns the runs of a set (best first) or a cross-validation; else `[path]`."""
     path = local_path(path)
     folds = [recipe.parent for recipe in path.glob("folds/*/recipe.yaml")]
     if folds:

@@ -41,8 +41,8 @@ class Tokenizer(abc.ABC):
         segment_of_second: The segment id of the second segment.
         word_breaks: ASCII characters at which a text can be split without changing its tokens, as
             at spaces (U+0020). `tokenize_words` accepts the words between them.
-        later_settings: Arguments that later versions added, with values that give the behavior of
-            earlier versions. They keep fingerprints stable.
+        later_settings: Arguments added in later versions, with the values that keep the earlier
+            behavior. They keep fingerprints stable.
         can_be_cut: Whether a text can be truncated at a space between two letters without changing
             earlier tokens.
     """

@@ -198,8 +198,8 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         pass  # `update_step` applies the decay
 
     def _scalars(self, learning_rate, variable, index):
-        # They are computed for all variables at once; otherwise BERT's graph would have thousands
-        # of operations.
+        # They are computed for all variables at once, because BERT's graph would otherwise have
+        # thousands of operations.
         key = id(learning_rate), variable.dtype
         if key not in self._this_step.scalars:
             self._this_step.scalars[key] = self._new_scalars(learning_rate, variable.dtype)
