@@ -328,7 +328,7 @@ def test_rejects_invalid_generators(stream, message):
 def test_endless_generators_need_steps():
     with pytest.raises(InputError, match="steps_per_epoch"):
         classifier().fit(batches_of(endless(*examples(16))), verbose=0)
-    with pytest.raises(InputError, match="text pairs must be"):
+    with pytest.raises(InputError, match="For text pairs, yield"):
         classifier().predict(iter([(["good"], ["bad"])]), verbose=0)
 
 
