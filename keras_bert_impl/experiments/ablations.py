@@ -15,6 +15,7 @@ from keras_bert_impl.experiments.questions import (
     with_defaults,
 )
 from keras_bert_impl.finetuning import finetune, name_of
+from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.paths import local_path
@@ -161,9 +162,16 @@ class _Runs:
     def check(self, variants: Iterable[Variant]) -> None:
         """Raises `InputError` if a setting is invalid, before anything is written."""
         for variant in variants:
-            self._pretraining(variant, seed=0)
+            objectives = self._pretraining(variant, seed=0).objectives or ()
             settings = settings_for(self._train)(model="model", **self._finetuning(variant, 0))
-            task_with(settings, self._train, self._dev)
+            task = task_with(settings, self._train, self._dev)
+            config = dataclasses.replace(self._model(variant), causal="left_to_right" in objectives)
+            try:
+                huggingface_config(config, task.model_class.head)
+            except InputError as error:
+                raise InputError(
+                    f"variant {variant.name!r}: {error} Choose another task or recipe."
+                ) from error
 
     def prepare(self, corpus: Any, tokenizer: Tokenizer | None, objectives: Iterable[str]) -> None:
         """Writes the records. Runs on other records then raise, so the corpus cannot change."""

@@ -179,6 +179,14 @@ def test_invalid_settings_leave_no_files(options, message, corpus, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_causal_modernbert_has_no_head_for_tagging(corpus, tmp_path):
+    texts = [["good", "film"], ["bad", "plot"]]
+    data = texts, [["A", "B"], ["A", "B"]]
+    with pytest.raises(InputError, match="variant 'left to right': transformers has no class"):
+        ablate(corpus, data, data, tmp_path / "out", recipe=RECIPE, tokenizer=tokenizer())
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_command_pretrains_and_finetunes(corpus, tmp_path, capsys):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(yaml.safe_dump(RECIPE))
