@@ -113,9 +113,8 @@ def write_model(
     tokenizer: Tokenizer | None,
     config: EncoderConfig,
 ) -> None:
-    if (
-        "tie_word_embeddings" in described
-    ):  # the output matrix is omitted because it equals the embeddings
+    # The output matrix is omitted because it equals the embeddings.
+    if "tie_word_embeddings" in described:
         described = described | {"tie_word_embeddings": True}
     write_model_directory(directory, described, tensors)
     if tokenizer is not None:

@@ -4,12 +4,15 @@ import gc
 import weakref
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from keras import ops
 from tensorflow.python.framework.func_graph import FuncGraph
 
 from keras_bert_impl.layers.basic import own_gradient
 from tests.tasks.helpers import classifier, examples
+
+pytestmark = pytest.mark.on_tensorflow
 
 
 @own_gradient

@@ -38,9 +38,8 @@ def write_predictions_table(
 def _write_table(path, headings, rows):
     with (
         replace_file(path) as temporary,
-        open(
-            temporary, "w", encoding="utf-8", errors="replace"
-        ) as file,  # UTF-8 has no unpaired surrogates
+        # Unpaired surrogates have no UTF-8 encoding.
+        open(temporary, "w", encoding="utf-8", errors="replace") as file,
     ):
         for row in itertools.chain([headings], rows):
             write_cells(file, row, "\t")
@@ -67,9 +66,8 @@ def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
     """
     headings, *rows = _read_table(path)
     end = len(headings)
-    if (
-        TRUE_LABEL in headings
-    ):  # A class may also have this name; the last column contains the labels.
+    if TRUE_LABEL in headings:
+        # A class may also have this name; the last column contains the labels.
         end -= headings[::-1].index(TRUE_LABEL) + 1
     return headings[1:end], [row[1:end] for row in rows]
 

@@ -288,9 +288,8 @@ def parsed(cell: str) -> str | list | dict:
             if isinstance(value, (list, dict)):
                 return value
         if _PYTHON_LIST.fullmatch(text):
-            with contextlib.suppress(
-                SyntaxError, ValueError
-            ):  # the cell may contain invalid escape sequences
+            # The cell may contain invalid escape sequences.
+            with contextlib.suppress(SyntaxError, ValueError):
                 return [ast.literal_eval(one) for one in re.findall(_STRING, text, re.DOTALL)]
     raise InputError(
         f"label {shown(text)} is a list or dict, not a name. Write names with a separator, such as "

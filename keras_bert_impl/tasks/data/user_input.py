@@ -114,11 +114,8 @@ def values(x: Any, pairs: bool = False) -> list:
             f"expected a list. Received: a {type(x).__name__}, which may be infinite. Convert it "
             "with list(...), or pass a generator of batches to fit, evaluate or predict."
         )
-    for name in (
-        "to_pylist",
-        "to_list",
-        "tolist",
-    ):  # of Arrow, of pandas, polars and ragged tensors, of NumPy
+    # Methods of Arrow; of pandas, polars and ragged tensors; and of NumPy.
+    for name in ("to_pylist", "to_list", "tolist"):
         if hasattr(x, name):
             return _rows(getattr(x, name)(), getattr(x, "shape", ()), pairs)
     if hasattr(x, "numpy"):

@@ -46,9 +46,8 @@ def baselines(
         model = tfidf_model(texts, problem_type)
         chosen = np.linspace(0, len(texts) - 1, min(len(texts), MOST_TEXTS)).astype(int)
         if problem_type == MULTI or len(set(targets[chosen].tolist())) > 1:
-            with contextlib.suppress(
-                ValueError
-            ):  # scikit-learn raises it if all words have one letter
+            # scikit-learn raises ValueError if all words have one letter.
+            with contextlib.suppress(ValueError):
                 model.fit([_joined(texts[row]) for row in chosen], targets[chosen])
                 inputs, scores = list(map(_joined, of_dev)), no_scores.copy()
                 if problem_type != REGRESSION:

@@ -73,7 +73,7 @@ def test_saved_run_has_the_same_scores(folder):
     assert scores["spearman"] == pytest.approx(scipy.stats.spearmanr(SCORES, cosines)[0], abs=1e-12)
     assert sts_scores(model, data) == scores
     lines = (folder / "run" / "predictions.tsv").read_text().splitlines()
-    assert lines[0] == "index\tcosine"
+    assert lines[0] == "index\tcosine\ttrue_label\tline\ttext\tpair"
     np.testing.assert_array_equal(
         np.array([line.split("\t")[1] for line in lines[1:]], "float32"), cosines
     )

@@ -64,9 +64,9 @@ def test_saved_run_has_the_same_scores(folder):
     scores = json.loads((folder / "run" / "scores.json").read_text())
     assert scores == score_choices(dev, probabilities)
     header, *rows = (folder / "run" / "predictions.tsv").read_text().splitlines()
-    assert header == "index\tchoice\tending0\tending1\tending2"
+    assert header == "index\tchoice\tending0\tending1\tending2\ttrue_label\tline\ttext"
     for number, (line, row) in enumerate(zip(rows, probabilities, strict=True)):
-        index, choice, *cells = line.split("\t")
+        index, choice, *cells = line.split("\t")[:5]
         assert (int(index), int(choice), len(cells)) == (number, row.argmax(), 3)
         np.testing.assert_array_equal(np.array(cells[: len(row)], "float32"), row)
         assert cells[len(row) :] == [""] * (3 - len(row))
