@@ -282,7 +282,7 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
         ),
         "very many layers": (
             edit_config(num_hidden_layers=900),
-            "states 900 layers, but the weights have only 39 tensors",
+            "has 900 layers, but the weights have only 39 tensors",
         ),
         "huge": (edit_config(hidden_size=10**9), r"must have shape \(40, 1000000000\).*\(40, 16\)"),
         "architectures": (
