@@ -9,7 +9,7 @@ from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.sections.scores import score_name
 
 
-def write_curve_page(found: dict[str, Any], path: str | Path) -> Path:
+def write_curve_page(found: dict[str, Any], path: str | Path) -> None:
     """Writes a page with the curves and their values.
 
     Args:
@@ -38,7 +38,6 @@ def write_curve_page(found: dict[str, Any], path: str | Path) -> Path:
         Section("Scores", page.table(headings, rows, first="cell")),
     ]
     page.save_page(path, page.page("Learning curve", page.escape(name), sections))
-    return Path(path)
 
 
 def _colored(found):

@@ -24,6 +24,8 @@ def on_jax(records_directory, tmp_path, monkeypatch):
 
     def run(num_devices=2, **runs):
         flag = f"--xla_force_host_platform_device_count={num_devices}"
+        # 8 devices on a busy machine may wait longer for each other than the default of 40 seconds.
+        flag += " --xla_cpu_collective_call_terminate_timeout_seconds=600"
         monkeypatch.setenv("XLA_FLAGS", flag)
         process = start_python(PROGRAM, records_directory, tmp_path, json.dumps(runs))
         output_of(process, timeout=900)  # devices wait for each other on a busy CPU
