@@ -129,7 +129,7 @@ def _parts(train, sizes, seeds):
     for size, next_size in zip(sizes, sizes[1:]):
         if len(parts[size, seeds[0]]) == len(train):
             raise InputError(
-                f"{train.source} has at most {size} examples per class, so the size {next_size} "
+                f"{size} examples per class are the whole of {train.source}, so the size {next_size} "
                 "has no further examples. Leave it out."
             )
     return parts

@@ -159,7 +159,7 @@ class BigBirdAttention(SelfAttention):
     def _attended(self, blocks, random):
         """Returns the keys, values or ids that each inner block attends to: `[b, n, m, k, width]`.
 
-        These are the first and last block, the inner neighbors (0 if there is none) and the random
+        These are the first and last block, the inner neighbors (0 at the edges) and the random
         blocks.
         """
         inner, ends = blocks[:, :, 1:-1], _ends(blocks)

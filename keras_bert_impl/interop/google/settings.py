@@ -112,7 +112,7 @@ _SECOND_HEADS = {"bert": "next_sentence", "albert": "sentence_order", "electra":
 
 
 def read_settings(directory: Path) -> tuple[Path | None, dict[str, Any]]:
-    """Returns (path of the configuration file, settings), or (None, {}) if there is none.
+    """Returns (path of the configuration file, settings), or (None, {}) without this file.
 
     The settings have the keys of `bert_config.json`.
     """

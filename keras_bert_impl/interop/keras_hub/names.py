@@ -44,8 +44,8 @@ class Kind:
         prefix: Name of the class without `Backbone`, which is also the prefix of its tasks.
         arguments: Field of `EncoderConfig` -> argument of the class.
         fixed: Fields for which the class supports only this value.
-        tables: Layer that contains the embeddings, ending in `/`; empty if there is none.
-        projection: Layer that projects the embeddings; empty if there is none.
+        tables: Layer that contains the embeddings, ending in `/`; empty without embeddings.
+        projection: Layer that projects the embeddings; empty without a projection.
         has_pooler: Whether the class has a pooler.
         block: Layer name of a block, with a placeholder for its number.
         tasks: Task heads with the same outputs in both libraries.

@@ -81,6 +81,8 @@ def clean(
         texts = ["A boat sails on the sea.", "<html><body><p>A boat sails on the sea.</p></body></html>"]
         clean(texts, "clean.jsonl")["steps"]["duplicates"]["removed"]  # 1
     """
+    if Path(output).suffix != ".jsonl":
+        raise InputError(f"{output} would contain JSON lines. Choose a name that ends in .jsonl.")
     languages = check("languages", languages, tuple[str, ...])
     text_cleaning.check_languages(languages)
     threshold = check("near_duplicates", near_duplicates, Similarity)

@@ -247,6 +247,11 @@ def _check_splits(manifest):
             )
     records.check_pair_labels(manifest, "train")
     train = manifest["splits"]["train"]
+    if manifest["settings"]["segmented"] and not train["tokens_inside_words"]:
+        raise InputError(
+            "the text has no words of several Chinese characters, or the tokenizer does not contain "
+            "these characters. Leave out segmented, or choose a Chinese tokenizer."
+        )
     if train["tokens_inside_words"] > _MOST_INSIDE_WORDS * train["corpus_tokens"]:
         raise InputError(
             f"{train['tokens_inside_words']:,} of {train['corpus_tokens']:,} tokens continue a "

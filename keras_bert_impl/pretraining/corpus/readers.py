@@ -162,8 +162,7 @@ def _refuse_tables(paths):
         if suffix_of(path) in (".csv", ".tsv"):
             raise InputError(
                 f"{path} is a table; write its text column to a .jsonl or .txt file. If each line "
-                "is a text, rename the file to .txt, or pass --format sentences to prepare or "
-                "vocab."
+                "is a text, rename the file to .txt, or pass --format sentences."
             )
 
 

@@ -96,7 +96,7 @@ class TokenAlignment:
     """Alignment of tokens with words, over all texts.
 
     Attributes:
-        words: int64 [tokens]. Index of the token's word among all words; -1 if there is none.
+        words: int64 [tokens]. Index of the token's word among all words; -1 for tokens outside words.
         firsts: int64 [words]. First token of the word; -1 for none. Several words may have the
             same token.
         owns: bool [words]. Whether any token belongs to the word.

@@ -208,7 +208,7 @@ def _normalized(line):
 
 
 def _with_prefix_spaces(line):
-    """Inserts a space at the start of each text and after each added token, if there is none."""
+    """Makes each text, and the text after each added token, start with a space."""
     marked = _marked(line.code_points, line.text_starts, line.tokens)
     is_boundary = marked >= CODE_POINTS
     begins = ~is_boundary & before(is_boundary, True) & (marked != ord(" "))

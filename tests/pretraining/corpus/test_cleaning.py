@@ -1,4 +1,4 @@
-"""Each step removes what it is for, and the counts are those of the texts."""
+"""The steps of `clean` remove HTML, broken characters, languages and duplicates; counts add up."""
 
 import json
 import random
@@ -143,12 +143,16 @@ def test_several_processes_write_the_same_bytes(tmp_path, monkeypatch):
     [
         ({"languages": ("en", "xx")}, "language 'xx' is not one of ace, af, "),
         ({"near_duplicates": 0.01}, r"near_duplicates must be a number in \[0.1, 1\]"),
+        (
+            {"output": "out.txt"},
+            "out.txt would contain JSON lines. Choose a name that ends in .jsonl",
+        ),
         ({"languages": ("ru",)}, "no text remains after cleaning; .*language 3"),
     ],
 )
 def test_bad_input_writes_nothing(tmp_path, arguments, message):
     with pytest.raises(InputError, match=message):
-        clean(PROSE, tmp_path / "out.jsonl", **arguments)
+        clean(PROSE, **{"output": tmp_path / "out.jsonl"} | arguments)
     assert list(tmp_path.iterdir()) == []
 
 

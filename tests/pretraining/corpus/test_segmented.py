@@ -124,6 +124,7 @@ def test_ids_beyond_two_bytes(tmp_path):
     [
         ({"split_on_cjk": False}, LINES, "requires a WordPiece tokenizer that splits Chinese"),
         ({"added_tokens": ["[E]"]}, LINES, "has no added tokens"),
+        ({}, ["a b", "b a"] * 4, "the text has no words of several Chinese characters"),
         ({}, ["".join(line.split()) for line in LINES[::2]], "the text is not segmented"),
     ],
 )
