@@ -243,6 +243,13 @@ def whole_numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
+def add_seeds(container: ArgumentsContainer) -> None:
+    """Adds the seeds of an experiment, which repeats its runs with each of them."""
+    container.add_argument(
+        "--seeds", type=whole_numbers, default="1,2,3", metavar="1,2,3", help="one run per seed"
+    )
+
+
 def _delimiter(text):
     text = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}.get(text, text)
     if len(text) != 1:

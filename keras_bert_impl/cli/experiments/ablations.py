@@ -8,12 +8,12 @@ from keras_bert_impl.cli.common import (
     PATH,
     RECIPE,
     add_run,
+    add_seeds,
     check_run,
     prepared_strategy,
     print_json,
     print_table,
     say,
-    whole_numbers,
     with_bounds,
 )
 from keras_bert_impl.cli.examples import (
@@ -85,13 +85,7 @@ class Ablate(Command):
             metavar="A,B",
             help=f"questions to answer, from {', '.join(QUESTIONS)}",
         )
-        group.add_argument(
-            "--seeds",
-            type=whole_numbers,
-            default="1,2,3",
-            metavar="1,2,3",
-            help="one run for each seed",
-        )
+        add_seeds(group)
         group.add_argument(
             "--pretraining",
             type=RECIPE,

@@ -7,6 +7,7 @@ from pathlib import Path
 from keras_bert_impl.cli.common import (
     MODEL,
     add_run,
+    add_seeds,
     check_model,
     check_run,
     positive_int,
@@ -72,9 +73,7 @@ class LearningCurve(Command):
             metavar="NAME:RATE,NAME",
             help="tuning methods, with learning rates that replace the defaults",
         )
-        group.add_argument(
-            "--seeds", type=whole_numbers, default="1,2,3", metavar="N,N", help="one run per seed"
-        )
+        add_seeds(group)
         group.add_argument(
             "--min-steps",
             type=positive_int,
