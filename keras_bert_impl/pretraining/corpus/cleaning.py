@@ -15,6 +15,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.settings import PositiveInt, Range, check
 from keras_bert_impl.pretraining.corpus.cutting import as_paths
 from keras_bert_impl.pretraining.corpus.readers import Document, read_documents
@@ -81,7 +82,7 @@ def clean(
         texts = ["A boat sails on the sea.", "<html><body><p>A boat sails on the sea.</p></body></html>"]
         clean(texts, "clean.jsonl")["steps"]["duplicates"]["removed"]  # 1
     """
-    if Path(output).suffix != ".jsonl":
+    if local_path(output).suffix != ".jsonl":
         raise InputError(f"{output} would contain JSON lines. Choose a name that ends in .jsonl.")
     languages = check("languages", languages, tuple[str, ...])
     text_cleaning.check_languages(languages)
