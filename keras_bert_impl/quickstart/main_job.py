@@ -41,7 +41,7 @@ _REPORT_EVERY = 100  # steps
 
 
 class MainJob:
-    """The stages of the job and the paths of their outputs."""
+    """Runs the stages of the quickstart job and stores their outputs in a directory."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class MainJob:
         self._start = time.monotonic()
 
     def run(self) -> dict[str, dict[str, float]]:
-        """Runs every unfinished stage; returns the scores and writes them to `scores.json`."""
+        """Runs every unfinished stage. Returns the scores, and writes them to `scores.json`."""
         check_ready(self.directory)
         # This raises if finished stages had other settings.
         run = RunDirectory(self.directory, self.settings)
@@ -102,7 +102,7 @@ class MainJob:
         """Prints the predictions of a linear model on held-out texts."""
         dev, predictions = self.labeled("dev"), self._baseline
         score = accuracy(predictions, dev.labels)
-        self.say("first result: which library does a passage document?")
+        self.say("first result: predict which library a passage of documentation is from")
         for row in (0, len(dev) // 2):
             text = dev.texts[row]
             self._say(f"         {text[:80]}{'...' if len(text) > 80 else ''}")
@@ -123,7 +123,7 @@ class MainJob:
             WordPieceTokenizer(vocabulary).save_pretrained(temporary)
 
     def prepare_records(self) -> None:
-        """Writes the records, with 1 of 50 documents held out."""
+        """Writes the pre-training records. 1 of 50 documents is held out."""
         manifest = prepare(
             self.path("text/corpus.txt"),
             self.path("records"),
@@ -165,7 +165,10 @@ class MainJob:
         self.say(f"{encoder.count_params():,} parameters")
 
     def pretrain(self) -> dict[str, float]:
-        """Pre-trains; returns the scores on held-out documents and the unigram baseline."""
+        """Pre-trains the network. Returns scores of the network and of the unigram baseline.
+
+        Both are scored on the held-out documents.
+        """
         settings, records = self.settings, self.path("records")
         self.say(f"pre-training {settings.pretraining_steps:,} steps")
         pretrain(
@@ -212,7 +215,10 @@ class MainJob:
         }
 
     def finetune(self) -> dict[str, float]:
-        """Fine-tunes the pre-trained and the untrained network; returns all scores."""
+        """Fine-tunes the pre-trained network and an untrained network.
+
+        Returns the accuracy of both and of two baselines.
+        """
         train, dev = self.labeled("train"), self.labeled("dev")
         scores = {
             "majority": majority(train.labels, dev.labels),
@@ -246,7 +252,7 @@ class MainJob:
         load_tuned(self.path("finetuning-pretrained")).export(self.path("exported"))
 
     def ask(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Returns the predictions of the SavedModel in a new process without this package."""
+        """Predicts texts with the SavedModel, in a new process that does not import this package."""
         answer = subprocess.run(
             [sys.executable, ask.__file__, str(self.path("exported"))],
             input=json.dumps(texts),
@@ -297,7 +303,10 @@ class _Report(keras.callbacks.Callback):
 def unigram(
     train: tf.data.Dataset, held_out: tf.data.Dataset, vocabulary_size: int, train_batches: int
 ) -> dict[str, float]:
-    """Baseline: predicts masked tokens from token frequencies in `train_batches` batches."""
+    """Scores a baseline that predicts the most frequent token for every masked token.
+
+    Token frequencies are counted in the first `train_batches` training batches.
+    """
     counts = np.ones(vocabulary_size)
     for _, labels, weights in train.take(train_batches):
         np.add.at(counts, labels["masked_lm"].numpy(), weights["masked_lm"].numpy())

@@ -57,7 +57,7 @@ _FUNCTION_WORDS = set(
 
 
 def prose_sentences(docstring: str) -> list[str]:
-    """Returns the whole English sentences of a docstring."""
+    """Returns the English sentences of a docstring, without fragments."""
     sentences: list[str] = []
     lines = inspect.cleandoc(docstring).splitlines()
     for paragraph in _paragraphs([line for line in lines if len(line) <= _LONGEST_LINE]):
@@ -106,7 +106,11 @@ def _paragraphs(lines):
 
 
 def _opens_paragraph(section, stripped, depth):
-    """Returns (whether the line starts a paragraph, its text, whether later lines are indented)."""
+    """Parses a line that may start a paragraph.
+
+    Returns whether the line starts a paragraph, the text of the line, and whether the next lines of
+    the paragraph are indented.
+    """
     if section is None or not stripped:
         return True, "", False
     field = _FIELD.match(stripped)
@@ -130,7 +134,10 @@ def _capitalized(text):
 
 
 def _without_headings(lines):
-    """Yields (section, line) without headings. `section` is None in sections without prose."""
+    """Yields (section, line) for each line, without headings.
+
+    `section` is None if the section is one of `_DROPPED_SECTIONS`.
+    """
     section = ""
     for position, line in enumerate(lines):
         stripped = line.strip()

@@ -31,8 +31,8 @@ class QuickstartSettings:
         learning_rate: Peak learning rate of pre-training.
         mask_rate: Fraction of the tokens to predict.
         libraries: Number of classes.
-        texts_per_library: Maximum number of labeled texts per library, in each of the training and
-            held-out sets.
+        texts_per_library: Maximum number of labeled texts of each library in the training set. The
+            held-out set has the same limit.
         finetuning_epochs: Epochs of fine-tuning.
         finetuning_rate: Peak learning rate of fine-tuning.
         seed: Seed of all random choices.
@@ -65,7 +65,7 @@ class QuickstartSettings:
 
 
 def check_ready(output_directory: str | Path) -> None:
-    """Checks that the job can run to its end. Creates no files."""
+    """Raises `InputError` if packages or disk space are missing or the folder is not writable."""
     missing = [what for name, what in _NEEDED.items() if not importlib.util.find_spec(name)]
     if missing:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The report of `ablate`: a table for each question."""
+"""HTML report of an ablation study, with a table for each question."""
 
 from pathlib import Path
 from typing import Any
@@ -8,14 +8,14 @@ from keras_bert_impl.reports.page import Digits, Section
 from keras_bert_impl.reports.sections.scores import score_name
 
 _NOTE = (
-    "Mean over the seeds with its 95% interval by Student's t-distribution. The difference is from "
-    "the first row, between runs with the same seed. If its interval contains 0, the difference "
-    "may be chance."
+    "Each score is the mean over the seeds, with a 95% interval by Student's t-distribution. Each "
+    "variant is compared with the first row, between runs with the same seed. If the interval of a "
+    "difference contains 0, the difference may be due to chance."
 )
 
 
 def write_ablation_page(summary: dict[str, Any], path: str | Path) -> None:
-    """Writes the report of a return value of `ablate`."""
+    """Writes the HTML report of `summary`, which `ablate` returns."""
     score = score_name(summary["metric"])
     headings = ["variant", score, "95% interval", "difference", "95% interval", "seeds"]
     sections = [

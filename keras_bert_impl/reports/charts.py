@@ -1,4 +1,4 @@
-"""Charts (`Drawing`s): curves, points, bars and a matrix of counts."""
+"""Charts for reports: curves, points, bars and confusion matrices."""
 
 import dataclasses
 import math
@@ -48,7 +48,10 @@ class _Shape:
 
 
 class Drawing:
-    """A chart made of shapes, with coordinates in pixels from the top left."""
+    """A chart of lines, rectangles, circles and text.
+
+    Coordinates are in pixels from the top left corner.
+    """
 
     def __init__(self, name: str, title: str, width: int = 340, height: int = 240) -> None:
         self.name, self.title = re.sub(r"[^\w-]+", "_", name), title
@@ -56,7 +59,7 @@ class Drawing:
         self._shapes: list[_Shape] = []
 
     def line(self, points: Sequence[Point], color: str = "ink", size: float = 1) -> None:
-        """Adds a line. The first series is solid, the others are dashed."""
+        """Adds a line with the dash pattern of its color in `DASHES`."""
         self._shapes.append(_Shape("line", color, tuple(points), size=size))
 
     def rectangle(
@@ -85,14 +88,14 @@ class Drawing:
         size: float = 12,
         upright: bool = False,
     ) -> None:
-        """Adds a line of text at a baseline; `anchor` is start, middle or end."""
+        """Adds a line of text. (`x`, `y`) is the start, middle or end of the baseline."""
         shape = _Shape("text", color, ((x, y),), text, anchor, size, upright=upright)
         self._shapes.append(shape)
 
     # === Formats ===
 
     def svg(self, is_file: bool = False) -> str:
-        """Returns an SVG element (with the colors of the page style) or an SVG file."""
+        """Returns an SVG element, which needs the CSS of a report page, or a complete SVG file."""
         size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}"'
         size += f' height="{self.height}" role="img" aria-label="{escape(self.title)}"'
         shapes = "".join(map(_svg_of, self._shapes))
@@ -201,9 +204,10 @@ class Series(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """An axis with a label and a range. None means the range of the data.
+    """An axis with a label and a range.
 
-    A logarithmic axis has a tick at each value of the data.
+    If `limits` is None, the axis covers the range of the data. A logarithmic axis has a tick at
+    each value of the data.
     """
 
     label: str
@@ -302,7 +306,10 @@ def matrix(name: str, title: str, labels: Sequence[str], counts: np.ndarray) -> 
 
 
 def _frame(name, title, series, x, y):
-    """Draws axes, grid and legend. Returns (drawing, function from data to pixels)."""
+    """Draws axes, grid and legend.
+
+    Returns the drawing and a function that converts a data point to pixels.
+    """
     labels = [one for one in series if one.label]
     drawing = Drawing(name, title, 340 + 70 * max(len(labels) - 3, 0))
     known = [point for one in series for point in _finite(one)]
@@ -311,7 +318,8 @@ def _frame(name, title, series, x, y):
         *(point[1] for point in known),
         *(y for one in series for ends in one.bounds for y in ends),
     ]
-    low_x, high_x, x_ticks = _ticks(xs) if x.is_logarithmic else _scale(xs, x.limits)
+    scale_x = _logarithmic_scale(xs) if x.is_logarithmic else _scale(xs, x.limits)
+    low_x, high_x, x_ticks = scale_x
     low_y, high_y, y_ticks = _scale(ys, y.limits)
     warp = math.log if x.is_logarithmic else float
     width, height = drawing.width - _LEFT - _RIGHT, drawing.height - _TOP - _BOTTOM
@@ -352,7 +360,7 @@ def _finite(series):
 
 
 def _scale(values, limits):
-    """Returns (low, high, ticks): round numbers that enclose the values."""
+    """Returns the limits and ticks of a linear axis, which are round numbers."""
     low, high = limits or (min(values, default=0.0), max(values, default=1.0))
     if low == high:
         low, high = low - (abs(low) or 1) * 0.5, high + (abs(high) or 1) * 0.5
@@ -365,8 +373,7 @@ def _scale(values, limits):
     return low, high, ticks
 
 
-def _ticks(values):
-    """Returns (low, high, ticks) of a logarithmic axis."""
+def _logarithmic_scale(values):
     ticks = sorted(set(values))
     low, high = ticks[0], ticks[-1]
     return (low, high, ticks) if low < high else (low / 2, high * 2, ticks)

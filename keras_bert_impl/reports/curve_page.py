@@ -1,4 +1,4 @@
-"""The page of a learning curve."""
+"""HTML page with the results of `learning_curve`: scores by size of the training set."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from keras_bert_impl.reports.sections.scores import score_name
 
 
 def write_curve_page(found: dict[str, Any], path: str | Path) -> None:
-    """Writes a page with the curves and their values.
+    """Writes an HTML page with a chart and a table of the scores by size of the training set.
 
     Args:
         found: return value of `learning_curve`.
@@ -20,7 +20,7 @@ def write_curve_page(found: dict[str, Any], path: str | Path) -> None:
     drawn = [_series(name, points, color) for (name, points), color in _colored(found["curves"])]
     axes = Axis("size", is_logarithmic=True), Axis(name)
     chart = curves("learning-curve", f"{name} by size of the training set", drawn, *axes)
-    note = "Mean over the seeds, with its 95% interval by Student's t-distribution."
+    note = "Mean score over the seeds, with a 95% interval by Student's t-distribution."
     rows = [
         [
             curve,

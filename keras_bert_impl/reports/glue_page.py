@@ -1,4 +1,4 @@
-"""Pages about benchmarks of `finetune_glue`, for one or several models."""
+"""HTML pages with the GLUE scores of one or several models, from `finetune_glue`."""
 
 import statistics
 from collections.abc import Sequence
@@ -24,10 +24,12 @@ def is_benchmark(directory: str | Path) -> bool:
 
 
 def write_glue_page(directories: Sequence[str | Path], path: str | Path) -> Path:
-    """Writes a page about a benchmark, or a comparison of several with the first.
+    """Writes an HTML page with the GLUE scores of a model, or a comparison of several models.
+
+    A comparison shows the difference from the first model.
 
     Args:
-        directories: output directories of `finetune_glue`.
+        directories: output directories of `finetune_glue`, one per model.
     """
     found: dict[str, Any] = {}
     for directory in map(local_path, directories):
@@ -62,7 +64,7 @@ def _scores(found):
     html = page.table(["task", *_SPREAD, *baselines], rows)
     if skipped:
         html += page.paragraph(
-            f"Not in the average, because the data is missing: {', '.join(skipped)}."
+            f"The average does not include tasks without data: {', '.join(skipped)}."
         )
     return Section("Scores", html)
 
@@ -86,7 +88,7 @@ def _runs(tasks):
 
 
 def _comparison(found):
-    """Returns a table of the tasks that all benchmarks contain, with the average score."""
+    """Returns a table of the tasks that all models were scored on, with the average score."""
     of_all = [one["tasks"] for one in found.values()]
     tasks = [name for name in of_all[0] if all(name in one for one in of_all)]
     if not tasks:
@@ -102,7 +104,10 @@ def _comparison(found):
     rows.append(["average", *map(_mean_and_std, averages), *_differences(averages)])
     first, *others = found
     headings = ["task", *found, *(f"{name} minus {first}" for name in others)]
-    note = "Mean and standard deviation over the seeds. Only tasks that all benchmarks contain."
+    note = (
+        "Mean and standard deviation over the seeds. The table contains only tasks that all models "
+        "were scored on."
+    )
     return Section("Scores", page.table(headings, rows) + page.paragraph(note))
 
 

@@ -37,8 +37,8 @@ move from word to word.</p>
 <p id="said" role="status"></p>
 <div class="scroll" tabindex="0" role="region" aria-label="Map of all words">
 <canvas id="map" role="img" aria-label="Attention of all words: rows attend to columns"></canvas></div>
-<h3>All heads</h3><p class="note">Rows: layers. Columns: attention heads. Choose one to show it
-above. The scale is the square root of the weights.</p>
+<h3>All heads</h3><p class="note">Rows: layers. Columns: attention heads. Choose a
+head to show its weights above. The shades show the square root of the weights.</p>
 <div class="scroll" tabindex="0" role="region" aria-label="All heads"><div id="heads"></div></div>
 <noscript><p>The attention is drawn by JavaScript, which is disabled in this browser.</p></noscript>
 """
@@ -59,14 +59,15 @@ class TextAttention(NamedTuple):
     """Attention weights within one text.
 
     Attributes:
-        tokens: first tokens of the model's input, including special tokens. The texts of an
-            embedder are concatenated.
-        features: dict of int32 `[rows, length]`, the encoder's inputs in `predict`, padded only to
+        tokens: first tokens of the model's input, including special tokens. If an embedder encodes
+            several texts, the tokens of all texts follow one another.
+        features: dict of int32 `[rows, length]`: the encoder's inputs in `predict`, padded only to
             the longest row.
-        weights: float32 `[layers, heads, tokens, tokens]`. Rows attend to columns. If all tokens
-            are included, each row sums to 1.
-        rollout: float32 `[layers, tokens, tokens]`, computed from all tokens. See `rollout`.
-        is_cut: whether `tokens` omits tokens of the text.
+        weights: float32 `[layers, heads, tokens, tokens]`. Rows attend to columns. Each row sums to
+            1 unless `is_cut` is true.
+        rollout: float32 `[layers, tokens, tokens]`, computed from the weights of all tokens. See
+            the function `rollout`.
+        is_cut: whether the text has more tokens than `tokens`.
     """
 
     tokens: list[str]
@@ -80,21 +81,21 @@ def look(model: Any, text: Any, path: str | Path) -> Path:
     """Visualizes attention and attributions for a text, in a self-contained HTML file.
 
     The page shows the attention of each layer and head, its rollout, and the words that support
-    the prediction (see `attribute`). For a `MaskedLM` it shows the loss of each masked token. The
-    model reads the text as in `predict` or `encode`; attention and losses are shown for the first
-    64 tokens.
+    the prediction (see `attribute`). For a `MaskedLM`, the page also shows the loss of
+    each token when only this token is masked. The text is tokenized as in `predict` or `encode`.
+    Attention and losses are shown for the first 64 tokens.
 
     Args:
         model: a task model.
-        text: a text, a (first, second) pair, or (prompt, endings) for choices. An embedder encodes
-            each text of a pair separately.
+        text: a text, a (first, second) pair, or (prompt, endings) for choices. If the
+            model is an embedder, each text of a pair is encoded separately.
         path: file to write.
 
     Returns:
         The path.
 
     Raises:
-        InputError: the text is empty, or not valid for the model.
+        InputError: the text is empty, or the model does not support this type of text.
 
     Example:
         look(classifier, "a good film", "look.html")
@@ -138,7 +139,7 @@ def _data(found: TextAttention) -> dict[str, Any]:
 
 
 def _bytes(weights):
-    """Encodes the square roots of weights in [0, 1] as one byte each, in base64."""
+    """Converts weights in [0, 1] to base64. Each byte is 255 times the square root of a weight."""
     rounded = np.round(np.sqrt(np.clip(weights, 0, 1)) * 255).astype("uint8")
     return base64.b64encode(rounded.tobytes()).decode()
 
@@ -209,7 +210,7 @@ def _losses(model, found):
 
 
 def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttention:
-    """Computes the encoder's attention for a text or example, with the features of `predict`."""
+    """Computes the encoder's attention for a text or example, tokenized as in `predict`."""
     example = model.as_example(text)
     features = _encoder_features(model, example)
     lengths = features["padding_mask"].sum(axis=1)
@@ -256,7 +257,7 @@ def _num_tokens(tokenizer, segments):
 
 
 def _diagonal(blocks):
-    """Returns the block-diagonal matrix of the matrices `[..., n, n]`."""
+    """Joins matrices `[..., n, n]` of different sizes into a block-diagonal matrix."""
     ends = np.cumsum([block.shape[-1] for block in blocks])
     joined = np.zeros((*blocks[0].shape[:-2], ends[-1], ends[-1]), "float32")
     for block, end in zip(blocks, ends):
@@ -268,8 +269,10 @@ def _diagonal(blocks):
 def rollout(weights: np.ndarray) -> np.ndarray:
     """Computes the attention rollout up to each layer, float32 `[layers, length, length]`.
 
+    Each row of the rollout sums to 1.
+
     Args:
-        weights: float `[layers, heads, length, length]`; rows sum to 1, here and in the result.
+        weights: attention weights, float `[layers, heads, length, length]`. Each row sums to 1.
 
     Source: Abnar and Zuidema 2020 (arXiv:2005.00928), section 3.
     """

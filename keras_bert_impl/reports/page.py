@@ -21,7 +21,7 @@ NO_INTERVAL = "–"
 
 
 class Html(str):
-    """HTML text that `escape` returns unchanged."""
+    """A string of HTML. `escape` returns this type unchanged."""
 
 
 class Digits(str):
@@ -34,12 +34,15 @@ def escape(value: Any) -> str:
 
 
 def clean(value: Any) -> str:
-    """Converts any value to text. U+FFFD replaces characters that a page must not contain."""
+    """Converts any value to text. Characters that HTML does not allow are replaced by U+FFFD."""
     return _NOT_ALLOWED.sub("\ufffd", str(value))
 
 
 def user_text(value: Any, most: int = _MOST_CHARACTERS) -> Html:
-    """Returns the HTML of a text in its writing direction, truncated with a note."""
+    """Converts a text to HTML. The browser detects the writing direction of the text.
+
+    If the text is longer than `most` characters, it is truncated, and its length is added.
+    """
     text = str(value)
     cut = f'<small class="cut"> … {len(text):,} characters</small>' if len(text) > most else ""
     return Html(f'<bdi class="text">{escape(text[:most])}</bdi>{cut}')
@@ -77,7 +80,7 @@ class Section(NamedTuple):
     Attributes:
         title: the heading.
         html: the contents.
-        drawings: the charts of the section, for `pictures`.
+        drawings: charts in `html`, which `save_pictures` also writes as files.
     """
 
     title: str
@@ -149,7 +152,7 @@ def paragraph(text: str, kind: str = "note") -> str:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", first: str = "row"
 ) -> str:
-    """Returns a table. It scrolls if it is wider than the page."""
+    """Returns an HTML table. A table that is wider than the page has a scroll bar."""
     rows = [list(row) for row in rows]
     is_number = [
         bool(rows) and all(_is_number(row[n]) for row in rows) for n in range(len(headings))
@@ -207,7 +210,7 @@ def bounds_of_runs(interval: Mapping[str, Any], sign: str = "") -> Digits:
 
 
 def charts(drawings: Sequence[Any]) -> str:
-    """Returns charts next to each other, or one below the other on a phone."""
+    """Returns charts as HTML: next to each other or, on narrow screens, one below the other."""
     figures = "".join(f"<figure>{drawing.svg()}</figure>" for drawing in drawings)
     return f'<div class="charts">{figures}</div>' if drawings else ""
 
@@ -217,12 +220,12 @@ def code(text: str) -> str:
 
 
 def details(summary: str, html: str) -> str:
-    """Returns contents that the reader can expand."""
+    """Returns a collapsible HTML element: a click on `summary` shows `html`."""
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 
 def example(pairs: Iterable[tuple[str, Any]]) -> str:
-    """Returns a box with (name, value) lines about one example."""
+    """Returns the HTML of a box that lists (name, value) pairs of one example."""
     lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs)
     return f'<div class="example"><dl>{lines}</dl></div>'
 

@@ -1,4 +1,4 @@
-"""Inputs of a report: the files of a run, its model and its examples."""
+"""Reads the files of a run for a report."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ _NO_LIMIT = 1 << 60
 
 
 class Run(NamedTuple):
-    """Contents of a run directory; attributes of missing or damaged files are empty.
+    """Contents of a run directory. If a file is missing or damaged, its attribute is empty.
 
     Attributes:
         name: name of the directory.
@@ -86,7 +86,10 @@ def read_run(path: str | Path) -> Run:
 
 
 def runs_of(path: str | Path) -> list[Path]:
-    """Returns the runs of a set (best first) or a cross-validation; else `[path]`."""
+    """Returns the directories of the runs in a set of runs or a cross-validation.
+
+    The best run of a set comes first. If `path` is a single run, returns `[path]`.
+    """
     path = local_path(path)
     folds = [recipe.parent for recipe in path.glob("folds/*/recipe.yaml")]
     if folds:
@@ -105,9 +108,10 @@ def _model_class(path):
 
 
 def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
-    """Reads `predictions.tsv` of a run; returns (column names, rows), both without the index.
+    """Reads `predictions.tsv` of a run. Returns (column names, rows) without the index column.
 
-    Returns None if the file is missing or damaged; a damaged file is added to `problems`.
+    Returns None if the file is missing or damaged. If it is damaged, adds a message to
+    `run.problems`.
     """
     path = run.path / "predictions.tsv"
     if not path.exists():
@@ -120,7 +124,7 @@ def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
 
 
 class Subject(NamedTuple):
-    """A run with its examples and model, if available.
+    """A run and, if the caller passes them, the run's examples and model.
 
     Attributes:
         examples: labeled examples to score the model on; None if not given.

@@ -106,7 +106,10 @@ def _task_sections(subject):
 
 
 def report_of(examples: Any, model: Any = None) -> ModuleType | None:
-    """Returns the task's module with `sections`, for labeled examples or a list of texts."""
+    """Returns the report module of the examples' task; None if there is none.
+
+    If the examples are a list of texts, returns the report module of the model's task.
+    """
     report = None
     if isinstance(examples, LabeledExamples):
         report = task_of_examples(examples).report
@@ -163,8 +166,8 @@ def write_comparison(
     by a paired bootstrap.
 
     Args:
-        run_directories: two or more runs, or the directory of a set of runs. All runs are compared
-            with the first run; in a set, with the best run.
+        run_directories: two or more runs, or the directory of a set of runs. Each run is compared
+            with the first run. For a set, each run is compared with the best run.
         path: file to write.
         examples: labeled texts (`Examples`) that all runs have predictions for.
         pictures: folder for the charts; see `write_report`.
@@ -188,7 +191,7 @@ def write_comparison(
     if examples is not None and report_of(examples) is not classification:
         raise InputError(
             f"a comparison supports only labeled texts, not {type(examples).__name__}. Leave out "
-            "the examples to compare scores and curves."
+            "the examples to compare only scores and learning curves."
         )
     runs = _with_different_names([read_run(directory) for directory in directories])
     sections = [_scores(runs)]
@@ -259,8 +262,8 @@ def _paired(runs, examples):
     headings = ["score", "run", "value", interval, f"difference from {runs[0].name}", interval, "p"]
     caption = f"{len(examples):,} examples of {without_folders(examples.source)}"
     html = page.table(headings, rows, caption, first="cell") + page.paragraph(
-        f"{how([one for scores in by_run for one in scores])} Differences: paired bootstrap with "
-        "the same resamples for both runs; p is two-sided. With many comparisons, some p-values "
+        f"{how([one for scores in by_run for one in scores])} Differences are tested by a "
+        "paired bootstrap, which scores both runs on the same resamples; p-values are two-sided. With many comparisons, some p-values "
         "are small by chance."
     )
     return Section("On the same examples", html)
@@ -280,7 +283,10 @@ def describe_run(run_directory: str | Path, model: Any = None, examples: Any = N
 
 
 def is_described(run_directory: str | Path) -> bool:
-    """Returns whether a finished run has a report. A killed process may not have written it."""
+    """Returns whether a run has a report.
+
+    A finished run has no report if the process was killed before the report was written.
+    """
     return (local_path(run_directory) / FILE).is_file()
 
 

@@ -1,4 +1,4 @@
-"""Calibrates a saved model and computes the scores of its run again."""
+"""Calibrates a saved model and updates the scores of its run."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def calibrate(
 
 
 def score_again(run: str | Path, model: TaskModel, examples: Any) -> dict[str, float]:
-    """Scores a run again after calibration; replaces the scores and predictions."""
+    """Replaces the scores and predictions of a run after its model was calibrated."""
     run = local_path(run)
     scores = score(model, with_metric_of(run, examples), run)
     write_json(run / "scores.json", read_json(run / "scores.json") | scores)

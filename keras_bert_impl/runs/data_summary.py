@@ -22,12 +22,12 @@ class DataSummary:
 
     Attributes:
         train_rows, dev_rows: number of examples.
-        labels: kind of `train_labels` and `dev_labels`: counts of `"classes"`, `"entities"`,
-            `"tags"`, `"questions"` or `"endings"`, or the `min`, `mean` and `max` of `"numbers"`.
-            None without labels.
-        train_labels, dev_labels: name -> count.
-        lengths: percentiles `"50"`, `"90"` and `"99"` of the sequence lengths of the training set,
-            and `"max"`, in a sample of 10,000 examples.
+        labels: type of the labels: `"classes"`, `"entities"`, `"tags"`, `"questions"`, `"endings"`
+            or `"numbers"`. None if the examples have no labels.
+        train_labels, dev_labels: dict of label -> count. For `"numbers"`, the `min`, `mean` and
+            `max` of the labels.
+        lengths: percentiles `"50"`, `"90"` and `"99"` of the sequence lengths, and the maximum
+            `"max"`, in a sample of 10,000 examples of the training set.
         max_length: maximum sequence length of the model.
         truncated: fraction of texts that are truncated; None if they are split into windows.
         in_both: number of validation examples with a text that is also in the training set.
@@ -48,7 +48,7 @@ class DataSummary:
     warnings: list[str] = dataclasses.field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """Returns the statistics in at most three lines, without the warnings."""
+        """Returns the statistics, without the warnings, as at most three lines of text."""
         lines = [f"data: {self.train_rows:,} examples to train on, {self.dev_rows:,} to score on"]
         if self.labels is not None:
             lines.append(f"{self.labels}: {checks.counts_text(self.train_labels) or 'none'}")
@@ -74,7 +74,7 @@ def summarize(
     """Counts labels, measures sequence lengths and checks for problems.
 
     Args:
-        metric: the score used to compare models.
+        metric: name of the score that compares models.
         is_weighted: whether the run has class weights.
     """
     labels, of_train = train.label_counts()
@@ -138,10 +138,12 @@ def _warnings(summary, model, has_classes, metric, is_weighted):
     if summary.in_both:
         found.append(
             f"{summary.in_both:,} of the {summary.dev_rows:,} validation texts are also in the "
-            "training set, which raises the scores. Remove them from one of the sets."
+            "training set, which raises the scores. Remove these texts from one of the two sets."
         )
     if summary.empty:
-        found.append(f"{summary.empty:,} texts are empty. Remove them, or check the text column.")
+        found.append(
+            f"{summary.empty:,} texts are empty. Remove these texts, or check the text column."
+        )
     return found
 
 

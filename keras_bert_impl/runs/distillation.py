@@ -1,8 +1,8 @@
-"""Training objectives other than the label loss: soft targets, intermediate layers, R-Drop.
+"""Training objectives for knowledge distillation and R-Drop.
 
-Pass one of them to `compile(objective=...)`; see `ReplicatedTrainer`. Evaluation uses the task's
-loss. Objectives do not depend on the number of replicas and micro-batches, because they are sums
-over texts or tokens.
+Pass an objective to `compile(objective=...)`; see `ReplicatedTrainer`. The objective replaces the
+task's loss in training, but not in evaluation. Each objective is a sum over texts or tokens.
+Therefore, it does not depend on the number of replicas and micro-batches.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _DIVERGENCES = {
 
 
 class _WithLabelLoss:
-    """Base class of objectives that include the model's label loss."""
+    """Base class of objectives that include the task's loss."""
 
     variables = ()  # layers trained with the model
     read_variables: Sequence = ()  # the variables of the teacher, which are not trained
@@ -59,11 +59,12 @@ class _WithLabelLoss:
 class SoftTargets(_WithLabelLoss):
     """Knowledge distillation from a teacher's predictions, combined with the labels.
 
-        teacher_weight * divergence + (1 - teacher_weight) * label loss
+        teacher_weight * divergence + (1 - teacher_weight) * task loss
 
-    The divergence between the teacher's and student's predictions is `kl_divergence` with a
-    temperature for classification, computed for each label in multi-label classification. For
-    regression, it is the squared error. The teacher predicts in each step, without dropout.
+    For classification, the divergence is `kl_divergence` with a temperature between the predictions
+    of teacher and student. In multi-label classification, the divergence is computed for each
+    label. For regression, the divergence is the squared error. The teacher predicts each batch
+    without dropout.
 
     Args:
         student: `TextClassifier`, or `TokenClassifier` without a CRF.
@@ -108,14 +109,14 @@ class SoftTargets(_WithLabelLoss):
 
 
 class IntermediateLayers:
-    """Distillation of a teacher's embeddings, hidden states and attention.
+    """Knowledge distillation from a teacher's embeddings, hidden states and attention scores.
 
     Layer m of the student's M layers is trained on layer `m * L / M` of the teacher's L layers. The
-    loss is a sum of squared errors: of the embeddings, and of the hidden states and attention
-    scores (before the softmax) of each layer. Errors are averaged over the tokens of a text,
-    without padding, and then over texts. If the student is narrower, two trained linear layers
-    project its embeddings and hidden states to the teacher's size. Labels and text weights are not
-    used.
+    loss is the sum of the mean squared errors of the embeddings, and of the hidden states and
+    attention scores (before the softmax) of each layer. Each error is averaged over the tokens of a
+    text, without padding, and then over the texts of a batch. If the student has a smaller hidden
+    size than the teacher, two trained linear layers project the student's embeddings and hidden
+    states to the teacher's hidden size. Labels and sample weights are not used.
 
     Args:
         student, teacher: see `SoftTargets`; both must have the same number of attention heads.

@@ -25,10 +25,11 @@ class Comparison:
 
     Attributes:
         psi: population stability index: the sum of (q - p) log(q / p) over bins or classes. p is
-            the fraction in the reference, and q in the served texts. Counts are smoothed by 0.5, so
-            for a few texts the index is not exactly 0 even if fractions are equal.
-        p_value: p-value of the Kolmogorov-Smirnov test for numbers, or the chi-square test for
-            classes.
+            the fraction of the reference texts in a bin or class, and q is the fraction of the
+            served texts. 0.5 is added to each count. Therefore, with few texts, the index is not
+            exactly 0 even if p and q are equal.
+        p_value: p-value of the Kolmogorov-Smirnov test (numbers) or of the chi-square test
+            (classes).
     """
 
     psi: float
@@ -96,12 +97,13 @@ def _chi_square(counts):
 
 @dataclasses.dataclass
 class Sample:
-    """Quantities of texts and predictions to compare.
+    """Statistics of texts and their predictions, for `compare_samples`.
 
     Attributes:
-        numbers: dict of name -> list: `tokens` and `unknown tokens` of each text, and numbers of
-            its prediction, such as `score`.
-        classes: dict of name -> list: `label`; empty if predictions have no label names.
+        numbers: dict of name -> values: `tokens` (count) and `unknown tokens` (fraction) of each
+            text, and the numbers in each prediction, such as `score`.
+        classes: dict of name -> class names: the `label` in each prediction. Empty if the
+            predictions have no labels.
     """
 
     numbers: dict[str, list[float]] = dataclasses.field(default_factory=dict)
@@ -109,7 +111,7 @@ class Sample:
 
 
 def sample_of(model: Any, texts: Iterable) -> Sample:
-    """Predicts texts in blocks; returns a `Sample` for `compare_samples`."""
+    """Predicts texts, and returns the `Sample` of the texts and their predictions."""
     task, sample = task_of_model(model), Sample()
     for block in filter(None, blocks(texts)):
         for name, values in _of_texts(model.tokenizer, block).items():
@@ -171,7 +173,7 @@ def _numbers(answer) -> Iterator[tuple[str, float]]:
 
 
 def _classes(answer) -> list[str]:
-    """Returns the names in a prediction, such as its label or entity types."""
+    """Returns the class names in a prediction: the label, or the types of the entities."""
     if "label" in answer:
         return [answer["label"]]
     if "entities" in answer:

@@ -1,4 +1,4 @@
-"""Evaluation of a fine-tuned model, and loading models for export."""
+"""Evaluates fine-tuned models, and loads models for export."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,22 +29,22 @@ def evaluate(
 ) -> dict[str, float]:
     """Computes the metrics of a fine-tuned model, as at the end of `finetune`.
 
-    Decision settings of the model, such as the no-answer threshold of SQuAD 2.0, are not selected
-    again.
+    Decision settings of the model, such as the no-answer threshold of SQuAD 2.0, are not changed.
 
     Args:
         model: a model, or a run or model directory; see `load_tuned`.
-        examples: labeled examples; see `finetune`. Labels are matched by name.
+        examples: labeled examples; see `finetune`. Their labels are matched with the model's labels
+            by name.
         output_directory: directory for `scores.json` and the predictions; None writes no files.
-        more: dict of name -> more examples; see `more_dev` of `finetune`.
+        more: dict of name -> additional labeled examples; see `more_dev` of `finetune`.
 
     Returns:
-        Scores by name. The first score is used to compare models. For a run, it is the `metric` of
-        its settings.
+        Scores by name. The first score is used to compare models. If `model` is a run, the first
+        score is the `metric` of the run's settings.
 
     Raises:
-        InputError: the model does not exist, the examples belong to a different task, or the model
-            does not have a label.
+        InputError: the model does not exist, the examples belong to a different task, or a label of
+            the examples is not a label of the model.
 
     Example:
         from keras_bert_impl.tasks import read_glue
@@ -68,7 +68,7 @@ def evaluate(
 
 
 def compare(model: TaskModel, old: TaskModel, examples: LabeledExamples) -> Change:
-    """Compares two models on the same labeled texts, by their first metric."""
+    """Compares the predictions of a model with an old model's predictions on labeled texts."""
     task = task_of_examples(examples)
     return change(*(task.outcome(one, examples, like=model) for one in (model, old)))
 
@@ -110,8 +110,8 @@ def load_several(
         name = path.parent.name if path.name == "model" else path.name
         if name in parts:
             raise InputError(
-                f"{directory}: another model is also called {name}. Rename its directory, because "
-                "the signatures have the names of the directories."
+                f"{directory}: another model is also called {name}. Rename one of the "
+                "directories, because the signatures are named after them."
             )
         parts[name] = load_signatures(directory, None, dtype, base)
     return SeveralSignatures(parts)

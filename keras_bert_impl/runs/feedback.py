@@ -13,12 +13,12 @@ from keras_bert_impl.tasks.scores.statistics import Interval, wilson
 
 
 class Week(NamedTuple):
-    """Labeled predictions of one model version in one week.
+    """Accuracy of one model version in one week.
 
     Attributes:
         monday: first day of the week, in UTC.
         version: served version.
-        rows: number of labels.
+        rows: number of predictions with a label.
         accuracy: accuracy with a Wilson interval.
     """
 
@@ -29,7 +29,10 @@ class Week(NamedTuple):
 
 
 def by_week(path: str | Path) -> list[Week]:
-    """Reads a file of `keras-bert serve --feedback`; returns [] for other files."""
+    """Computes weekly accuracies from a file of `keras-bert serve --feedback`.
+
+    Returns [] for other files.
+    """
     is_correct: dict[tuple, list[bool]] = collections.defaultdict(list)
     for number, read in json_lines(path) if suffix_of(path) == ".jsonl" else ():
         try:

@@ -1,4 +1,4 @@
-"""Inputs of a fine-tuning run: the model, and examples from readers or memory."""
+"""Inputs of a fine-tuning run: the model and the labeled examples."""
 
 import hashlib
 import json
@@ -20,13 +20,13 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 
 def model_directory(path: str | Path) -> str | Path:
-    """Returns the model directory of a run. Other paths and names are unchanged."""
+    """Returns the model directory of a run. Returns other paths and model names unchanged."""
     directory = local_path(path) / "model"
     return directory if directory.is_dir() else path
 
 
 def with_metric_of(run: str | Path, examples: LabeledExamples) -> LabeledExamples:
-    """Makes the metric of a run the first metric of the examples."""
+    """Returns examples for which the first score is the metric of the run."""
     data = local_path(run) / "data.json"
     if not data.is_file():
         return examples
@@ -83,14 +83,14 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
 
 
 def with_named_classes(*sets: LabeledExamples) -> tuple[LabeledExamples, ...]:
-    """Uses class indices as class names if the training set (the first set) has no names."""
+    """If the training set (the first set) has no class names, uses class indices as names."""
     return task_of_examples(sets[0]).with_named_classes(*sets)
 
 
 def read_options(
     train: LabeledExamples, dev: LabeledExamples, task: str | None
 ) -> dict[str, Any] | None:
-    """Returns the `keras-bert` options that read the examples of a run."""
+    """Returns the `keras-bert` options that read these examples; None if there are none."""
     if dev.read_with is None:
         return None
     options = {"task": task, **dev.read_with, "train": (train.read_with or {}).get("dev")}

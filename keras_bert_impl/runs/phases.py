@@ -1,4 +1,4 @@
-"""The phases of a fine-tuning run, and the scores after each epoch for `keep_best`."""
+"""Phases of a fine-tuning run, and selection of the best epoch (`keep_best`)."""
 
 import functools
 from pathlib import Path
@@ -19,13 +19,13 @@ from keras_bert_impl.training.strategy import is_chief, num_workers, number_of_c
 
 
 class Phase(NamedTuple):
-    """Consecutive epochs with the same objective and optimizer.
+    """Consecutive epochs of a run with one objective and one optimizer.
 
     Attributes:
         start, end: first epoch, and the epoch after the last epoch.
         objective: see `ReplicatedTrainer`; None for the task's loss.
         name: subfolder for the checkpoints.
-        is_scored: whether the metrics and loss of the model are computed.
+        is_scored: whether the task's loss and metrics are computed.
     """
 
     start: int
@@ -38,7 +38,7 @@ class Phase(NamedTuple):
 def phases_of(
     settings: FinetuneSettings, model: TaskModel, teacher: TaskModel | None = None
 ) -> list[Phase]:
-    """Returns the phases of a run: two with `distillation=tinybert`, else one."""
+    """Returns the phases of a run: two for `distillation=tinybert`, otherwise one."""
     if teacher is None:
         objective = None if settings.r_drop is None else RDrop(model, settings.r_drop)
         return [Phase(0, settings.epochs, objective)]
@@ -55,7 +55,7 @@ def phases_of(
 def metric_of(
     settings: FinetuneSettings, task: Task, train: LabeledExamples, dev: LabeledExamples
 ) -> str | None:
-    """Returns the name of the score to compare runs by; None means the task's first score."""
+    """Returns the name of the score that compares runs. None means the task's first score."""
     if settings.metric is None:
         return task.default_metric(train)
     return check("metric", settings.metric, Annotated[str, OneOf(*task.score_names(dev))])
@@ -73,7 +73,10 @@ def best_epoch(
     start: int,
     metric: str | None = None,
 ) -> BestEpoch | None:
-    """Returns the `BestEpoch` of a run by a score on `dev`; None without `keep_best`."""
+    """Returns the callback that keeps the epoch with the best score on `dev`.
+
+    Returns None if `keep_best` is false.
+    """
     if not settings.keep_best:
         return None
 
@@ -91,7 +94,7 @@ def best_epoch(
 
 
 def _score_of_chief(score, model):
-    """Returns a function that scores a model on the chief and sends the score to all workers."""
+    """Returns a function that computes the score on the chief and broadcasts it to all workers."""
     # This model is outside of the strategy, because only the chief predicts.
     alone = type(model).from_config(model.get_config()) if is_chief() else None
 

@@ -32,7 +32,7 @@ _CLASH = "predicted_"
 def read_rows(
     path: str | Path, layout: Layout, delimiter: str | None = None
 ) -> Iterator[tuple[str | tuple[str, ...], Row]]:
-    """Yields (text or pair, whole row) for each row of a table."""
+    """Yields (text or pair, row) for each row of a table. The row contains all columns."""
     table = open_table(path, layout, delimiter, whole=True)
     for number, read in table.rows:
         try:
@@ -60,7 +60,7 @@ def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = 
 
 
 def joined(row: Row, answer: Row) -> Row:
-    """Returns an input row with the columns of its prediction."""
+    """Appends the columns of a prediction to an input row."""
     names = {name: f"{_CLASH}{name}" if name in row else name for name in answer}
     taken = [name for name in names.values() if name in row]
     if taken:
@@ -78,13 +78,14 @@ def joined(row: Row, answer: Row) -> Row:
 def table_writer(
     path: str | Path, like: str | Path | None = None, delimiter: str | None = None
 ) -> Iterator[Callable[[Iterable[Predicted]], None]]:
-    """Yields a function that appends predictions to a table.
+    """Context manager that writes a table. Yields a function that appends predictions.
 
-    The file is created only if the block ends without error.
+    If the `with` block raises, the file is not created.
 
     Args:
-        like: the input file, from which a CSV file gets its delimiter and a Parquet file its types.
-        delimiter: delimiter of `like`; None to detect it.
+        like: the input file. A CSV file is written with the delimiter of `like`, and a Parquet file
+            with the column types of `like`.
+        delimiter: delimiter of `like`. None detects the delimiter.
     """
     path = local_path(path)
     as_written = dict if path.suffix == ".jsonl" else _in_columns
@@ -112,7 +113,10 @@ def _delimiter_of(like, delimiter):
 
 
 def _in_columns(answer):
-    """Returns a prediction with a column for the score of each class, and float32 numbers."""
+    """Converts a prediction to columns.
+
+    The score of each class gets a column. Floats are rounded to the nine digits of float32.
+    """
     columns: Row = {}
     for name, value in answer.items():
         of_classes = isinstance(value, dict)
@@ -129,7 +133,7 @@ def check_output(path: str | Path) -> None:
 
 
 def as_json(value: Any) -> str:
-    """Converts a row or a value to JSON on one line. Dates and other types become text."""
+    """Converts a row or a value to JSON on one line. Types without JSON equivalent become strings."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -142,7 +146,7 @@ class _JsonLines:
 
 
 class _Delimited:
-    """A CSV file with quotes; without a delimiter, a TSV file without quotes."""
+    """Writes a CSV file with quotes. If `delimiter` is None, writes a TSV file without quotes."""
 
     def __init__(self, file: TextIO, delimiter: str | None) -> None:
         self._file, self._delimiter = file, delimiter
@@ -165,7 +169,7 @@ class _Delimited:
 
 
 class _Parquet:
-    """A Parquet file. Column types come from a schema or the first rows."""
+    """Writes a Parquet file. If `known` is None, infers the column types from the first rows."""
 
     def __init__(self, path: Path, known: pyarrow.Schema | None) -> None:
         self._path, self._known = path, known

@@ -143,8 +143,8 @@ def load_tuned(
         path: run or model directory.
         dtype: Keras dtype policy. Default: the run's dtype; float32 for a model directory.
         base: current location of the original model, if only the trained weights were saved.
-            Default: its location when it was fine-tuned.
-        **settings: arguments of the class that replace the saved ones.
+            Default: the location at the time of fine-tuning.
+        **settings: arguments of the model class. They override the saved arguments.
 
     Raises:
         InputError: the directory does not contain a task model.
@@ -166,10 +166,10 @@ def load_embedder(
     Args:
         name_or_path: directory or name.
         dtype: Keras dtype policy. Default: the run's dtype, else float32.
-        **settings: arguments of `TextEmbedder` that replace the saved ones.
+        **settings: arguments of `TextEmbedder`. They override the saved arguments.
 
     Raises:
-        InputError: there is no model, or the run belongs to a different task.
+        InputError: the directory does not contain a model, or the run belongs to a different task.
     """
     directory = model_directory(name_or_path)
     if directory == name_or_path:
@@ -264,7 +264,7 @@ def _show(verbose, *lines):
 
 
 def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, verbose, weights):
-    """Trains the remaining epochs of each phase. At the end, the model has its final weights."""
+    """Trains the remaining epochs of each phase. With `best`, restores the best epoch's weights."""
     steps = model.steps_per_epoch(train[0], settings.batch_size)
     end = phases[-1].end
     step_of = functools.partial(operator.mul, steps)

@@ -32,7 +32,7 @@ _DEFAULTS = {  # default epochs for each value of `distillation`
 
 @dataclasses.dataclass(frozen=True)
 class ObjectiveSettings(TuningSettings):
-    """Settings of training objectives other than the label loss: a teacher, or R-Drop.
+    """Settings of knowledge distillation and R-Drop.
 
     Args:
         teacher: Run or model directory of a teacher with the same task, labels and tokenizer. See
@@ -46,8 +46,8 @@ class ObjectiveSettings(TuningSettings):
         teacher_weight: Weight of the teacher's predictions in the loss. The labels have the weight
             `1 - teacher_weight`. Default: 0.5 for soft, 1 for tinybert.
         intermediate_epochs: Epochs of training on the teacher's layers, for tinybert. Default: 10.
-        r_drop: Loss weight of the divergence between two passes with different dropout. Two passes
-            double the computation. See `RDrop`. Default: none.
+        r_drop: Weight of the R-Drop loss, the divergence between two forward passes with different
+            dropout. R-Drop doubles the computation. See `RDrop`. Default: none.
 
     Raises:
         InputError: the settings are incompatible.
@@ -96,8 +96,9 @@ _OfTasks: Any = settings_of_tasks()
 class FinetuneSettings(_OfTasks, ObjectiveSettings):
     """Settings of a fine-tuning run.
 
-    See `TuningSettings` for the trained weights and learning rates, and `ObjectiveSettings` for the
-    loss. Task-specific settings are declared in the folders of the tasks.
+    `TuningSettings` declares which weights are trained, and the learning rates. `ObjectiveSettings`
+    declares distillation and R-Drop. Task-specific settings are declared in the folders of the
+    tasks.
 
     Args:
         model: Model directory or name to fine-tune.
@@ -117,13 +118,13 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         dtype: Dtype policy, such as `"mixed_bfloat16"`.
         keep_best: Save the epoch with the best `metric` on --dev.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The
-            learning-rate schedule is the same as in a run of all `epochs`.
+            learning-rate schedule always covers all `epochs`.
         metric: Score used to compare epochs and runs, such as macro_f1, f1/CLASS or
             average_precision. Default: macro_f1 if the largest class has ten times as many
             examples as the smallest, else the task's default.
         checkpoint_minutes: Minutes between checkpoints within an epoch. May change when a run is
             resumed.
-        seed: Seed of the head, text order and dropout.
+        seed: Seed of the initial head, the order of the texts and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """

@@ -39,7 +39,7 @@ _MOST_ERRORS = 20
 
 
 class Predicted(NamedTuple):
-    """Predictions for the examples of a subject.
+    """Predictions of a run for labeled examples.
 
     Attributes:
         names: class names.
@@ -72,7 +72,7 @@ def predicted_scores(subject: Subject) -> Predicted | None:
 
 
 def _chosen(names, scores, labels, examples):
-    """Returns the predictions to score: class indices or bool; None for regression."""
+    """Converts predicted labels to `Predicted.chosen`."""
     if examples.is_numeric:
         return None
     if examples.is_multi_label:
@@ -155,7 +155,7 @@ def _classes(scores):
 
 
 def confusion_section(names: list[str], counts: np.ndarray) -> Section:
-    """Returns the confusion matrix, or the most frequent confusions of many classes."""
+    """Returns the confusion matrix. With many classes, lists only the most frequent confusions."""
     if len(names) > _MOST_CELLS:
         return Section("Confusion", _confused_pairs(names, counts))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -205,9 +205,10 @@ def _reliability(confidences, is_right):
 
 
 def _thresholds(model, names, labels, scores):
-    """Returns the section of precision and recall by threshold.
+    """Returns a section with the precision and recall of one of two classes by threshold.
 
-    It is for the label with a threshold, or else the rarer class.
+    The class is the label for which the model has a threshold. If the model has no thresholds, the
+    class is the rarer one.
     """
     rare = int((labels == 1).sum() <= (labels == 0).sum())
     ((name, chosen),) = (model and model.thresholds or {names[rare]: None}).items()
@@ -240,7 +241,7 @@ def _thresholds(model, names, labels, scores):
 def _errors(subject, found, labels, order):
     names, scores, chosen = found
     examples, boxes = subject.examples, []
-    for place, row in enumerate(_different(examples.texts, order)[:_MOST_ERRORS]):
+    for place, row in enumerate(_without_repeated_texts(examples.texts, order)[:_MOST_ERRORS]):
         true, predicted = labels[row], int(chosen[row])
         lines: list[tuple[str, Any]] = [
             ("text", shown_text(examples.texts[row])),
@@ -256,8 +257,7 @@ def _errors(subject, found, labels, order):
     return Section("Worst errors", errors_html(len(order), len(labels), boxes, subject.model))
 
 
-def _different(texts, rows):
-    """Returns the rows without repeated texts."""
+def _without_repeated_texts(texts, rows):
     found: dict[Hashable, int] = {}
     for row in rows:
         found.setdefault(same_text(texts[row]), row)
@@ -296,7 +296,7 @@ def _multi_label(subject, names, scores, result):
     wrong = np.flatnonzero((labels != chosen).any(axis=1))
     boxes = []
     order = wrong[np.argsort(-distance[wrong], kind="stable")]
-    for row in _different(subject.examples.texts, order)[:_MOST_ERRORS]:
+    for row in _without_repeated_texts(subject.examples.texts, order)[:_MOST_ERRORS]:
         sets = ([name for name, is_in in zip(names, of[row]) if is_in] for of in (labels, chosen))
         true, predicted = (", ".join(one) or "none" for one in sets)
         text = shown_text(subject.examples.texts[row])

@@ -52,7 +52,8 @@ def principal_components(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarra
     """Projects vectors onto their principal components.
 
     Returns:
-        (float `[texts, count]`, fraction of the variance explained by each component).
+        The coordinates, float `[texts, count]`, and the fraction of the variance that each
+        component explains, `[count]`.
     """
     centered = np.asarray(vectors, "float64") - np.mean(vectors, axis=0)
     left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
@@ -70,7 +71,7 @@ def _map(texts, vectors):
     picture = charts.points("map", "Map of the texts", [cloud], *axes)
     text = (
         f"{len(texts):,} texts, placed by the first two principal components of their vectors "
-        f"({shares.sum():.1%} of the variance). Point at a circle to read its text."
+        f"({shares.sum():.1%} of the variance). Move the pointer over a circle to read the text."
     )
     return Section("Map", page.paragraph(text) + page.charts([picture]), [picture])
 

@@ -26,7 +26,7 @@ def sections(subject: Subject) -> list[Section]:
 
 
 def _probabilities(subject):
-    """Returns the probabilities `[endings]` of each prompt, from the run's file or its model."""
+    """Reads the probabilities `[endings]` of each prompt, or predicts them if there is no file."""
     found = read_predictions(subject.run)
     if found is None:
         model = subject.model

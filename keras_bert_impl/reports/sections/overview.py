@@ -64,7 +64,7 @@ def is_of_baseline(name: str) -> bool:
 
 
 def verdict_section(run: Run) -> Section | None:
-    """Returns the section that compares the model with baselines, if there are any."""
+    """Returns the section that compares the model with baselines; None without baselines."""
     verdict = run.data.get("verdict")
     if not isinstance(verdict, dict):
         return None
@@ -83,7 +83,7 @@ def _score(run, name):
 
 
 def data_section(run: Run) -> Section | None:
-    """Returns the section about the training and validation set, if they are known."""
+    """Returns the section about the training and validation set; None if both are unknown."""
     summary = _mapping(run.data, "summary")
     sets = {name: _mapping(run.data, name) for name in _SETS if _mapping(run.data, name)}
     if not (summary or sets):
@@ -161,7 +161,7 @@ def curves_section(runs: list[Run]) -> Section | None:
 
 
 def _with_metric(run):
-    """Yields (metrics of a run, name of the score that compares epochs)."""
+    """Yields the metrics of a run, with the score that compares epochs under its metric's name."""
     name = _HELD_OUT + next(iter(run.scores), "score")
     for line in run.metrics:
         yield {name: line[SCORE], **line} if SCORE in line else line
@@ -180,7 +180,11 @@ def _is_curve(key, value):
 
 
 def _series(run, name, position, is_one_of_several):
-    """Yields the training and validation curve, or only one curve if there are several runs."""
+    """Yields the training curve and the validation curve of a metric.
+
+    For one of several runs, yields only the validation curve. If the run has no validation curve,
+    yields only the training curve.
+    """
     color = charts.SERIES[position % len(charts.SERIES)]
     for key, label, other in ((name, "training", color), (_HELD_OUT + name, "validation", "s1")):
         lines = [line for line in run.metrics if _is_curve(key, line.get(key))]
@@ -198,7 +202,10 @@ def _series(run, name, position, is_one_of_several):
 
 
 def use_section(run: Run) -> Section | None:
-    """Returns code to load, use and repeat the run; None without a model."""
+    """Returns a section with code that loads the model, uses it and repeats the run.
+
+    Returns None if the run has no model.
+    """
     if not (run.path / "model").is_dir():
         return None
     if run.records is not None or run.model_class is None:
@@ -221,7 +228,7 @@ def use_section(run: Run) -> Section | None:
     html = f"<h3>In Python</h3>{page.code(load)}<h3>On the command line</h3>{page.code(shell)}"
     html += f"<h3>Repeat it</h3>{page.code(_finetune_again(run))}"
     if not _mapping(run.data, "read_with"):
-        html += page.paragraph("Add the text and label columns, as in the first run.")
+        html += page.paragraph("Add the text and label columns that you used in this run.")
     return Section("Use it", html)
 
 

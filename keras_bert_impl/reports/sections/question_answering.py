@@ -32,7 +32,7 @@ def sections(subject: Subject) -> list[Section]:
 
 
 def _predictions(subject):
-    """Returns the predicted answer to each question, from the run's file or its model."""
+    """Reads the predicted answer to each question, or predicts the answers if there is no file."""
     path, examples = subject.run.path / "predictions.json", subject.examples
     if not path.exists():
         return None if subject.model is None else subject.model.answer(examples.pairs)

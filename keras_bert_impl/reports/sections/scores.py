@@ -32,7 +32,7 @@ class Score(NamedTuple):
 
 
 def proportion(name: str, is_right: Any, scale: float = 1.0) -> Score:
-    """Returns the fraction of correct examples, times `scale`."""
+    """Returns the fraction of correct examples, multiplied by `scale`, with a Wilson interval."""
     found = wilson(is_right)
     return Score(name, Interval(*(scale * bound for bound in found)), True)
 
@@ -62,7 +62,7 @@ def scores_html(scores: list[Score], examples: str, note: str = "") -> str:
     """Returns the table of scores, with a note on the intervals.
 
     Args:
-        examples: description of the examples, such as "14 examples of dev.csv".
+        examples: text that describes the examples, such as "14 examples of dev.csv".
     """
     rows = [
         [score_name(one.name), page.score(one.interval.value), page.bounds(one.interval)]

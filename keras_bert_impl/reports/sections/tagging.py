@@ -58,7 +58,7 @@ def sections(subject: Subject) -> list[Section]:
 
 
 def _predictions(subject):
-    """Returns the predicted labels of each sentence, from the run's file or its model."""
+    """Reads the predicted labels of each sentence, or predicts them if there is no file."""
     path = subject.run.path / "predictions.tsv"
     if path.exists():
         rows = read_tag_predictions(path)
@@ -117,8 +117,8 @@ def _errors(subject, wanted, found):
         boxes.append(page.example(lines))
     text = (
         f"{len(order):,} of {len(wanted):,} sentences have missed or wrong entities. The "
-        "sentences with the most errors come first. Orange (dashed): missed entities above, "
-        "wrong entities below."
+        'sentences with the most errors come first. Missed entities in the line "true" and '
+        'wrong entities in the line "predicted" are orange (dashed).'
     )
     if not order:
         text = f"No errors on {len(wanted):,} sentences."
