@@ -1,4 +1,4 @@
-"""Error messages for imports of names that a package does not have."""
+"""Suggestions for imports of unknown names."""
 
 import ast
 import difflib
@@ -78,7 +78,7 @@ def _home(name):
 
 
 def _names(folder):
-    """Returns the names that an `__init__.py` imports or lists as keys of `_HOMES`."""
+    """Returns the public names in an `__init__.py`: imports, definitions and keys of dicts."""
     tree = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
     names = []
     for node in ast.walk(tree):

@@ -1,6 +1,6 @@
-"""All uses of private names of Keras, except one in `lazy`.
+"""Functions that use private attributes and methods of Keras; `lazy` also uses one.
 
-Keras may change these names in any release. `setup.cfg` limits the versions, and
+Keras may rename them in any release. `setup.cfg` limits the versions, and
 `tests/test_keras_internals.py` fails if a name changes.
 """
 
@@ -21,7 +21,7 @@ def all_layers(model: keras.Model, include_self: bool = False) -> list[keras.lay
 
 
 def track_layer(model: keras.Model, layer: keras.layers.Layer) -> None:
-    """Adds a layer that is not in the graph of a functional model."""
+    """Adds a layer to a functional model without connecting the layer to the graph."""
     if not any(layer is tracked for tracked in model._layers):
         model._layers.append(layer)
 
@@ -32,7 +32,7 @@ def call(model: keras.Model, x: Any, training: bool) -> Any:
 
 
 def compiled_loss(model: keras.Model, y: Any, y_pred: Any, sample_weight: Any) -> Any:
-    """Returns the loss of `compile`, without the losses of the layers."""
+    """Returns the loss that was passed to `compile`, without losses from `add_loss`."""
     if model._compile_loss is None:
         # Keras raises an error if there is no loss.
         return 0.0 if model.losses else keras.Model.compute_loss(model)
@@ -52,7 +52,7 @@ def track_loss(model: keras.Model, loss: Any, weight: Any) -> None:
 
 
 def knows_building(cls: type) -> type:
-    """Class decorator: sets `is_building` while Keras builds the metrics from a symbolic call."""
+    """Class decorator: `is_building` is True while Keras builds metrics with symbolic tensors."""
 
     def symbolic_build(self, *args, **kwargs):
         self.is_building = True
@@ -67,7 +67,10 @@ def knows_building(cls: type) -> type:
 
 
 def builds_under_strategy(cls: type) -> type:
-    """Class decorator: builds a TensorFlow model under a strategy from data shapes."""
+    """Class decorator: builds a TensorFlow model in the scope of its distribution strategy.
+
+    The shapes come from the data, so no step is executed.
+    """
 
     def maybe_symbolic_build(self, iterator=None, data_batch=None):
         import tensorflow as tf
@@ -85,7 +88,7 @@ def builds_under_strategy(cls: type) -> type:
 
 
 def builds_from_spec(cls: type) -> type:
-    """Class decorator: builds the metrics and optimizer of a JAX model from data shapes."""
+    """Class decorator: builds metrics and optimizer of a JAX model from the data's `element_spec`."""
 
     def symbol(spec):
         if not hasattr(spec, "shape"):  # The value is None, as for missing sample weights.
@@ -115,7 +118,7 @@ def builds_from_spec(cls: type) -> type:
 
 @contextlib.contextmanager
 def state_kept(model: keras.Model) -> Iterator[None]:
-    """Restores the variables of a JAX model after an error inside the block."""
+    """Restores the variables of a JAX model if the `with` block raises an exception."""
     variables = [*model.variables, *model.non_trainable_variables, *model.metrics_variables]
     variables += model.optimizer.variables if model.compiled and model.optimizer else []
     values = [(variable, variable._value) for variable in variables]
@@ -138,12 +141,12 @@ def _spec_of_a_replica(spec):
 
 
 class OptimizerHooks:
-    """Optimizer mixin with public names for private hooks. The defaults are Keras's."""
+    """Optimizer mixin that makes private methods of Keras's optimizers public for overriding."""
 
     # The superclass is an optimizer, which mypy does not know.
 
     def before_update(self, trainable_variables: list) -> None:
-        """Called before the variables are updated."""
+        """Does nothing. Override this method to run code before each update of the variables."""
 
     def clip(self, gradients: list) -> list:
         return super()._clip_gradients(gradients)  # type: ignore[misc]
@@ -152,7 +155,7 @@ class OptimizerHooks:
         super()._overwrite_model_variables_with_average_value(trainable_variables)  # type: ignore[misc]
 
     def slot_layout(self, shape: Any, layout: Any) -> Any:
-        """Returns the `TensorLayout` of a slot for a variable with this shape and layout."""
+        """Returns the `TensorLayout` of the optimizer state of a variable."""
         return layout
 
     def add_variable_from_reference(
@@ -190,12 +193,12 @@ def variables_of(optimizer: keras.optimizers.Optimizer) -> list:
 
 
 def averages_of(optimizer: keras.optimizers.Optimizer) -> list:
-    """Returns the moving averages of `variables_of`; None without `use_ema`."""
+    """Returns the moving average of each trainable variable; None without `use_ema`."""
     return optimizer._model_variables_moving_average
 
 
 def iterations_of(optimizer: keras.optimizers.Optimizer) -> Any:
-    """Returns the number of `apply` calls, including calls that only accumulate."""
+    """Returns the number of `apply` calls, including calls that only accumulate gradients."""
     return optimizer._iterations
 
 
@@ -207,7 +210,11 @@ def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
 def take_over_reduction(
     optimizer: keras.optimizers.Optimizer, strategy: Any, use_averages: Callable
 ) -> bool:
-    """Turns off the optimizer's sum over replicas, and replaces its use of averages."""
+    """Disables the all-reduce of gradients in an optimizer of `strategy`.
+
+    Also replaces the method that copies the moving averages to the variables by `use_averages`.
+    Returns False, without any change, for an optimizer of another strategy.
+    """
     if optimizer._distribution_strategy is not strategy:
         return False
     optimizer._all_reduce_sum_gradients = list
@@ -219,7 +226,7 @@ def take_over_reduction(
 
 
 def has_value(variable: keras.Variable) -> bool:
-    """Returns whether a variable has a value. In a `StatelessScope`, it may have none."""
+    """Returns whether a variable is initialized. New variables in a `StatelessScope` are not."""
     return variable._value is not None
 
 
@@ -230,5 +237,5 @@ def set_first_value(variable: keras.Variable, initializer: Callable | None = Non
 
 
 def forget_variables_without_values() -> None:
-    """Clears the variables that Keras initializes after the next `StatelessScope`."""
+    """Empties the list of variables that Keras initializes after the next `StatelessScope`."""
     global_state.set_global_attribute("uninitialized_variables", [])

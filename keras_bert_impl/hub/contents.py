@@ -89,7 +89,7 @@ def _shards(path, suffix, source):
 
 
 def _folders(path, source):
-    """Returns the folders in `modules.json` ("" is the model's), or [] without a path."""
+    """Returns the folders in `modules.json`. "" means the top folder. None as path returns []."""
     if path is None:
         return []
     modules = Document({"modules": parse_json(read_text(path), path)}, path)

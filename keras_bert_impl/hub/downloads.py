@@ -1,7 +1,7 @@
 """Downloads models with the hubs' own libraries and caches.
 
-Only files with known names are requested. No archive or list from the network determines which
-files are written, and no code is downloaded.
+Only configurations, tokenizer files and weights are requested, by name (see `hub.contents`). No code
+is downloaded, and no archive is unpacked.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ def from_hugging_face(repository: str, revision: str) -> Path:
 
 
 def _check_answer(repository, name, commit):
-    """Checks a file's metadata from the hub, because the library uses it in file names."""
+    """Checks the commit and the ETag from the hub, which `huggingface_hub` uses in file names."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
     about = _retried(get_hf_file_metadata, hf_hub_url(repository, name, revision=commit))

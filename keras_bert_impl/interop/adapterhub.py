@@ -60,10 +60,11 @@ def is_adapterhub(settings: Document) -> bool:
 def from_adapterhub(
     directory: Path, config: EncoderConfig, settings: Document
 ) -> tuple[Adapter, Tensors, Tensors, dict[str, Any]]:
-    """Reads a directory of AdapterHub.
+    """Reads a directory written by AdapterHub's `adapters` library.
 
     Returns:
-        (`Adapter`; {path: variable} of the adapter; {name: head tensor}; keys for `config.json`).
+        Tuple of the `Adapter`, its variables keyed by path, the head's tensors keyed by name, and
+        keys for `config.json`.
     """
     stated, name = settings.mapping("config"), settings.text("name")
     if stated.get("architecture") is not None:
@@ -144,8 +145,8 @@ def to_adapterhub(
     """Converts a bottleneck adapter and its head to the files of AdapterHub.
 
     Args:
-        added: {path: variable} of the adapter.
-        changed: {name: trained tensor} of the encoder and the head.
+        added: the adapter's variables, keyed by path.
+        changed: trained tensors of the encoder and the head, keyed by name.
         described: content of `config.json`.
 
     Returns:

@@ -1,8 +1,8 @@
 """Locates arrays in HDF5 files without reading them.
 
-The HDF5 library follows links to other files, and allocates as much memory as a file declares. It
-is therefore used only to locate arrays. Arrays are then read directly from the file. Arrays that
-are compressed, in another file or longer than the file are rejected.
+The HDF5 library follows links to other files, and allocates as much memory as a file declares. The
+library is therefore used only to locate arrays. This module then reads the arrays' bytes from the
+file. Arrays that are compressed, in another file or longer than the file are rejected.
 """
 
 import contextlib
@@ -94,7 +94,7 @@ def model_config(path: Path) -> str | None:
 
 
 def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Dataset | None:
-    """Returns a member of a group, or None; rejects links."""
+    """Returns a member of a group, or None if it is missing. Raises `InputError` for a link."""
     link = group.get(name, getlink=True)
     if link is None:
         return None

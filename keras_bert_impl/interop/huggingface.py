@@ -88,12 +88,14 @@ def read_encoder_config(
     """Reads the `EncoderConfig` of a model directory.
 
     Args:
-        with_adapter: Whether to allow an adapter; the caller must then read its weights.
-        head: Head of the model. Its settings are checked in any case.
+        with_adapter: Whether to accept a model with an adapter. The caller must then load the
+            adapter's weights.
+        head: Head of the model, such as `"classifier"`. If the model has this head, the settings of
+            the head are checked too.
 
     Raises:
-        InputError: see `encoder_config`. Or the model has an adapter that is not allowed, or fewer
-            tensors than layers.
+        InputError: `config.json` is not supported (see `encoder_config`) or has more layers than
+            the weights have tensors, or the model has an adapter and `with_adapter` is False.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
     layout = layout_of(config)
@@ -115,7 +117,7 @@ def read_encoder_config(
     if directory.adapter is not None and not with_adapter:
         raise InputError(
             "a model with an adapter can only be loaded for the task for which it was "
-            "fine-tuned; `keras-bert merge` converts a model with LoRA to a model without an "
+            "fine-tuned. If the adapter is LoRA, `keras-bert merge` creates a model without an "
             "adapter."
         )
     return dataclasses.replace(config, adapter=directory.adapter)
@@ -131,7 +133,7 @@ def huggingface_config(
         **more: Additional keys, such as `id2label`.
 
     Raises:
-        InputError: The `config.json` of this architecture cannot express a setting of the encoder.
+        InputError: The `config.json` of this architecture does not support a setting of the encoder.
     """
     layout = layout_of(config)
     if head not in layout.classes:
@@ -174,7 +176,7 @@ def all_tensors(config: EncoderConfig) -> tuple[list[TensorName], list[TensorNam
 def head_tensors(config: EncoderConfig, head: str) -> list[TensorName]:
     """Returns the tensor names of a head, such as `"masked_lm"` or `"classifier"`.
 
-    All are optional because the checkpoint of a base model lacks them.
+    All tensors are optional, because a base model has no head.
     """
     heads = _heads(config)
     if head not in heads:

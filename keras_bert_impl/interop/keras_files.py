@@ -69,7 +69,7 @@ def is_of_library(path: Path) -> bool:
 
 
 def keras_config(path: Path) -> Document:
-    """Reads the encoder's configuration from `bert_config.json`, or from a complete model."""
+    """Reads the encoder's configuration from `bert_config.json`, or else from the Keras model."""
     file, settings = read_settings(path if path.is_dir() else path.parent)
     if file is not None:
         family = file.name.removesuffix("_config.json")

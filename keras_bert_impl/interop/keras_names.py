@@ -88,9 +88,9 @@ class Library:
 
     Args:
         name: Name of the library.
-        place: Path component in variable names that only this library uses.
-        names: Name in this package (with `layer` for each block) -> name in the library.
-        settings: Settings that the library always uses, regardless of `bert_config.json`.
+        place: Part of variable names by which the library is recognized.
+        names: Name in the library for each name in this package (with `layer` for each block).
+        settings: Settings that are fixed in the library's code. They override `bert_config.json`.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Library:
     settings: dict[str, float | str]
 
     def spelling(self, variable: str) -> str | None:
-        """Returns the library's name for a variable such as `layer_0/output/kernel`."""
+        """Converts a variable name of this package, such as `layer_0/output/kernel`."""
         # In BERT, both heads for sentence pairs use the same tensor.
         variable = variable.replace("sentence_order/", "next_sentence/")
         found = re.match(r"layer_(\d+)/", variable)
@@ -125,7 +125,7 @@ _LIBRARIES = (
 
 
 def library_of(stored: Iterable[str]) -> Library | None:
-    """Identifies the library from variable names; returns None if it is unknown."""
+    """Returns the library that uses these variable names, or None if it is unknown."""
     names = "/".join(("", *stored))
     return next((one for one in _LIBRARIES if f"/{one.place}" in names), None)
 
@@ -134,10 +134,10 @@ _NUMBERED = re.compile(r"(.*-(?:MultiHeadSelfAttention|FeedForward)/dense)(?:_(\
 
 
 def with_ranks(stored: Iterable[str]) -> dict[str, str]:
-    """Replaces each layer number in the names by its rank, as in `dense/0/kernel`.
+    """Renumbers the sublayers of each layer from 0, as in `dense/0/kernel`.
 
-    In bert4keras, Keras numbers the `Dense` layers inside a layer. Some versions of Keras continue
-    these numbers in the next layer.
+    bert4keras does not name the `Dense` sublayers of a layer, so Keras numbers them. In some
+    versions of Keras, the numbers continue in the next layer instead of starting again.
     """
     names = {name: _NUMBERED.fullmatch(name) for name in stored}
     numbers: dict[str, set[int]] = {}

@@ -1,9 +1,9 @@
 """Opens models in all supported file formats; reads and writes fine-tuned weights.
 
-Fine-tuned weights are a directory with `adapter_model.safetensors` and `config.json`. The latter
-contains the name of the base model and the checksum of its weights. For LoRA, there is also the
-`adapter_config.json` of `peft`. Directories written by `peft` have no `config.json`. Older versions
-of `peft` write `adapter_model.bin`.
+Fine-tuned weights are a directory with `adapter_model.safetensors` and `config.json`. `config.json`
+contains the name of the base model and the checksum of the base model's weights. For LoRA, the
+directory also contains `adapter_config.json` in the format of `peft`. Directories written by `peft`
+have no `config.json`. Older versions of `peft` write `adapter_model.bin`.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ def open_model(
             (`.../bert_model.ckpt`) is also accepted.
         generator: Whether to open the generator of an ELECTRA model instead of the discriminator.
             Supported for Google checkpoints and for models pre-trained with this package.
-        base: Base model of fine-tuned weights. None means the base model that the directory names.
+        base: Base model of fine-tuned weights. None means the base model named in the directory.
 
     Raises:
         InputError: The model does not exist, or a file is missing or damaged.
@@ -128,7 +128,7 @@ def _hint(path: Path) -> str:
     if (path / "recipe.yaml").exists():
         return " The run has no model yet; repeat its command to finish the run."
     if any(path.glob("saved_model.pb")) or any(path.glob("*/saved_model.pb")):
-        return " This is an export; pass the run or model that was exported."
+        return " The directory is an export. Pass the run or model that was exported."
     return ""
 
 
@@ -210,11 +210,11 @@ def is_tuned(directory: Path) -> bool:
 
 @contextlib.contextmanager
 def replace_model_directory(directory: str | Path, replaced: Iterable[str] = ()) -> Iterator[Path]:
-    """Replaces a directory with a whole model; see `replace_directory`.
+    """Replaces the directory of a whole model; see `replace_directory`.
 
     Raises:
-        InputError: the directory contains fine-tuned weights, other than the `replaced` files,
-            which would be loaded on top of the model.
+        InputError: the directory contains fine-tuned weights, which would be loaded on top of the
+            new model. Files in `replaced` are not checked.
     """
     names = [name for name in TUNED_FILES if name not in replaced]
     found = [name for name in names if (local_path(directory) / name).exists()]
@@ -280,14 +280,14 @@ def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
 
 
 class Tuned(NamedTuple):
-    """What fine-tuning adds to a base model.
+    """Fine-tuned weights and their configuration, without the base model.
 
     Attributes:
         config: The content of `config.json`.
-        encoder: Configuration of the encoder with the adapter.
+        encoder: Configuration of the encoder, including the adapter.
         head: See `interop.head_tensors`.
         added: The adapter's variables, keyed by path.
-        changed: Other tensors, keyed by name with the encoder's prefix.
+        changed: Trained tensors outside the adapter, keyed by name with the encoder's prefix.
     """
 
     config: dict[str, Any]
@@ -325,7 +325,7 @@ def write_adapterhub(directory: Path, tuned: Tuned, base_name: str) -> None:
 
 
 def _base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:
-    """Returns the SHA-256 (hex) of the base model's encoder weights, except `changed`."""
+    """Returns the SHA-256 (hex) of the base encoder's weights, without the tensors in `changed`."""
     base.prefix = tensor_prefix(config).removesuffix(".")
     digest = hashlib.sha256()
     # The pooler is excluded, because not every task has one.
@@ -339,7 +339,7 @@ def _base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[s
 
 
 def _read_settings(directory):
-    """Reads `config.json` and `adapter_config.json`; a missing file gives an empty `Document`."""
+    """Reads `config.json` and `adapter_config.json`. A missing file is an empty `Document`."""
     paths = [file_within(directory, name) for name in ("config.json", _PEFT)]
     return [read_json(path) if path.exists() else Document({}, path) for path in paths]
 

@@ -1,8 +1,8 @@
 """Converts LoRA weights from and to the format of the `peft` library.
 
-A matrix in the file may combine several matrices of this package, as ModernBERT's fused projections
-do. The file then has one LoRA product for all of them. The second matrix of the product contains
-one block per matrix.
+A matrix in the file may combine several matrices of this package, as in ModernBERT's fused
+projections. Such a matrix has one LoRA product `B A`. `B` is block-diagonal, with one block for each
+matrix of this package.
 """
 
 import dataclasses
@@ -104,7 +104,8 @@ def from_peft(
     """Converts LoRA weights from the format of `peft`.
 
     Returns:
-        (`Adapter` or None, {path: variable} of the adapter, {name: other tensor} without prefix).
+        (`Adapter` or None, adapter variables keyed by path, all other tensors keyed by the name
+        without prefix).
     """
     settings.text("peft_type", choices=("LORA",))
     settings.text("bias", "none", choices=("none", "all", "lora_only"))
@@ -146,7 +147,7 @@ def from_peft(
 
 
 def _without_copies(tensors):
-    """Gives the tensors their names in the base model, and removes copies."""
+    """Renames tensors to their names in the base model; drops the untrained copies of tensors."""
     kept = {}
     for name, array in tensors.items():
         plain = re.sub(r"\.modules_to_save(\.default)?\.", ".", name)
@@ -202,7 +203,7 @@ def _scale(settings, module, rank):
 
 
 def _matching(patterns, module):
-    """Returns the first key that matches a module name: the name, a suffix or a pattern."""
+    """Returns the first key (a name, suffix or regular expression) that matches a module name."""
     for key in patterns:
         if not _PATTERN.fullmatch(key) or key.count("*") + key.count("+") > 2:
             raise InputError(
@@ -242,5 +243,5 @@ def _in_one_shape(config, settings, products):
 
 
 def projection_of(part: str) -> str:
-    """Returns the name in `Adapter.projections` of a LoRA variable path."""
+    """Returns the entry of `Adapter.projections` for the path of a LoRA variable."""
     return _PROJECTIONS[part.removesuffix("/lora/").partition("/")[2]]

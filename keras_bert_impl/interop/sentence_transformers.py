@@ -102,7 +102,7 @@ def read_sentence_settings(directory: Path) -> dict[str, Any]:
 
 
 def _modules(directory):
-    """Returns (kind, folder, name) for each module in `modules.json`, or [] if it is missing."""
+    """Returns (class, folder, full class name) of the modules; [] if `modules.json` is missing."""
     path = file_within(directory, "modules.json")
     if not path.exists():
         return []
@@ -120,7 +120,7 @@ def _modules(directory):
 
 
 def _transformer_settings(directory, folder):
-    """Reads the Transformer module's settings from the first file that contains any."""
+    """Reads the settings of the Transformer module from the first file that is not empty."""
     found = (_config(directory, folder, name) for name in SENTENCE_ENCODER)
     return next(filter(None, found), Document({}, directory / folder))
 
@@ -221,7 +221,7 @@ _ONCE = (0, 1, 2)  # stages with at most one module
 
 
 def read_projections(directory: Path) -> list[dict[str, np.ndarray]]:
-    """Reads the tensors of all modules after the pooling."""
+    """Reads the tensors of all Dense and LayerNorm modules."""
     modules = _modules(directory)
     return [
         _projection_tensors(directory / folder, kind)

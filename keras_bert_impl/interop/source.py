@@ -26,7 +26,7 @@ _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNor
 
 
 class TensorFile(Protocol):
-    """Tensors of any file format, read one at a time."""
+    """File of any format, from which tensors are read one at a time."""
 
     path: Path
     header: dict[str, tuple[str, tuple[int, ...]]]
@@ -81,7 +81,7 @@ class ModelSource:
     def read(self, name: str) -> np.ndarray | None:
         """Returns a tensor, or None if it is missing; the prefix may be omitted.
 
-        The array may be a read-only view of the file. Copy it if the file may be removed.
+        The array may be a read-only view of the file. Copy the array if the file may be deleted.
         """
         spelling = self._spelling(name)
         if spelling is None:
@@ -149,7 +149,7 @@ _KINDS: dict[str, _Kind] = {
 
 
 class Shards:
-    """The tensor files in an index such as `model.safetensors.index.json`."""
+    """Several tensor files, listed in an index such as `model.safetensors.index.json`."""
 
     def __init__(self, index: Path, kind: _Kind) -> None:
         self.path = index
@@ -173,7 +173,7 @@ class Shards:
         return self._shards[self._files[name]].read(name)
 
     def _spelling(self, tensor, name):
-        """Returns the name of a tensor in its shard. A TensorFlow index adds the model name."""
+        """Returns a tensor's name in its file. An index by TensorFlow prefixes the model name."""
         for spelling in (tensor, tensor.partition("/")[2]):
             if spelling in self._shards[name].header:
                 return spelling
@@ -208,7 +208,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_tensors(path: Path, tensors: Tensors, like: str = "config.json") -> None:
-    """Writes a safetensors file with the permissions of another file in the same folder."""
+    """Writes a safetensors file, with the permissions of the file `like` in the same folder."""
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     # `transformers` rejects files without a framework in their metadata.
     safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})

@@ -6,8 +6,8 @@ For example, one matrix of a BERT model has these names and shapes:
     tf_bert_model/bert/encoder/layer_._0/output/dense/kernel:0 [in, out]  TensorFlow
     bert/encoder/layer/0/output/dense/kernel                   [in, out]  Flax
 
-The prefix depends on the saved model: it contains the name of the model and of any enclosing
-models, or is empty. Tensors are therefore identified by the end of their names.
+The prefix of a name depends on how the model was saved. It contains the names of the model and of
+enclosing models, or is empty. Tensors are therefore identified by the end of their names.
 """
 
 import math
@@ -38,8 +38,8 @@ _OF_THE_RUN = re.compile(r"optimizer(_weights)?/")
 def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
     """Returns (content of a `config.json`, tensors under their PyTorch names).
 
-    The class name comes from the tensor names. The configuration may name the class before
-    fine-tuning.
+    The class name is inferred from the tensor names, because `config.json` may still contain the
+    class of the model before fine-tuning.
     """
     # A PyTorch file may also contain a Keras layer.
     is_pytorch = any(name.endswith(".weight") for name in file.header)
@@ -134,7 +134,7 @@ def _found(stored, known):
 
 
 def _parts(name):
-    """Splits a variable name into components that do not depend on the library."""
+    """Splits a variable name into parts that are equal in TensorFlow and Flax."""
     name = name.removesuffix(":0").replace("/vars/", "/vars\\")
     *places, last = re.split(r"/|\.|_\._", name)
     last = last.replace("\\", "/")

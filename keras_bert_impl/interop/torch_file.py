@@ -1,9 +1,8 @@
 """Reads the tensors in a `pytorch_model.bin` written by `torch.save`, without executing the file.
 
-The file contains a pickle, a program that can call any function. This module reads its instructions
-as data, with the disassembler of the standard library. It never imports a name from the file.
-Values may be recursive or deeply nested, so only strings and numbers are hashed, compared or
-formatted.
+The file contains a pickle, a program that can call any function. This module parses the instructions
+of the pickle with `pickletools`, and never imports a function or class that the file names. Values
+may be recursive or deeply nested, so only strings and numbers are hashed, compared or formatted.
 """
 
 import contextlib
@@ -48,7 +47,7 @@ _TYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class _Name:
-    """A name that a pickle instruction would import."""
+    """Name of a function or class, which unpickling would import."""
 
     name: str
 
@@ -75,7 +74,7 @@ class _Tensor:
 
     @property
     def end(self) -> int:
-        """Index after the last element in the storage."""
+        """Index of the last element in the storage, plus 1."""
         if 0 in self.shape:
             return self.offset
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
@@ -208,7 +207,7 @@ class TorchFile:
 
 
 def _entry(archive, name):
-    """Opens an uncompressed archive entry. Compressed entries could be zip bombs."""
+    """Opens an archive entry; raises if it is compressed, because it could be a zip bomb."""
     entry = archive.getinfo(name)
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
         raise ValueError(f"{name} is compressed")
@@ -297,14 +296,14 @@ def _interpret(file, path, storages=None):
 
 
 def _checked(value):
-    """Returns the string or number of an instruction, after checking its size."""
+    """Returns the argument of an instruction; raises for an integer with too many bits."""
     if type(value) is int and value.bit_length() > _MAX_BITS:
         raise ValueError(f"a number has more than {_MAX_BITS} bits")
     return value
 
 
 def _name(value, most=_MAX_NAME):
-    """Returns a key or name after checking that it is a short str."""
+    """Returns a key or name; raises if it is not a str or has too many characters."""
     if type(value) is not str or len(value) > most:
         raise ValueError(f"a key is not a string of at most {most} characters")
     return value
@@ -340,7 +339,7 @@ def _storage(identity, storages):
 
 
 def _made(function, arguments, path):
-    """Evaluates a call, which must build a dict of tensors."""
+    """Evaluates a call that builds a dict or a tensor; raises for every other call."""
     if type(function) is not _Name or type(arguments) is not tuple:
         raise ValueError("a call of a value that is not a function")
     name = function.name

@@ -64,7 +64,7 @@ def open_google_checkpoint(
 
 
 def _found(path):
-    """Returns (prefix of a checkpoint, directory of the other files)."""
+    """Returns (prefix of a checkpoint, directory with the configuration and the vocabulary)."""
     prefix = find_checkpoint(path)
     if prefix is None:
         raise InputError(f"{path} is neither a TensorFlow checkpoint nor a directory with one.")
@@ -96,8 +96,8 @@ def write_google_checkpoint(
         vocabulary: A `vocab.txt` to copy.
 
     Raises:
-        InputError: the model is not a BERT or ALBERT model, or Google's files cannot express it.
-            Examples are a causal model, an ALBERT model with exact GELU, and an unknown tensor.
+        InputError: the model is not a BERT or ALBERT model, or Google's format does not support it.
+            Unsupported are causal models, ALBERT models with exact GELU, and unknown tensors.
 
     Example:
         from keras_bert_impl.interop import open_model, write_google_checkpoint

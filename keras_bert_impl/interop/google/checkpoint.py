@@ -1,7 +1,7 @@
 """Finds TensorFlow checkpoints and reads their variables one at a time.
 
-TensorFlow ends the process if an index contains an invalid shape. This module therefore checks the
-index before TensorFlow opens it. An index is a sorted table in blocks, with one `BundleEntryProto`
+TensorFlow crashes if the index of a checkpoint contains an invalid shape. This module therefore
+checks the index before TensorFlow opens it. An index is a sorted table in blocks, with one `BundleEntryProto`
 per tensor (TensorFlow, `tensorflow/core/lib/io/format.h` and
 `tensorflow/core/protobuf/tensor_bundle.proto`).
 """
@@ -31,7 +31,7 @@ _ITEMSIZE |= {"DT_INT32": 4, "DT_INT64": 8, "DT_BOOL": 1}
 
 
 class _Damaged(Exception):
-    """The bytes are not a valid table."""
+    """The index of a checkpoint is damaged."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,9 +120,9 @@ def _variable(path, name, entry, sizes):
 
 
 def _table(data):
-    """Returns {key: value} of a sorted table."""
+    """Parses an index; returns the serialized entries, keyed by tensor name."""
     if len(data) < _FOOTER or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
-        raise _Damaged("not the footer of an index")
+        raise _Damaged("it has no valid footer")
     footer = _Bytes(data[-_FOOTER:])
     footer.handle()  # skips the metaindex
     rows: dict[bytes, bytes] = {}
@@ -224,7 +224,7 @@ def _index(prefix):
 
 
 def _latest(directory):
-    """Returns the checkpoint named in the file `checkpoint`, or None."""
+    """Returns the latest checkpoint according to the file `checkpoint`, or None."""
     if not (directory / "checkpoint").is_file():
         return None
     text = read_text(file_within(directory, "checkpoint"))

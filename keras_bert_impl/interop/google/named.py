@@ -1,7 +1,7 @@
 """TensorFlow 1 variable names of BERT, ALBERT and ELECTRA.
 
-Checkpoints and TF Hub modules use the same names. If a model was trained on top of a module, its
-names start with the module's name, as in `module/bert/...`, and it has separate `output_weights`.
+Checkpoints and TF Hub modules have identical variable names. If a model was fine-tuned from a TF Hub
+module, its encoder variables have a prefix such as `module/`, and its classifier is `output_weights`.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ class Name:
 
     Args:
         google: Name of the variable; `#` stands for a number.
-        huggingface: Name in a model directory. It has `#` as often as `google`.
+        huggingface: Name in a model directory, with as many `#` as in `google`.
         transpose: Whether the model directory stores the transposed matrix.
     """
 
@@ -30,11 +30,11 @@ class Name:
     transpose: bool = False
 
     def to_huggingface(self, name: str) -> str | None:
-        """Converts a Google name; returns None if it does not match."""
+        """Converts a Google name; returns None if the name does not match `google`."""
         return _renamed(name, self.google, self.huggingface)
 
     def to_google(self, name: str) -> str | None:
-        """Converts a Hugging Face name; returns None if it does not match."""
+        """Converts a Hugging Face name; returns None if the name does not match `huggingface`."""
         return _renamed(name, self.huggingface, self.google)
 
 
@@ -170,7 +170,7 @@ def electra_generator(names: Collection[str]) -> list[Name]:
 
 @dataclasses.dataclass(frozen=True)
 class Location:
-    """Location of a tensor in a checkpoint, with its conversion.
+    """Variable of a checkpoint, and how to convert the variable to a tensor.
 
     Args:
         variable: Name of the variable.
@@ -242,7 +242,7 @@ _ELECTRA_SCOPES = {
 
 
 def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[str, Location]]:
-    """Identifies the model in a checkpoint and locates its tensors.
+    """Detects the model type of a checkpoint, and finds the variable for each tensor.
 
     Returns:
         (`model_type`, {tensor name: `Location`}). Unknown variables keep their names.
@@ -264,7 +264,7 @@ def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[
 
 
 def _by_short_name(checkpoint):
-    """Returns {variable name in the encoder code: name in the checkpoint}."""
+    """Returns the variable names in the checkpoint, keyed by the name without the scope."""
     scope = _scope(checkpoint)
     variables = {name.removeprefix(scope): name for name in checkpoint.variables}
     for short, name in sorted(variables.items()):

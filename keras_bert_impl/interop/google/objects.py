@@ -1,8 +1,11 @@
 """Object-based checkpoints of the TensorFlow 2 Model Garden, and SavedModels of TF Hub.
 
 Variables are identified by their names in the original program (`full_name` in the object graph).
-Their object paths depend on the code that built the encoder: `encoder/layer_with_weights-4/...`,
-`encoder/_transformer_layers/0/...` and `variables/5` may be the same matrix. Sources:
+Object paths are not used, because they depend on the code that built the encoder. For example, one
+matrix has the path `encoder/layer_with_weights-4/...`, `encoder/_transformer_layers/0/...` or
+`variables/5`.
+
+Sources:
 tf-models-official 2.20, `official/nlp/modeling/networks` and
 `official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`; for the first SavedModels,
 `official/nlp/bert_modeling.py` of 2.1.0.dev1 (`BertModel`, 2019) and `official/nlp/modeling` of
@@ -107,7 +110,7 @@ _HEAD_POOLER = "next_sentence/pooler_dense"
 
 
 def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], int | None]:
-    """Identifies the model in an object-based checkpoint and locates its tensors.
+    """Detects the model type of an object-based checkpoint, and finds the variable for each tensor.
 
     Returns:
         (`model_type`, {tensor name: `Location`}, number of attention heads or None). Unknown
@@ -136,7 +139,7 @@ def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], 
 
 
 def variable_names(checkpoint: Checkpoint) -> dict[str, str]:
-    """Returns {checkpoint key: full name} of the model variables."""
+    """Returns the full names of the model variables, keyed by checkpoint key."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
@@ -173,7 +176,7 @@ def _model_type(checkpoint, full_names):
 
 
 def _renamed(full_name, names):
-    """Returns the `Name` of a variable, and its name in a model directory."""
+    """Returns (matching `Name`, Hugging Face name), or (None, full name) without a match."""
     parts = _COUNT.sub("", full_name).split("/")
     for start in range(len(parts)):
         end = "/".join(parts[start:])

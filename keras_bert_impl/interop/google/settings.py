@@ -1,4 +1,4 @@
-"""Configurations of Google models from JSON or YAML files, tensor shapes and programs."""
+"""Settings of Google models, read from JSON or YAML files, tensor shapes and SavedModels."""
 
 import dataclasses
 import struct
@@ -21,7 +21,7 @@ class Program:
         path: The file, for error messages.
         hidden_act: Activation under its Hugging Face name.
         num_layers: Number of consecutive attention layers.
-        head_width: Width of an attention head, or None if the attention scale is not a constant.
+        head_width: Width of an attention head; None if the attention scale is not a constant.
     """
 
     path: Path
@@ -67,7 +67,7 @@ def _head_widths(nodes):
 
 
 def _head_width(softmax, by_name):
-    """Returns the head width given by the scale before a softmax, or None."""
+    """Computes the head width from the attention scale `width ** -0.5`; None without a scale."""
     ahead = [softmax]
     for node in ahead:
         if len(ahead) > _MAX_NODES:
@@ -112,7 +112,7 @@ _SECOND_HEADS = {"bert": "next_sentence", "albert": "sentence_order", "electra":
 
 
 def read_settings(directory: Path) -> tuple[Path | None, dict[str, Any]]:
-    """Returns (path of the configuration file, settings), or (None, {}) without this file.
+    """Returns (path of the configuration file, settings), or (None, {}) if the file is missing.
 
     The settings have the keys of `bert_config.json`.
     """
@@ -184,7 +184,7 @@ def _program_sizes(program, hidden_size):
 
 
 def _sizes(model_type, tensors, num_heads):
-    """Returns the settings that follow from tensor shapes: {name: (value, tensor)}."""
+    """Infers settings from tensor shapes; returns {setting: (value, tensor name)}."""
     embeddings = f"{model_type}.embeddings"
     words = f"{embeddings}.word_embeddings.weight"
     segments = f"{embeddings}.token_type_embeddings.weight"

@@ -95,7 +95,8 @@ def _kind_of(backbone):
 def to_keras_hub(config: EncoderConfig, tensors: Tensors, dtype: Any = None) -> Any:
     """Creates a KerasHub backbone with the weights of an encoder.
 
-    Its outputs are the same, unless the backbone lacks variables for some tensors.
+    The backbone has the same outputs as the encoder, unless KerasHub has no variables for some
+    tensors.
 
     Args:
         tensors: The encoder's tensors, keyed by Hugging Face name without a prefix.
@@ -126,7 +127,10 @@ def assign(model: Any, locations: list[Location], tensors: Tensors) -> None:
 
 
 def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
-    """Returns the tensors as they are after conversion to KerasHub and back."""
+    """Converts tensors to KerasHub's variables and back.
+
+    Tensors without a variable in KerasHub are dropped with a warning.
+    """
     kind, _ = arguments_of(config)
     locations = encoder_locations(kind, config)
     left_out = sorted(set(tensors) - {location.name.tensor for location in locations})
@@ -146,7 +150,11 @@ def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
 
 
 def _only_segment(locations, tensors):
-    """Returns the vector of the only segment, which KerasHub lacks; -0.0 without segments."""
+    """Returns the segment embedding to add to each position embedding.
+
+    KerasHub has no variable for the embedding of a single segment. Without such an embedding,
+    returns -0.0, because adding -0.0 changes no number.
+    """
     rows = [tensors[location.name.tensor] for location in locations if not location.path]
     segment = np.asarray(rows[0][0]) if rows else np.zeros(())
     return segment if segment.any() else np.float32(-0.0)
@@ -157,10 +165,10 @@ def write_keras_hub_preset(
 ) -> Tensors:
     """Writes a KerasHub preset, which `from_preset` loads.
 
-    The head is also written if a KerasHub task has the same outputs. Other heads are omitted with a
-    warning. With a tokenizer, the preset also gets a preprocessor, so that
-    `TextClassifier.from_preset` and `MaskedLM.from_preset` accept raw strings up to the encoder's
-    maximum length.
+    The head is included if KerasHub has a task with the same outputs. All other heads are omitted
+    with a warning. With a tokenizer, the preset includes a preprocessor, so that
+    `TextClassifier.from_preset` and `MaskedLM.from_preset` accept strings. The preprocessor
+    truncates them to the encoder's maximum length.
 
     Args:
         described: Content of a `config.json`.

@@ -42,9 +42,9 @@ class Kind:
 
     Attributes:
         prefix: Name of the class without `Backbone`, which is also the prefix of its tasks.
-        arguments: Field of `EncoderConfig` -> argument of the class.
-        fixed: Fields for which the class supports only this value.
-        tables: Layer that contains the embeddings, ending in `/`; empty without embeddings.
+        arguments: Argument of the class for each field of `EncoderConfig`.
+        fixed: Fields of `EncoderConfig` with the only value that the class supports.
+        tables: Layer that contains the token and position embeddings, followed by `/`, or "".
         projection: Layer that projects the embeddings; empty without a projection.
         has_pooler: Whether the class has a pooler.
         block: Layer name of a block, with a placeholder for its number.
@@ -202,7 +202,7 @@ class Location:
         path: Path of the KerasHub variable (layer names and variable name). If KerasHub has no such
             variable, the path is "", and the Hugging Face tensor is all zeros.
         shape: Shape of the KerasHub variable.
-        offset: Number of first rows of the Hugging Face tensor that the KerasHub variable lacks.
+        offset: Number of rows at the start of the Hugging Face tensor that KerasHub does not store.
     """
 
     name: TensorName

@@ -1,7 +1,7 @@
 """Reads KerasHub presets: directories with a configuration and weights in HDF5 files.
 
-KerasHub's `from_preset` is not used. It creates any class that the files name, and needs memory for
-a second copy of the weights.
+KerasHub's `from_preset` is not used, because it instantiates any class named in the files, and needs
+memory for a second copy of the weights.
 """
 
 import contextlib
@@ -150,7 +150,7 @@ def _head(directory, kind, config):
 
 
 class PresetTensors:
-    """A `TensorFile` for HDF5 files, with Hugging Face names."""
+    """`TensorFile` for the HDF5 files of a preset, with Hugging Face tensor names."""
 
     def __init__(self, path: Path, parts: list[tuple[str, list[Location], list[Path]]]) -> None:
         self.path = path
@@ -184,7 +184,7 @@ def _dtype(location, array):
 
 
 def _find(names, files):
-    """Returns {name: `StoredArray`}; the names may be in any of the files."""
+    """Searches all files for the names; returns {name: `StoredArray`}."""
     with contextlib.ExitStack() as stack:
         contents = [(stack.enter_context(opened(file)), file) for file in files]
         arrays = []

@@ -63,7 +63,7 @@ class AlbertLayout(BertLayout):
 
 
 class DistilBertLayout(BertLayout):
-    """DistilBERT: no segments, no pooler, and different key and tensor names."""
+    """DistilBERT: no segments, no pooler, different configuration keys and tensor names."""
 
     model_type = "distilbert"
     prefix = "distilbert"
@@ -150,7 +150,10 @@ class LongformerLayout(RobertaLayout):
 
 
 class BigBirdLayout(BertLayout):
-    """BigBird: BERT with block-sparse attention, and different heads of two tasks."""
+    """BigBird: BERT with block-sparse attention.
+
+    Text classification and question answering have more layers in the head than in BERT.
+    """
 
     model_type = "big_bird"
     keys = BertLayout.keys | {

@@ -17,10 +17,10 @@ class TensorName:
         tensor: Name of the tensor. Encoder tensor names omit the prefix of models with a head, such
             as `bert.`.
         transpose: Whether the file stores the transposed matrix, as PyTorch does for linear layers.
-        optional: Whether the tensor may be missing. The variable then keeps its initial value.
+        optional: Whether the tensor may be missing. If it is, the variable keeps its initial value.
         part: Index of the variable in a tensor that combines several variables.
-        num_parts: Number of variables in the tensor, concatenated along the axis of the outputs:
-            the first axis if transposed, otherwise the last axis.
+        num_parts: Number of variables that the tensor combines. They are concatenated along the
+            output axis, which is the first axis of a transposed matrix and otherwise the last.
     """
 
     variable: str
@@ -206,7 +206,7 @@ class BertLayout:
         return self.model_type.removesuffix("-decoder")
 
     def stated(self, config: Document) -> dict[str, Any]:
-        """Returns the fields that `config.json` contains, with its values."""
+        """Returns the fields of `EncoderConfig` that `config.json` contains, with their values."""
         return {
             name: self.read.get(name, self.read[None])(config, key)
             for name, key in self.keys.items()
@@ -235,7 +235,7 @@ class BertLayout:
         return names
 
     def tied_tensors(self) -> dict[str, str]:
-        """Returns {duplicate head tensor in some files: original tensor}."""
+        """Returns the original tensor for each head tensor that some files store as a copy."""
         names = {name.variable: name.tensor for name in self.heads()["masked_lm"]}
         copies = {
             f"{self.decoder}.weight": self.token_embeddings,

@@ -179,7 +179,7 @@ def _rotary_bases(parameters):
 
 
 def _global_every(types, num_layers):
-    """Returns the distance between global layers in `layer_types`."""
+    """Returns n for `layer_types` in which every n-th layer is global."""
     every = next((i for i, kind in enumerate(types) if i and kind == _FULL), num_layers)
     repeated = [_SLIDING if index % every else _FULL for index in range(len(types))]
     if len(types) != num_layers or types != repeated:
