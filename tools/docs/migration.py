@@ -21,8 +21,8 @@ LIBRARIES = [
 _SEPARATOR = re.compile(r", (?![^(]*\))")  # a comma outside parentheses
 _BEGIN = """# Migration
 
-Find the equivalents of classes, arguments, configuration keys and flags in transformers (TensorFlow), KerasHub, the Model
-Garden and google-research/bert. Names that are almost the same are left out.
+The tables list classes, arguments, configuration keys and flags of other libraries with their equivalents in this
+package. Names that are almost the same are left out.
 
 - `TextClassifier.fit(epochs=)` is the argument `epochs` of `TextClassifier.fit`. The other task models have the same
   methods.
@@ -30,7 +30,7 @@ Garden and google-research/bert. Names that are almost the same are left out.
   `finetune`.
 - If you use a name from another library, the error message often shows the equivalent.
 
-The tables are for transformers 4.57, KerasHub 0.32, tf-models-official 2.16 and bert-tensorflow 1.0.
+The names are from transformers 4.57, KerasHub 0.32, tf-models-official 2.16 and bert-tensorflow 1.0.
 """
 
 

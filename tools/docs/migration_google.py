@@ -22,7 +22,7 @@ _SENTENCES = [
     Row(
         "trainer.optimizer_config.learning_rate.polynomial.decay_steps",
         (),
-        "decays to 0 at the end of the run",
+        "not needed: the learning rate decays to 0 until the end of the run",
     ),
     Row(
         "trainer.optimizer_config.warmup.polynomial.warmup_steps",
@@ -52,7 +52,7 @@ _RUN_CLASSIFIER = [
     Row("--data_dir", (f"{_TUNE} --data",), "or a table with `--train` and `--dev`"),
     Row("--init_checkpoint", (f"{_TUNE} --model",), "the directory of the checkpoint"),
     Row("--bert_config_file, --vocab_file", (), "not needed: read from the checkpoint directory"),
-    Row("--do_lower_case", ("WordPieceTokenizer(lowercase=)",), "inferred from the vocabulary"),
+    Row("--do_lower_case", ("WordPieceTokenizer(lowercase=)",), "default: from the vocabulary"),
     Row("--do_train", (_TUNE,), "also evaluates the model"),
     Row("--do_eval", ("keras-bert evaluate",)),
     Row("--do_predict", ("keras-bert predict",)),
@@ -68,7 +68,6 @@ _CREATE = [
     Row("--input_file", (_PREPARE,), "first argument: files, directories or buckets"),
     Row("--vocab_file", (f"{_PREPARE} --tokenizer",), "a directory"),
     Row("--do_lower_case", ("keras-bert vocab --cased",), "saved with the tokenizer"),
-    Row("--random_seed", (f"{_PREPARE} --seed",), "default 0, not 12345"),
     Row(
         "--dupe_factor",
         (f"{_PREPARE} --passes", f"{_TRAIN} --dupe-factor"),

@@ -30,8 +30,8 @@ _CLASSIFIER = [
         "returns probabilities, not logits",
     ),
     Row("BertTextClassifier(dropout=)", (f"{_MODEL}(head_dropout=)",)),
-    Row("BertTextClassifier.backbone", ("Encoder",), "the attribute `encoder`"),
-    Row("BertTextClassifier.preprocessor", ("Tokenizer",), "the attribute `tokenizer`"),
+    Row("BertTextClassifier.backbone", (), "the attribute `encoder` of `TextClassifier`"),
+    Row("BertTextClassifier.preprocessor", (), "the attribute `tokenizer` of `TextClassifier`"),
     Row(
         "BertTextClassifier.save_to_preset",
         ("TextClassifier.save_pretrained", "keras-bert convert --form"),
@@ -61,12 +61,7 @@ _PREPROCESSOR = [
     Row(
         "BertMaskedLMPreprocessor(mask_token_rate=)",
         ("mask_tokens(mask_split=)",),
-        "the first of three fractions",
-    ),
-    Row(
-        "BertMaskedLMPreprocessor(random_token_rate=)",
-        ("mask_tokens(mask_split=)",),
-        "the second of three fractions",
+        "fractions of masked, random and unchanged tokens",
     ),
 ]
 _BACKBONE = [
@@ -78,7 +73,7 @@ LIBRARY = Library(
     "KerasHub",
     "`from_pretrained` reads presets by name and from a directory. `Encoder.from_keras_hub` and "
     "`to_keras_hub` convert backbones: [KerasHub](google-and-kerashub.md#kerashub). `compile`, `fit` "
-    "and `EncoderConfig` have the argument names of KerasHub, except in these tables.",
+    "and `EncoderConfig` have KerasHub's argument names, except in these tables.",
     [
         Table("Classes", "KerasHub", _CLASSES),
         Table("`BertTextClassifier`", "KerasHub", _CLASSIFIER),

@@ -19,7 +19,7 @@ _CLASSES = [
     Row(
         "pipeline('text-classification')",
         ("TextClassifier.classify",),
-        "one output means regression, without a sigmoid",
+        "a model with one output is used for regression",
     ),
     Row("pipeline('ner')", ("TokenClassifier.entities",)),
     Row("pipeline('question-answering')", ("QuestionAnswerer.answer",)),
@@ -71,7 +71,7 @@ _TOKENIZER = [
     ),
 ]
 _TRAINING = [
-    Row("model.prepare_tf_dataset", ("TextClassifier.fit(x=)",), "not needed: `fit` accepts texts"),
+    Row("model.prepare_tf_dataset", (), "not needed: `fit` accepts texts"),
     Row("create_optimizer(init_lr)", ("TextClassifier.compile(learning_rate=)",)),
     Row(
         "create_optimizer(num_train_steps)",
@@ -88,9 +88,9 @@ _TRAINING = [
     Row(
         "create_optimizer(include_in_weight_decay)",
         ("AdamW(not_decayed=)",),
-        "weights without decay",
+        "lists the weights without decay instead",
     ),
-    Row("TFTrainer(train_dataset)", ("finetune(train=)", f"{_RUN} --train"), "removed after 4.37"),
+    Row("TFTrainer(train_dataset)", ("finetune(train=)", f"{_RUN} --train")),
     Row("TFTrainer(eval_dataset)", ("finetune(dev=)", f"{_RUN} --dev")),
     Row(
         "per_device_train_batch_size",
@@ -102,7 +102,6 @@ _TRAINING = [
     Row("weight_decay", (f"{_RUN} --weight-decay",), "default 0.01, not 0"),
     Row("max_grad_norm", (f"{_RUN} --clip-norm",)),
     Row("fp16, bf16", (f"{_RUN} --dtype",), "`mixed_float16`, `mixed_bfloat16`"),
-    Row("seed", (f"{_RUN} --seed",), "default 1, not 42"),
     Row("load_best_model_at_end", (f"{_RUN} --keep-best",)),
     Row("EarlyStoppingCallback(early_stopping_patience)", (f"{_RUN} --patience",)),
     Row("save_steps", (f"{_RUN} --checkpoint-minutes",), "also saves after each epoch"),
@@ -112,8 +111,8 @@ _TRAINING = [
 
 LIBRARY = Library(
     "transformers (TensorFlow)",
-    "transformers 5 has no TensorFlow classes. "
-    "Each library reads model directories of the other, including `tf_model.h5` files.",
+    "transformers 5 has no TensorFlow classes, but loads models that this package saved. This package "
+    "loads models of transformers, including `tf_model.h5` files.",
     [
         Table("Classes and pipelines", "transformers", _CLASSES),
         Table("Arguments of `from_pretrained`", "`TFBertForSequenceClassification`", _ARGUMENTS),
