@@ -76,12 +76,16 @@ def install_command(extras: str = "", options: str = "") -> str:
 
 
 def wheel_command(directory: str) -> str | None:
-    """Returns the command that builds a wheel of this installation; None if it is from an index."""
+    """Returns the command that builds a wheel, or None if the package is from a package index."""
     return f'pip wheel --no-deps --wheel-dir "{directory}" "{_target()}"' if _origin() else None
 
 
 def pinned_requirement(extras: str) -> str:
-    """Returns the requirement for this version, or for its wheel in the same folder."""
+    """Returns the requirement for this version.
+
+    If the package is not from a package index, the requirement is a wheel in the current
+    directory.
+    """
     if not _origin():
         return f"{DISTRIBUTION}[{extras}]=={__version__}"
     wheel = f"{DISTRIBUTION.replace('-', '_')}-{__version__}-py3-none-any.whl"

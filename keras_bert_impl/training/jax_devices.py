@@ -1,7 +1,7 @@
 """The devices of a run on the JAX backend.
 
-`get_strategy` and the `scope()` of its result set `keras.distribution` for the process. The setting
-remains until the next call or scope.
+`get_strategy` sets `keras.distribution` for the whole process, and so does entering
+`strategy.scope()`. The setting remains until `get_strategy` is called or a scope is entered again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JaxDevices:
 
 
 class _ChosenDevices(JaxDevices):
-    """Devices chosen by `get_strategy`. The scope sets them for the process."""
+    """Devices chosen by `get_strategy`. `scope()` sets `keras.distribution` to these devices."""
 
     def __init__(self, distribution: Any) -> None:
         self._distribution = distribution
@@ -64,7 +64,10 @@ def choose_jax_devices(name: str, model_devices: int = 1) -> JaxDevices:
                 "one process. Choose 'multi_worker', or start a single process."
             )
         if model_devices > 1:
-            raise InputError("model_devices=... supports only one process, no workers.")
+            raise InputError(
+                f"model_devices={model_devices} needs a single process, but {num_hosts()} "
+                "processes are connected. Remove model_devices, or start a single process."
+            )
     devices = _device_names(name)
     if model_devices == len(devices) == 1:
         distribution = None
@@ -109,12 +112,12 @@ def _jax_process():
 
 
 def mean_of_hosts(value: float) -> Any:
-    """Averages a number over all processes. All of them must call it."""
+    """Averages a number over all processes. All processes must call this function."""
     return value if num_hosts() == 1 else np.float32(_of_all_hosts(value).mean())
 
 
 def value_of_first_host(value: float) -> float:
-    """Broadcasts a number from the first process. All processes must call it."""
+    """Broadcasts a number from the first process. All processes must call this function."""
     return value if num_hosts() == 1 else float(_of_all_hosts(value)[0])
 
 
@@ -127,7 +130,7 @@ def _of_all_hosts(value):
 
 
 def whole_value(variable: keras.Variable) -> np.ndarray:
-    """Returns the value of a variable, which may be sharded. All processes must call it."""
+    """Returns the value of a (sharded) variable. All processes must call this function."""
     if num_hosts() == 1 or variable.value.is_fully_replicated:
         return np.asarray(variable.numpy())
     from jax.experimental import multihost_utils
@@ -140,8 +143,8 @@ def _devices_of_user(distribution, name, model_devices):
         asked = f"model_devices={model_devices}" if model_devices > 1 else f"strategy {name!r}"
         raise InputError(
             f"{asked} would replace the keras.distribution of this program "
-            f"({type(distribution).__name__}). Choose strategy 'auto' to keep it, or call "
-            "keras.distribution.set_distribution(None) first."
+            f"({type(distribution).__name__}). Choose strategy 'auto' to keep that distribution, "
+            "or call keras.distribution.set_distribution(None) first."
         )
     _LOG.info("the %s set by the program", distribution)
     return _ChosenDevices(distribution)

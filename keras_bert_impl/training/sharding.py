@@ -21,9 +21,10 @@ def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribu
     """Creates the layout map that splits an encoder's matrices over the last axis of a mesh.
 
     Queries, keys and values are split by attention head. The first feed-forward layer and the gate
-    are split by outputs. The second feed-forward layer and the attention's output layer are split
-    by inputs. The token embeddings are split by the hidden dimension. Attention and feed-forward
-    network then each need one sum over the devices. All other variables are replicated.
+    are split along the output dimension. The second feed-forward layer and the output layer of the
+    attention are split along the input dimension. The token embeddings are split along the hidden
+    dimension. Each attention layer and each feed-forward network then needs one all-reduce over the
+    devices. All other variables are replicated.
 
     Args:
         device_mesh: a mesh such as `(2, 4)` with the axes `"batch"` and `"model"`.
@@ -56,7 +57,7 @@ class _Sharded(_Mixin):
     """Mixin for `keras.distribution.Distribution`: checks batches, shards the optimizer state."""
 
     def get_data_layout(self, data_shape: Sequence[int]) -> TensorLayout:
-        """Returns the layout of a batch. Keras passes the shape on this host."""
+        """Returns the layout of a batch. `data_shape` is the shape of the part on this host."""
         devices = num_data_devices(self) // num_processes(self)
         rows = data_shape[0]
         if rows % devices:
@@ -100,7 +101,7 @@ class ModelParallel(_Sharded, keras.distribution.ModelParallel):
 
 
 def sharded_distribution(devices: Sequence[str], model_devices: int = 1) -> Any:
-    """Creates the distribution. `model_devices` hold one copy of the weights together."""
+    """Creates the distribution, in which `model_devices` devices share one copy of the weights."""
     if model_devices == 1:
         return DataParallel(devices=devices)
     if len(devices) % model_devices:
@@ -135,7 +136,10 @@ _IS_PART = "_is_part_of_host"
 
 
 def part_of_host(dataset: Any) -> Any:
-    """Marks a dataset as the examples of one host, so that its batches are not split further."""
+    """Marks a dataset that contains only the examples of this host.
+
+    Keras does not split it again.
+    """
     setattr(dataset, _IS_PART, True)
     return dataset
 

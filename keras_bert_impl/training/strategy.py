@@ -133,7 +133,7 @@ def device_names(strategy: Strategy) -> str:
 
 
 def mean_of_workers(strategy: Strategy, value: float) -> Any:
-    """Averages a number over all workers. All of them must call it."""
+    """Averages a number over all workers. All workers must call this function."""
     if isinstance(strategy, JaxDevices):
         return mean_of_hosts(value)
     import tensorflow as tf
@@ -142,7 +142,7 @@ def mean_of_workers(strategy: Strategy, value: float) -> Any:
 
 
 def number_of_chief(strategy: Strategy, value: float) -> float:
-    """Broadcasts a number from the first worker. All workers must call it."""
+    """Broadcasts a number from the first worker. All workers must call this function."""
     if isinstance(strategy, JaxDevices):
         return value_of_first_host(value)
     import tensorflow as tf

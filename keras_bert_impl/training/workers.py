@@ -112,7 +112,7 @@ def connecting() -> Iterator[None]:
 
 
 def reports_lost_workers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a run so that an error caused by a lost worker names the worker."""
+    """Decorator for a run. If a lost worker causes an error, the error names the worker."""
 
     @functools.wraps(function)
     def run(*args, **kwargs):

@@ -109,12 +109,13 @@ def learning_rates(
     """Returns learning-rate factors for `AdamW(rates=...)`.
 
     Args:
-        layer_decay: Factor for the last block. It is applied again for each lower block and for the
-            embeddings.
+        layer_decay: Factor for the last block. The factor of each lower block, and of the
+            embeddings, is the factor of the block above times `layer_decay`.
         head_factor: Factor for all weights above the blocks, including the pooler but not a CRF.
         crf_factor: Factor for the CRF weights.
 
-    Source: Clark et al. 2020, appendix B. The authors' code squares the factor of the last block.
+    Source: Clark et al. 2020, appendix B. The authors' code uses `layer_decay ** 2` for the last
+        block.
     """
     layers = layers_of(model.encoder)
     rates = [
@@ -235,8 +236,8 @@ def save_adapterhub(model: keras.Model, directory: str | Path, base: str | Path)
         base: The base model; see `save_tuned`.
 
     Raises:
-        InputError: AdapterHub's files cannot express the model, or the directory has other files of
-            fine-tuned weights.
+        InputError: The file format of AdapterHub does not support the model, or the directory
+            contains other files of fine-tuned weights.
 
     Example:
         from keras_bert_impl.tuning import save_adapterhub

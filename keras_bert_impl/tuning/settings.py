@@ -38,12 +38,12 @@ class TuningSettings:
             5e-4 for adapters, 1e-3 for LoRA, head and bias, 5e-3 for prefix, and 3e-2 for prompt.
         head_rate: Peak learning rate of the weights above the blocks: the pooler and the head.
             Default: `learning_rate`; 1e-3 for prefix and prompt.
-        crf_rate: Peak learning rate of the CRF weights. These weights start at 0 and must grow to
-            about 1, so they need a higher rate than the encoder.
+        crf_rate: Peak learning rate of the CRF weights. CRF weights start at 0 and must grow to
+            about 1, so they need a higher learning rate than the encoder.
         layer_decay: Layer-wise learning-rate decay: factor from each layer to the layer below, in
             (0, 1]. The rate of the last block is `layer_decay * learning_rate`. The factor is
             applied again at each lower layer, down to the embeddings. The pooler and the head use
-            `head_rate`. ELECTRA's code squares the factor of the last block.
+            `head_rate`. ELECTRA's code uses `layer_decay ** 2` for the last block.
         frozen_layers: Number of first layers to freeze, together with the embeddings.
         reinitialized_layers: Number of last layers that start from random weights, together with
             the pooler.
@@ -51,7 +51,8 @@ class TuningSettings:
             epoch trains one more layer.
         adapter_size: Rank of LoRA, width of adapters, or length of the prefix or prompt. See `size`
             of `Adapter`. Default: see `Adapter`.
-        lora_alpha: Scale of the LoRA update, divided by its rank. See `alpha` of `Adapter`.
+        lora_alpha: The LoRA update is multiplied by `lora_alpha` divided by the LoRA rank. See
+            `alpha` of `Adapter`.
         lora_dropout: Dropout before the LoRA weights. See `dropout` of `Adapter`.
         lora_projections: Attention projections that get LoRA weights. See `projections` of
             `Adapter`.

@@ -84,7 +84,7 @@ def test_errors_name_the_way_out(results):
     assert "Name at least two workers in the environment variable TF_CONFIG" in errors["workers"]
     assert "before JAX is initialized" in errors["cpu devices"]
     for name in "one device of theirs", "model devices of theirs":
-        assert "Choose strategy 'auto' to keep it" in errors[name]
+        assert "Choose strategy 'auto' to keep that distribution" in errors[name]
 
 
 def test_tensorflow_has_no_model_devices():

@@ -158,13 +158,16 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         ]
 
     def infer_steps(self) -> None:
-        """Sets missing `steps` of a loaded state: `iterations`, or 0 where the moments are 0."""
+        """Sets `steps` of a loaded state to `iterations`.
+
+        If the moments of a variable are 0, its `steps` are 0.
+        """
         iterations = int(ops.convert_to_numpy(self.iterations))
         moved = [np.any(ops.convert_to_numpy(v)) for v in self._velocities]
         self.steps.assign(np.where(moved, iterations, 0))
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the optimizer state. Keras would skip older states without `steps`."""
+        """Loads the optimizer state, which has no `steps` in files of earlier versions."""
         if len(store.keys()) != len(self.variables) - 1:
             return super().load_own_variables(store)
         for index, variable in enumerate(self.variables[:-1]):
@@ -286,9 +289,9 @@ class AdamW(MomentOptimizer):
 
     With bias correction, m is first divided by `1 - beta_1 ** steps` and v by `1 - beta_2 **
     steps`. As in PyTorch, `steps` is the number of steps in which the variable had a gradient.
-    Keras's Adam counts all steps, and therefore moves a layer unfrozen late by up to six learning
-    rates per step. `keras.optimizers.AdamW` adds epsilon before the correction of v, so its first
-    steps are smaller. PyTorch's AdamW has bias correction; the original BERT does not.
+    Keras's Adam counts all steps. If a layer is unfrozen late, its first updates are therefore up
+    to six times as large. `keras.optimizers.AdamW` adds epsilon before the bias correction of v, so
+    its first steps are smaller. PyTorch's AdamW has bias correction; the original BERT does not.
 
     Args:
         learning_rate, weight_decay, beta_1, beta_2, epsilon: as in the formulas. Defaults: 1e-4,

@@ -233,9 +233,9 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
 class SpendsBudget(keras.callbacks.Callback):
     """Adds the time of every Keras epoch to a `TimeBudget`. Ends `fit` when the budget is used up.
 
-    An epoch is timed from the end of the previous epoch. The clock runs only during `fit`.
-    Interruptions do not count, nor do epochs that an interruption discarded. The time is averaged
-    over workers, so that all workers have the same rate.
+    The time of an epoch is measured from the end of the previous epoch or from the start of `fit`.
+    If a run is interrupted and resumed, the interruption does not count, and a repeated epoch
+    counts once. The time is averaged over workers, so that all workers have the same rate.
     """
 
     def __init__(self, schedule: TimeBudget, clock: Callable[[], float] = time.monotonic) -> None:

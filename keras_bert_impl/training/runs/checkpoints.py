@@ -34,7 +34,7 @@ _LOG = logging.getLogger(__name__)
 class BestEpoch(keras.callbacks.Callback):
     """Callback that scores the model after every epoch and stops training early.
 
-    `rank` converts a score so that higher is better.
+    `rank` converts a score to a number that is higher for a better model.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ _BATCHES = 16  # batches between two comparisons of the workers' clocks
 class RunCheckpoint(keras.callbacks.Callback):
     """Saves and restores weights, optimizer, step, seed and data position of a run.
 
-    Saves after each epoch. With `minutes`, also saves within an epoch, `minutes` after the last
-    save.
+    Saves after each epoch. If `minutes` is given, also saves within an epoch when the last save was
+    `minutes` ago.
     """
 
     def __init__(
@@ -213,9 +213,9 @@ class RunCheckpoint(keras.callbacks.Callback):
             self.save(self._epoch, self.batches + batch + 1)
 
     def _is_due(self, batch):
-        """Returns whether the last save was at least `minutes` ago, by the chief's clock."""
+        """Returns whether the last save was at least `minutes` ago."""
         age = time.monotonic() - self._saved_at
-        if num_workers() > 1:  # All workers must save at the same batch.
+        if num_workers() > 1:  # All workers save at the same batch: the chief decides.
             age = number_of_chief(self._strategy, age) if batch % _BATCHES == 0 else 0
         return age > 60 * self._minutes
 
@@ -224,7 +224,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self.save(epoch + 1)
 
     def save(self, epochs: int, batches: int = 0) -> None:
-        """Saves the state. When this method returns, all workers can read it."""
+        """Saves the state. All workers can read the checkpoint when this method returns."""
         self._epochs.assign(epochs)
         self._batches.assign(batches)
         if _ARE_COPIES:
@@ -350,7 +350,10 @@ def _metrics_of(model):
 
 
 def _newest_first(directory, last=None):
-    """Returns the checkpoint paths in a directory, newest first, up to the position `last`."""
+    """Returns the checkpoint paths in a directory, newest first.
+
+    Checkpoints after `last` are omitted.
+    """
     paths = [
         str(file.with_suffix(""))
         for file in directory.glob("ckpt-*.index")

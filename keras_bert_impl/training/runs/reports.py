@@ -72,7 +72,7 @@ def matmul_peak(dtype: str = "float32") -> float:
 
 
 def _of_backend(dtype):
-    """Returns two functions: one creates a matrix of a given size, the other squares a matrix."""
+    """Returns (function that creates a matrix of a given size, function that squares a matrix)."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -132,8 +132,8 @@ class SpikeGuard(keras.callbacks.Callback):
         self._in_a_row += 1
         if self._in_a_row == _MOST_IN_A_ROW:
             raise InputError(
-                f"{spike}. There were {_MOST_IN_A_ROW} spikes in a row, on different rows, so "
-                "the cause is not the data. Start a new run with a lower learning_rate or a "
+                f"{spike}. There were {_MOST_IN_A_ROW} spikes in a row on different data, so "
+                "the data is not the cause. Start a new run with a lower learning_rate or a "
                 "longer warmup."
             )
         return int(self.skipped_rows.numpy()) + rows
@@ -200,7 +200,7 @@ class TrainingProgress(keras.callbacks.Callback):
 
 
 def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
-    """Formats at most six numbers of a report; `metric` is the name of `KEY`."""
+    """Formats at most six numbers of a report. The score `KEY` is shown with the name `metric`."""
     shown = [f"{name} {logs[name]:.4f}" for name in ("loss", "val_loss") if name in logs]
     score = _score_of(logs)
     if score is not None:
@@ -215,7 +215,7 @@ def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
 
 
 def _score_of(logs):
-    """Returns the key of the score in `logs`: validation set, held-out data or batches."""
+    """Returns the name of the score: `KEY`, or the first validation metric, or the first metric."""
     names = [name for name in logs if name not in _NO_SCORES and not name.endswith("loss")]
     held_out = [name for name in names if name.startswith("val_")]
     return KEY if KEY in logs else next(iter([*held_out, *names]), None)
@@ -225,7 +225,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class MetricsLog(keras.callbacks.Callback):
-    """Callback that reports the metrics of every Keras epoch, which is a report interval of a run.
+    """Callback that reports the metrics after every Keras epoch (one report interval of a run).
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B, for utilization.
     """

@@ -1,8 +1,8 @@
 """The training step on JAX: one program for the global batch, on all JAX devices.
 
-JAX can only distribute arrays that can be divided evenly. Other batches, such as the last batch of
-an epoch, get additional rows. The step removes them before any computation, so that the result does
-not change.
+JAX can only distribute a batch whose size is a multiple of the number of devices. Other batches,
+such as the last batch of an epoch, are padded with rows. The step removes the padding rows before
+any computation, so that the result does not change.
 
 Micro-batch i of n contains every n-th row, starting with row i, so that all devices work on each
 micro-batch.
@@ -37,9 +37,10 @@ def padded_for_devices(data: Any) -> Any:
     """Adds rows to the batches of a `tf.data.Dataset`, so that they can be divided evenly.
 
     Returns:
-        Dataset of `{"batch": the batch with additional rows, "rows": int8 [devices, rows]}`. The
-        shape of `rows` is the batch size for the compiled program. `data` is unchanged if it is not
-        a dataset, or if there is one device or several processes. A process prepares only its rows.
+        Dataset of `{"batch": the padded batch, "rows": int8 [devices, rows]}`. The compiled program
+        reads the original batch size from the shape of `rows`. `data` is returned unchanged if it
+        is not a dataset or if there is only one device. With several processes, `data` is also
+        unchanged, because each process reads only its part of a batch.
     """
     parts = JaxDevices().num_replicas_in_sync
     if parts == 1 or num_hosts() > 1:
@@ -111,7 +112,7 @@ def _every(batch, first, count):
 
 
 def are_always_zero(function: Callable, *arguments: Any) -> list[bool]:
-    """Returns for each output whether it is zero for all arguments."""
+    """Returns for each output of a function whether it is zero for all values of the arguments."""
     program = jax.make_jaxpr(function)(*arguments)
     variables: set[Any] = set(program.jaxpr.invars)
     made_by: dict[Any, Any] = {}  # output -> equation that computes it
@@ -147,13 +148,13 @@ _Mixin: Any = object  # The methods use attributes of `keras.Model`, which is a 
 
 
 def num_replicas() -> int:
-    """Returns 1, because the input of a step is the global batch."""
+    """Returns 1, because a step on JAX processes the global batch."""
     return 1
 
 
 @builds_from_spec
 class JaxStep(_Mixin):
-    """Replaces the steps of Keras; see `ReplicatedTrainer` for the guarantees."""
+    """Training and evaluation steps of `ReplicatedTrainer` on JAX."""
 
     step_watch = None  # On JAX, waits for data overlap with the steps, so they are not measured.
     distribute_strategy = JaxDevices()
@@ -183,7 +184,7 @@ class JaxStep(_Mixin):
 
     @property
     def non_trainable_variables(self) -> list[keras.Variable]:
-        """Keras's list, and the variables that the objective only reads, such as a teacher's."""
+        """Non-trainable variables of the model and `read_variables` of the objective."""
         variables = super().non_trainable_variables
         read = getattr(self._objective, "read_variables", ())
         return [*variables, *read]

@@ -1,4 +1,4 @@
-"""Batches, micro-batches and per-step statistics of a step on TensorFlow."""
+"""Splits batches into micro-batches and collects statistics of steps, on TensorFlow."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -79,7 +79,10 @@ def divisible_batches(count: int) -> Iterator[None]:
 
 
 class StepWatch:
-    """Per-step statistics since `reset`, stored on the devices. No step waits for the host."""
+    """Statistics of the steps since `reset`.
+
+    The statistics are stored on the devices, so that no step waits for the host.
+    """
 
     def __init__(self) -> None:
         self._norm = keras.metrics.Mean(name="gradient_norm")
@@ -111,7 +114,7 @@ class StepWatch:
         self._highest.assign(tf.maximum(self._highest.value, loss))
 
     def timed(self, get_next: Callable[[], tuple[Any, list[tf.Tensor]]]) -> Any:
-        """Returns the element of `get_next`, and adds its time to the waits."""
+        """Returns the element from `get_next`, and adds the elapsed time to `input_wait`."""
         begin = tf.timestamp()
         with tf.control_dependencies([begin]):
             element, tensors = get_next()
@@ -125,7 +128,7 @@ class StepWatch:
         return {"gradient_norm": self._norm.result(), "highest_loss": highest}
 
     def input_wait(self) -> float:
-        """Returns the seconds that all steps so far have waited for data."""
+        """Returns the total time that steps have waited for data, in seconds."""
         return float(self._waited.numpy())
 
     def reset(self) -> None:

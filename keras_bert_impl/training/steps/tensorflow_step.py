@@ -34,7 +34,7 @@ from keras_bert_impl.training.steps.tensorflow_parts import (
 
 
 def num_replicas() -> int:
-    """Returns the number of replicas of a step, over all workers."""
+    """Returns the number of replicas on all workers."""
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
@@ -42,13 +42,13 @@ _Mixin: Any = object  # The methods use attributes of `keras.Model`, which is a 
 
 
 class _StepsLeft:
-    """Counts the remaining steps of an epoch. An execution never continues into the next epoch."""
+    """Splits the steps of an epoch into executions of at most `steps_per_execution` steps."""
 
     def __init__(self, steps: int | None) -> None:
         self._steps = self._left = steps
 
     def take(self, most: int) -> int:
-        """Returns the number of steps of the next execution, at most `most`."""
+        """Returns the number of steps of the next execution: `most`, or the rest of the epoch."""
         if self._steps is None:
             return most
         taken = min(most, self._left)
@@ -58,7 +58,7 @@ class _StepsLeft:
 
 @builds_under_strategy
 class TensorFlowStep(_Mixin):
-    """Replaces Keras's train and test steps; see `ReplicatedTrainer` for the guarantees."""
+    """Training and evaluation steps of `ReplicatedTrainer` on TensorFlow."""
 
     step_watch = None
     after_fit = None  # an `ExitStack` during `fit`, for cleanup by callbacks, even after an error
@@ -315,7 +315,7 @@ def _check_scope(model):
 
 
 def _take_over_reduction(optimizer, strategy):
-    """Sets the optimizer not to sum gradients over replicas; `train_step` sums them."""
+    """Disables the optimizer's sum of gradients over replicas, because `train_step` sums them."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner.gradient_accumulation_steps:
         raise InputError(

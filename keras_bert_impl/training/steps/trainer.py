@@ -1,4 +1,4 @@
-"""`ReplicatedTrainer`: `fit`, `evaluate` and `predict`, correct on any number of replicas."""
+"""`ReplicatedTrainer`: training and evaluation with the same results on any number of replicas."""
 
 import contextlib
 import inspect
@@ -59,7 +59,7 @@ _KERAS_ARGUMENTS: dict[str, Any] = {
 
 
 class _StepOptions(NamedTuple):
-    """Additional arguments of `compile`, for the step of the backend."""
+    """Arguments that `ReplicatedTrainer` adds to `compile`."""
 
     accumulation_steps: int
     dropout_seed: int
@@ -86,16 +86,17 @@ class OwnModel:
 class ReplicatedTrainer(_Step):
     """Mixin for `keras.Model`: training gives the same weights on any number of devices.
 
-    In the list of base classes, it must precede `keras.Model`.
+    In the list of base classes, `ReplicatedTrainer` must precede `keras.Model`.
 
-    Each micro-batch of each replica contributes to the loss of the global batch. The contributions
-    and their gradients are summed. Then the gradients are clipped and applied. The result depends
-    only on the global batch. It is the same on one device, with every strategy and with gradient
-    accumulation.
+    Each micro-batch of each replica contributes to the loss of the global batch. The loss
+    contributions and their gradients are summed. Then the gradients are clipped and applied. A
+    global batch therefore gives the same update on one device, with every strategy and with
+    gradient accumulation.
 
     By default, the loss is the mean over the batch, as in Keras. For a mean over other units, such
-    as masked tokens, override two methods: `loss_totals` counts the units, and `loss_share` divides
-    by the global count. Losses added by layers (regularizers and `add_loss`) are always included.
+    as masked tokens, override two methods: `loss_totals` returns the number of units in a batch,
+    and `loss_share` divides by the number of units in the global batch. Losses added by layers
+    (regularizers and `add_loss`) are always included.
 
     Additional arguments of `compile`:
         accumulation_steps: int, default 1. Number of micro-batches into which each replica's batch
@@ -105,13 +106,13 @@ class ReplicatedTrainer(_Step):
             same dropout.
         objective: object or None, default None. Training minimizes the loss of the objective;
             evaluation uses the loss of the model. An objective has the methods `loss_totals` and
-            `loss_share`, as below, and the list `variables` of its trainable variables. The methods
-            may call any model.
+            `loss_share`, as below, and the list `variables` of its trainable variables. These
+            methods may also call other models, such as a teacher.
         remat: bool, default False. Whether to recompute the activations inside each encoder layer
             in the backward pass, with the same dropout, instead of storing them.
         watch_steps: bool, default False. Whether training logs include `gradient_norm` and
-            `highest_loss`. The former is the mean global norm before clipping. The latter is the
-            highest loss of a step, and is infinite if a loss or gradient was not finite.
+            `highest_loss`. `gradient_norm` is the mean global norm before clipping. `highest_loss`
+            is the highest loss of a step, or infinity if a loss or gradient was not finite.
             `step_watch` contains more statistics.
 
     A model that computes in float16 gets a `keras.optimizers.LossScaleOptimizer` around its
@@ -169,7 +170,7 @@ class ReplicatedTrainer(_Step):
 
     @property
     def trains_other_variables(self) -> bool:
-        """Whether layers were frozen or unfrozen since the last `note_trained_variables`."""
+        """Whether layers were frozen or unfrozen after the last `note_trained_variables()`."""
         return self._compiled.variables != [id(variable) for variable in self.trainable_variables]
 
     def note_trained_variables(self) -> None:
@@ -192,7 +193,7 @@ class ReplicatedTrainer(_Step):
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles the model with the saved arguments.
 
-        Keras calls this, and then loads the state of the optimizer.
+        Keras calls this method when it loads a `.keras` file, before it loads the optimizer state.
         """
         config = dict(config)
         lost = config.pop("lost_objective", None)
@@ -214,7 +215,7 @@ class ReplicatedTrainer(_Step):
 
     @contextlib.contextmanager
     def _fitting(self, arguments):
-        """Context for Keras's `fit`; returns the keyword arguments for the backend."""
+        """Checks the objective and the optimizer, and yields the arguments for Keras's `fit`."""
         self._check_objective()
         self._check_optimizer()
         with super()._fitting(arguments) as arguments:
@@ -244,7 +245,7 @@ class ReplicatedTrainer(_Step):
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
         """Returns the denominator of the loss, computed over this replica's whole batch.
 
-        It is called before the forward pass. The counts are then summed over all replicas.
+        `fit` calls this method before the forward pass, and sums the results over all replicas.
 
         Args:
             x, y, sample_weight: this replica's batch from the dataset.
@@ -284,8 +285,8 @@ class ReplicatedTrainer(_Step):
     ) -> Any:
         """Returns the loss of a single batch.
 
-        A subclass may override this method, as in Keras, but not for several replicas, accumulation
-        or an objective. For these, override `loss_share`.
+        As in Keras, a subclass may override this method. If the model is trained on several
+        replicas, with gradient accumulation or with an objective, override `loss_share` instead.
         """
         if x is None and y is None:
             x = y_pred  # Layers add all losses.
@@ -316,12 +317,12 @@ class ReplicatedTrainer(_Step):
         return self if self._objective is None else self._objective
 
     def _totals(self, x, y, sample_weight, training):
-        """Returns the denominators for `_share`, before they are summed over the replicas."""
+        """Returns the loss totals and the number of examples of this replica."""
         owner = self._trained_for() if training else self
         return owner.loss_totals(x, y, sample_weight), num_examples(x, y)
 
     def _share(self, x, y, y_pred, sample_weight, totals, training):
-        """Returns the loss contribution of the objective, `compute_loss` or `loss_share`."""
+        """Returns a micro-batch's contribution to the loss of the global batch."""
         if self._has_own_loss:
             return compute_loss(self, x, y, y_pred, sample_weight, training)
         owner = self._trained_for() if training else self
@@ -330,7 +331,7 @@ class ReplicatedTrainer(_Step):
         return self._with_added_losses(share, num_examples(x, y), examples)
 
     def _with_added_losses(self, share, own, examples):
-        """Adds the losses from layers, times `own / examples`."""
+        """Adds the losses from layers, multiplied by `own / examples`."""
         for loss in self.losses:
             share += ops.cast(ops.sum(loss), "float32") * own / examples
         return share
@@ -344,7 +345,7 @@ class ReplicatedTrainer(_Step):
             self._compiled.logged.update(value if isinstance(value, dict) else [name])
 
     def _check_logs(self, logs):
-        """Returns `logs`; raises an error if values returned by the steps are missing."""
+        """Returns `logs`. Raises an error if `logs` lack a value that a step returned."""
         missing = self._compiled.logged - {*logs, "loss"}
         if missing:
             raise InputError(
@@ -359,7 +360,8 @@ def num_examples(*parts: Any) -> Any:
     """Returns the number of examples in a batch, a float32 scalar.
 
     Args:
-        *parts: nested structures of tensors `[batch, ...]`. The first one that is not None is used.
+        *parts: nested structures of tensors `[batch, ...]`. The first tensor that is not None is
+            used.
     """
     given = [leaf for leaf in keras.tree.flatten(parts) if leaf is not None]
     if not given:

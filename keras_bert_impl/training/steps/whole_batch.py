@@ -19,7 +19,7 @@ if keras.backend.backend() == "jax":
     from keras_bert_impl.training.steps.jax_step import of_micro_batches, without_padding
 
     class _JaxStep(_Mixin):
-        """Mixin: two passes if the batch is split into micro-batches; see `WholeBatchTrainer`."""
+        """Training step of `WholeBatchTrainer` on JAX."""
 
         def train_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
             if not self.compares_examples or self._accumulation_steps == 1:
@@ -51,7 +51,7 @@ else:
     from keras_bert_impl.training.steps.tensorflow_step import num_replicas
 
     class _TensorFlowStep(_Mixin):
-        """Mixin: two passes if the batch is split; see `WholeBatchTrainer`."""
+        """Training step of `WholeBatchTrainer` on TensorFlow."""
 
         def train_step(self, data: Any) -> dict[str, tf.Tensor]:
             if not self.compares_examples or self._accumulation_steps * num_replicas() == 1:
@@ -111,13 +111,13 @@ else:
 class WholeBatchTrainer(_Step):
     """Mixin for a `ReplicatedTrainer` with a loss that is a function of the global batch.
 
-    In the list of base classes, it must precede `ReplicatedTrainer`.
+    In the list of base classes, `WholeBatchTrainer` must precede `ReplicatedTrainer`.
 
     If the batch is split over replicas or micro-batches, a step has two passes. The first pass
     computes the outputs of the whole batch, the loss, and the gradient of the loss with respect to
-    the outputs. The second pass has the same dropout. It propagates this gradient to the weights,
-    one micro-batch after the other. This costs one extra forward pass and gives the same weights as
-    one device.
+    the outputs. The second pass has the same dropout and propagates the gradient from the outputs
+    to the weights, one micro-batch after the other. A step needs one additional forward pass, and
+    gives the same weights as a step on one device.
 
     Source: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
     Setup", section 3.
@@ -152,7 +152,7 @@ class WholeBatchTrainer(_Step):
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def _linearized(self, y, y_pred):
-        """Returns the replacement for a batch's labels when the loss is known."""
+        """Returns the loss and its gradients, which replace the labels in the second pass."""
         loss, gradients = self._loss_and_gradients_of(y, y_pred)
         return _Linearized(y, ops.broadcast_to(loss, ops.shape(y_pred)[:1]), gradients)
 
