@@ -97,7 +97,7 @@ def _train(counts, start, vocabulary_size, min_frequency):
 
 
 def _repeated(counts):
-    """Yields texts with each word as often as it was counted."""
+    """Yields texts in which each word occurs as often as its count."""
     for word, count in sorted(counts.items()):
         for done in range(0, count, 1000):
             yield f"{word} " * min(1000, count - done)
@@ -156,7 +156,10 @@ def _tokens_per_word(tokenizer, counts):
 
 
 def _in_tokens(tokenizer, counts):
-    """Returns a sorted list of (word, token ids, count), without words with a special token."""
+    """Returns a sorted list of (word, token ids, count).
+
+    Omits words that contain a special token.
+    """
     words = sorted(counts)
     special = {getattr(tokenizer, f"{name}_id") for name in ("pad", "unk", "cls", "sep", "mask")}
     old_ids = tokenizer.word_ids(tf.constant(words, tf.string)).to_list() if words else []
@@ -164,7 +167,7 @@ def _in_tokens(tokenizer, counts):
 
 
 def _by_first_letters(counts):
-    """Counts the leading letters of words, because SentencePiece words include punctuation."""
+    """Counts words by their leading letters, because SentencePiece words may end in punctuation."""
     found: collections.Counter = collections.Counter()
     for word, count in counts.items():
         letters = _LETTERS.match(word)
@@ -174,7 +177,7 @@ def _by_first_letters(counts):
 
 
 def _whole_words(words, vocabulary, count, min_frequency, mark=""):
-    """Returns {new token: ids of its old tokens}, largest savings first."""
+    """Returns {new token: old ids}, beginning with the token that saves the most tokens."""
     known = set(vocabulary)
     found = {
         mark + word: (ids, times)
@@ -241,7 +244,7 @@ class _Pairs:
         return None
 
     def forget(self, pair: tuple[int, int]) -> None:
-        """Excludes a pair from later searches."""
+        """Sets the count of a pair to 0, so that the pair is not found again."""
         self._counts[pair] = 0
 
     def merge(self, pair: tuple[int, int], merged: int) -> None:

@@ -18,8 +18,8 @@ def tokenizer_report(
     """Measures how a tokenizer splits texts, to choose or extend a vocabulary.
 
     A word is a sequence of characters with at least one letter or digit, between white space and
-    punctuation; an ideograph is a word. Words are tokenized separately, after a space. Thus the
-    words are the same for all tokenizers.
+    punctuation; an ideograph is a word. Each word is tokenized separately, with a space before it.
+    The words do not depend on the tokenizer, so reports of different tokenizers are comparable.
 
     Args:
         texts: Iterated only once.

@@ -116,7 +116,7 @@ def read_rows(
     usual: tuple[int, int],
     separators: tuple[int, ...] = (),
 ) -> tuple[int, int]:
-    """Returns (number of separators, segment id of the second text) as in `transformers`."""
+    """Returns (number of separators, segment id of the second text) that `transformers` uses."""
     with_segments = _with_segments(directory)
     unchanged = usual[0], usual[1] if with_segments else 0
     path = directory / "tokenizer.json"
@@ -131,7 +131,7 @@ def read_rows(
     if single == row_of_one and _ids(pair) == ([_FIRST, _SECOND],):
         _log.warning(
             "%s: post_processor does not define rows of two texts, so transformers adds no "
-            "special tokens to them. This tokenizer adds %s and %s.",
+            "special tokens to pairs of texts. This tokenizer adds %s and %s.",
             path,
             *special[2:4],
         )
@@ -161,9 +161,9 @@ def _unsupported(path, rows, ids, special, num_separators):
     cls, sep = special[2:4]
     return InputError(
         f"{path}: rows of its post_processor are not supported: {one} for one text and {two} with "
-        f"the segment ids {segments} for two. Rows here are {cls} A {sep} and "
+        f"the segment ids {segments} for two. Supported rows are {cls} A {sep} and "
         f"{' '.join([cls, 'A', *[sep] * num_separators, 'B', sep])}, with one segment id for B and "
-        "the last token. If the model was trained with the latter, correct post_processor."
+        "the last token. If the model was trained with these rows, correct post_processor."
     )
 
 
@@ -179,7 +179,7 @@ def _with_segments(directory):
 
 
 def _segment_in(directory, segment, with_segments):
-    """Returns the segment id of the second text, given the id in `post_processor`."""
+    """Returns the segment id of the second text. `segment` is the id in `post_processor`."""
     path = directory / "tokenizer_config.json"
     config = read_if_there(path)
     if segment and not with_segments and "model_input_names" not in config:

@@ -1,4 +1,4 @@
-"""Splits texts into words, and assigns tokens to words in the graph.
+"""Splits texts into words, and finds the tokens of each word, in the graph.
 
 A position is an index into the code points of all texts of a batch.
 """
@@ -122,7 +122,7 @@ def find_tokens(
 def padded(
     flat: dict[str, tf.Tensor], counts: tf.Tensor, **fillings: int | float
 ) -> dict[str, tf.Tensor]:
-    """Groups tensors `[all, ...]` by example, and pads them to `[batch, most, ...]`."""
+    """Splits flat tensors into examples and pads the examples: `[batch, longest, ...]`."""
     return {
         name: tf.RaggedTensor.from_row_lengths(
             values, tf.cast(counts, tf.int64), validate=False
@@ -132,14 +132,14 @@ def padded(
 
 
 def counts_of(texts: tf.Tensor, num_texts: tf.Tensor) -> tf.Tensor:
-    """Returns the number of entries per text, int32 [num_texts]."""
+    """Returns how often each text index occurs, int32 [num_texts]."""
     return tf.math.unsorted_segment_sum(tf.ones_like(texts, tf.int32), texts, num_texts)
 
 
 def window_features(
     windows: Windows, pad_id: int, word_firsts: tf.Tensor | None = None
 ) -> dict[str, tf.Tensor]:
-    """Returns the windows of texts as outputs for a serving client.
+    """Returns the windows of each text as dense tensors, for an exported model.
 
     Args:
         word_firsts: int32 [words], the first token of each word.

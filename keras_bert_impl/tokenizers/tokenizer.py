@@ -32,15 +32,15 @@ class Tokenizer(abc.ABC):
     """Base class of tokenizers, which convert texts to token ids, eagerly and in any graph.
 
     Use `Tokenizer.from_pretrained` to load one. A subclass stores its arguments in attributes with
-    the same names and calls `_set_vocabulary`. It implements `_subwords`, and sets `_split` to a
-    function from a string tensor [batch] to words.
+    the same names and calls `_set_vocabulary`. A subclass also implements `_subwords`, and sets
+    `_split` to a function that splits a string tensor [batch] into words.
 
     Attributes:
         kind: Name of the algorithm, which is part of the fingerprint.
         num_separators: Number of `sep_id` tokens between two segments.
         segment_of_second: The segment id of the second segment.
-        word_breaks: ASCII characters at which a text can be split without changing its tokens, as
-            at spaces (U+0020). `tokenize_words` accepts the words between them.
+        word_breaks: ASCII characters at which, as at spaces, a text can be split without changing
+            the tokens. `tokenize_words` accepts the parts of a split text.
         later_settings: Arguments added in later versions, with the values that keep the earlier
             behavior. They keep fingerprints stable.
         can_be_cut: Whether a text can be truncated at a space between two letters without changing
@@ -197,8 +197,8 @@ class Tokenizer(abc.ABC):
     def word_starts(self, token_ids: tf.Tensor) -> tf.Tensor:
         """Marks the tokens that begin a word.
 
-        In WordPiece, a punctuation mark is a separate word. In the other kinds, a word is the text
-        between two spaces.
+        In WordPiece, a punctuation mark is a separate word. In all other tokenizers, a word is the
+        text between two spaces.
 
         Args:
             token_ids: int32 tensor [batch, length].
@@ -231,10 +231,10 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _subwords(self, words):
-        """Tokenizes words from `_split`; see `graph_of_offsets`."""
+        """Splits words into tokens: the argument `subwords` of `graph_of_offsets`."""
 
     def _trimmed(self, ids, starts, ends):
-        """Excludes white space from (starts, ends), int32 [tokens]."""
+        """Moves (starts, ends), int32 [tokens], so that tokens contain no white space."""
         return starts, ends
 
     def get_config(self) -> dict[str, Any]:

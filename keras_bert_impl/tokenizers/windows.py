@@ -33,16 +33,19 @@ class Windows(NamedTuple):
     token_ends: tf.RaggedTensor
 
     def tokens(self) -> tf.Tensor:
-        """Returns each token's index in its text, or -1: int32 [windows, length]."""
+        """Returns each token's index in its text, int32 [windows, length].
+
+        Special tokens, padding and the other text of a pair have the index -1.
+        """
         places = tf.range(tf.shape(self.features["token_ids"])[1])[tf.newaxis, :]
         within = places - self.columns[:, tf.newaxis]
         is_token = (within >= 0) & (within < self.counts[:, tf.newaxis])
         return tf.where(is_token, self.starts[:, tf.newaxis] + within, -1)
 
     def has_most_context(self) -> tf.Tensor:
-        """Returns whether a token has the most context in this window: bool [windows, length].
+        """Marks each token in the window in which the token has the most context.
 
-        Source: the published code of BERT, `run_squad.py`.
+        The result is bool [windows, length]. Source: the published code of BERT, `run_squad.py`.
         """
         tokens = self.tokens()
         is_token = tokens >= 0
@@ -94,7 +97,7 @@ def pack_windows(
     other_length: int = 64,
     long_part: str = "second",
 ) -> Windows:
-    """Packs windows over texts, or over the long text of pairs; works eagerly and in any graph.
+    """Splits texts, or the long texts of pairs, into windows. Works eagerly and in any graph.
 
     Args:
         texts: string tensor [batch], or a tuple of two, such as questions and passages.
@@ -122,7 +125,7 @@ def pack_windows(
 def _windows_of_tokens(
     ids, token_starts, token_ends, other, *, room, other_length, stride, long_part, **packing
 ):
-    """Returns the `Windows` of tokenized texts; `room` is the token limit for both texts."""
+    """Returns the `Windows` of tokenized texts, with at most `room` tokens of the text or pair."""
     rooms = tf.fill([ids.nrows()], tf.constant(room, tf.int64))
     if other is not None:
         other = other[:, :other_length]
@@ -150,12 +153,15 @@ def _windows_of_tokens(
 
 
 def as_other_and_long(texts: Any, long_part: str) -> tuple[Any, Any]:
-    """Returns (other texts, long texts) for pairs, or (None, texts) for single texts."""
+    """Returns (other texts, long texts) for pairs, or (None, texts) for single texts.
+
+    The long texts are split into windows.
+    """
     if not isinstance(texts, tuple):
         return None, texts
     return texts if long_part == "second" else texts[::-1]
 
 
 def in_order(other: Any, long: Any, long_part: str) -> tuple[Any, Any]:
-    """Returns the texts of pairs in their original order."""
+    """Returns (first texts, second texts): the inverse of `as_other_and_long`."""
     return (other, long) if long_part == "second" else (long, other)

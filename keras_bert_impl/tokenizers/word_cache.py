@@ -94,7 +94,7 @@ class WordCache:
         return data, starts, lengths, np.flatnonzero(is_text)
 
     def _find(self, keys):
-        """Returns (tokens int32 [words, _FEW], indices of missing words)."""
+        """Returns (tokens, int32 [words, _FEW]; indices of the words that are not in the table)."""
         with self._lock:
             rows = self._table.find(keys)
             tokens = self._table.tokens.take(rows, axis=0)
@@ -164,7 +164,7 @@ class _Table:
         self._rows = np.zeros(2 * _MOST_WORDS, np.int32)  # slot of a hash -> row; 0 if free
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """Returns the row of each key, or 0: int32 [keys]."""
+        """Returns the row of each key, or 0 if the key is not in the table: int32 [keys]."""
         places = self._places(keys)
         rows = self._rows.take(places)
         left = np.flatnonzero(self._are_of_others(rows, keys))
@@ -179,7 +179,7 @@ class _Table:
         return (rows > 0) & ((found[:, 0] != keys[:, 0]) | (found[:, 1] != keys[:, 1]))
 
     def add(self, keys: np.ndarray, tokens: np.ndarray) -> None:
-        """Adds distinct new keys, uint64 [keys, 2], and their tokens."""
+        """Adds keys, uint64 [keys, 2], and their tokens. The keys must be distinct and new."""
         rows = np.arange(self.size, self.size + len(keys), dtype=np.int32)
         self._keys[rows], self.tokens[rows] = keys, tokens
         self.size += len(keys)
@@ -213,9 +213,9 @@ def _batches(texts) -> Iterator[Sequence[bytes]]:
 
 
 def _kinds_of_bytes(word_breaks):
-    """Returns two tables for `bytes.translate`: the class of the byte left and right of a boundary.
+    """Returns (left, right): two tables of byte classes for `bytes.translate`.
 
-    A word begins where the sum of both classes is >= _BEGINS.
+    A word begins at a byte if left[previous byte] + right[byte] is at least _BEGINS.
     """
     left = bytearray(256)
     for byte in range(33, 127):  # printable ASCII characters

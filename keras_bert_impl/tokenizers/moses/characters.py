@@ -1,7 +1,6 @@
-"""Characters of texts, their positions and their properties in Moses' rules.
+"""Characters of texts, with their positions and the properties that Moses' rules use.
 
-`tools/make_moses_table.py` writes the table of properties. An entry is a uint8 of flags. Equal
-blocks of BLOCK entries are stored once.
+`tools/make_moses_table.py` writes the table of properties. The flags of a character are a uint8.
 """
 
 import functools
@@ -83,7 +82,7 @@ class Characters(NamedTuple):
     ends: tf.Tensor
 
     def at(self, places: tf.Tensor) -> tf.Tensor:
-        """Returns the codes at the given positions, which may exceed the ends by two."""
+        """Returns the codes at the given positions. Positions outside the texts are clipped."""
         return tf.gather(self.codes, tf.clip_by_value(places, 0, tf.size(self.codes) - 1))
 
     def places(self, *codes: int) -> tf.Tensor:
@@ -92,7 +91,7 @@ class Characters(NamedTuple):
         return places_of(found)
 
     def having(self, places: tf.Tensor, codes: tf.Tensor | int) -> "Characters":
-        """Returns a copy with new codes at the given positions."""
+        """Returns a copy with other codes at the given positions."""
         return self._replace(codes=put(self.codes, places, codes))
 
     def joined(self, places: tf.Tensor) -> "Characters":
@@ -124,7 +123,7 @@ class TokenFinder(AddedTokens):
 def decode(
     texts: tf.Tensor, table: MosesTable, lowercase: bool, find: TokenFinder
 ) -> tuple[Characters, tf.Tensor]:
-    """Decodes texts to NFC characters; returns (characters, start of each text in them)."""
+    """Decodes texts to NFC. Returns (characters, index of the first character of each text)."""
     strings, places = _with_tokens_as_one(texts, find)
     strings = tf.strings.regex_replace(strings, "``|''", '"' + chr(SECOND))
     before, starts_of_texts = utf8.decode(strings)  # A newline follows each text.
@@ -165,7 +164,7 @@ def _with_tokens_as_one(texts, find):
 
 
 def _align(before, after, table):
-    """Returns the first and the last original character of each normalized character."""
+    """Returns the indices of the first and last original character per normalized character."""
     group_before, group_after = _groups(before, table), _groups(after, table)
     num_groups = tf.reduce_max(tf.concat([[0], group_before], axis=0)) + 1
     # The groups are equal if TensorFlow and this package's table have the same Unicode version.
@@ -188,6 +187,6 @@ def _groups(codes, table):
 
 
 def is_boundary(codes: tf.Tensor) -> tf.Tensor:
-    """Returns whether a code is a token, or the start or end of a text."""
+    """Returns whether each code is a special or added token, or the start or end of a text."""
     is_special = (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
     return is_special | (codes >= FIRST_ADDED)

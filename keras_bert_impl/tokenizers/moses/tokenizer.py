@@ -79,7 +79,7 @@ def _write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> N
 
 
 def _read_config(path):
-    """Returns the setting `lowercase`. All other settings must have supported values."""
+    """Returns the setting `lowercase`. Raises an error if another setting is not supported."""
     config = added_files.read_if_there(path)
     wanted = {"tokenizer_class": ("FlaubertTokenizer", None), "do_lowercase": (True, False)}
     added_files.check_config(path, config, wanted, _NAMES)
@@ -118,10 +118,10 @@ class MosesBPETokenizer(Tokenizer):
 
     A text is normalized and split into words by Moses' rules for French. Words are split into
     tokens by byte-pair encoding of characters. A token outside the vocabulary becomes `<unk>`.
-    Special tokens are also recognized in a text. Invalid UTF-8 becomes U+FFFD. Offsets are the
-    characters of a token in the input text. They are in ascending order, unless Moses moves a quote
-    before a comma or dots. Source: Le et al. 2020, "FlauBERT: Unsupervised Language Model
-    Pre-training for French", section 3.1; docs/decisions/tokenizers.md has the details.
+    Special tokens are also recognized in a text. Invalid UTF-8 becomes U+FFFD. The offsets of a
+    token are its characters in the input text. Offsets are in ascending order, except where Moses
+    moves a quote before a comma or dots. Source: Le et al. 2020, "FlauBERT: Unsupervised Language
+    Model Pre-training for French", section 3.1; docs/decisions/tokenizers.md has the details.
 
     Args:
         vocabulary: The tokens in id order, or the path of a JSON file with the id of each token.

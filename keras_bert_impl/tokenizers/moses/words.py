@@ -1,9 +1,10 @@
 """Moses' tokenizer for French: splits a normalized text into words in the graph.
 
-Moses inserts spaces, one rule after the other. Here, a rule sets a flag instead: the gap before a
-character. Most rules apply only next to commas, dots and apostrophes, which are few. Source: Koehn
-et al. 2007, "Moses: Open Source Toolkit for Statistical Machine Translation". The rules and
-abbreviations are from the French tokenizer of `sacremoses` 0.2.0.
+In Moses, each rule inserts spaces into the text. In this module, each rule marks the characters
+that follow a space. Most rules apply only next to commas, dots and apostrophes, so only these
+positions are checked. Source: Koehn et al. 2007, "Moses: Open Source Toolkit for Statistical
+Machine Translation". The rules and abbreviations are from the French tokenizer of `sacremoses`
+0.2.0.
 """
 
 import dataclasses
@@ -91,7 +92,7 @@ class MosesWords:
     text_starts: tf.Tensor
 
     def strings(self) -> tf.Tensor:
-        """Returns the words, string [words]; a special token is one character."""
+        """Returns the words, string [words]. A special token is represented by one character."""
         return utf8.encode(self.codes, self.starts, self.ends)
 
     def characters_of(self, starts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -144,7 +145,7 @@ class MosesSplitter:
 
 
 class _Line:
-    """Characters and the gaps before them; each rule adds more gaps.
+    """Characters, and whether a space precedes each character. Each rule adds spaces.
 
     Args:
         codes: int32 [characters], without white space.
@@ -239,7 +240,7 @@ class _Line:
         self._gaps = put(self._gaps, tf.concat(places, axis=0), True)
 
     def _places_in_string(self):
-        """Returns the position of each character if every gap were a space, int32 [characters]."""
+        """Returns the position of each character in the text with spaces, int32 [characters]."""
         return tf.range(tf.size(self._codes)) + tf.cumsum(tf.cast(self._gaps, tf.int32))
 
     @staticmethod
@@ -251,8 +252,9 @@ class _Line:
 class PunctuationNormalizer:
     """Normalizes punctuation, in the same order as `transformers`.
 
-    Wide punctuation first becomes ASCII. Then Moses' normalizer for French is applied. Its rules
-    for white space next to separate words are omitted, because they have no effect.
+    Wide punctuation first becomes ASCII. Then Moses' normalizer for French is applied. The
+    normalizer's rules for white space between words are omitted, because they do not change the
+    words.
     """
 
     def __init__(self, table: MosesTable, lowercase: bool, find: TokenFinder) -> None:
@@ -337,7 +339,7 @@ class PunctuationNormalizer:
 
 
 def _paired(characters, code, new):
-    """Replaces the first of two equal characters, and marks the second as deleted."""
+    """Replaces each pair of the character `code` with one character `new`."""
     places = characters.places(code)
     places = chosen(places, characters.at(places + 1) == code)
     places = chosen(places, leftmost(places, places + 2))
@@ -345,7 +347,7 @@ def _paired(characters, code, new):
 
 
 def _expanded(characters):
-    """Expands characters that stand for several characters."""
+    """Replaces each character in `_SEVERAL` with several characters."""
     places = characters.places(*map(ord, _SEVERAL))
 
     def expand():

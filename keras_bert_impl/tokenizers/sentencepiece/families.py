@@ -20,15 +20,16 @@ class Family:
         tokenizer_class: The class of `transformers`.
         model_types: Values of `model_type` in config.json.
         files: Possible file names of the SentencePiece model.
-        special_tokens: Tokens: padding, unknown, first, separator, mask.
+        special_tokens: The padding, unknown, first, separator and mask token.
         num_separators, segment_of_second: See `Tokenizer`.
         folds: Whether to decompose the text, remove combining marks and lowercase.
         first_tokens: Tokens that precede the tokens of the SentencePiece model.
         num_replaced: Number of tokens of the SentencePiece model that `first_tokens` replaces.
-        first_pieces: First tokens of the SentencePiece model, if they are not the special tokens.
+        first_pieces: First tokens of the SentencePiece model, if it does not begin with the special
+            tokens.
         named_ends: `bos_token` and `eos_token`, if not the first token and the separator.
-        splits_at_spaces: Whether only spaces end a word. Other white space is then an unknown
-            character.
+        splits_at_spaces: Whether words are separated only by spaces. If so, other white space is an
+            unknown character.
     """
 
     tokenizer_class: str

@@ -125,7 +125,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
 
 
 def _check_scheme(path, settings, facts, scheme):
-    """Warns if the class in `transformers` adds `▁` to other words."""
+    """Warns if `transformers` adds `▁` to more or fewer words than this tokenizer."""
     theirs = "never" if settings.get("add_prefix_space") is False else "always"
     if scheme != theirs:
         _log.warning(

@@ -120,11 +120,11 @@ class _Segments:
         self.rows = tf.gather(self._row_starts, place) + rank
 
     def best_columns(self, scores: tf.Tensor) -> tf.Tensor:
-        """Returns the column of the best token that ends at each character (Viterbi).
+        """Returns the best token that ends at each character, as a column of `scores` (Viterbi).
 
         Args:
-            scores: float64 [characters, columns], scores of the tokens that end at each character,
-                longest first.
+            scores: float64 [characters, columns], scores of the tokens that end at each character.
+                The longest token is in column 0.
 
         Returns:
             int32 [characters], in the order of `rows`.
@@ -150,7 +150,7 @@ class _Segments:
         )[2].concat()
 
     def _sums_before(self, scores):
-        """Returns the best total scores before each chunk, float64 [chunks, columns]."""
+        """Returns the best scores of the text before each chunk, float64 [chunks, columns]."""
         nothing = np.float64(-np.inf)
         sums = _table(self._starts, scores.shape[1], nothing, np.float64(0))
         is_first = tf.gather(self._begins, self._starts)
@@ -173,7 +173,7 @@ class _Segments:
         return tf.cond(tf.size(later) > 0, continued, lambda: sums)
 
     def _sums_through(self, scores, starts):
-        """Returns the best total scores through full chunks, for each state at their start."""
+        """Returns the best scores at the end of full chunks, for each state at the start."""
         size = scores.shape[1]
         same = np.where(np.eye(size, dtype=bool), 0.0, -np.inf)
 
@@ -218,15 +218,15 @@ class _Segments:
 
 
 def _table(rows, num_columns, value, last):
-    """Returns a [rows, columns] table of one value, with another value in the last column."""
+    """Returns a table with `last` in the last column and `value` in the other columns."""
     size = tf.size(rows)
     return tf.concat([tf.fill([size, num_columns - 1], value), tf.fill([size, 1], last)], axis=1)
 
 
 def _levels(letters, ids, num_letters):
-    """Yields each level of the trie: int64 keys, int32 ids (-1: no token ends here).
+    """Yields (int64 keys, int32 ids) of the nodes for each level of the trie.
 
-    A key is parent * num_letters + letter.
+    The key of a node is `parent * num_letters + letter`. The id is -1 if no token ends at the node.
     """
     parents = np.zeros(len(ids), np.int64)
     for level in range(letters.shape[1]):

@@ -1,8 +1,8 @@
 """Splits texts into normalized words with space marks, for a SentencePiece model.
 
-As in the `tokenizers` library, added tokens are matched before normalization. The text between them
-is normalized and split at white space. A word without a leading `▁` gets one. A `▁` inside a word
-starts a new word.
+As in the `tokenizers` library, added tokens are matched before normalization. The text between
+added tokens is normalized and split at white space. `▁` is added to words that do not begin with
+`▁`. A `▁` inside a word starts a new word.
 """
 
 import base64
@@ -189,7 +189,7 @@ class MarkedWordSplitter:
 
 
 def _as_one(found, characters, places, place_ends):
-    """Replaces each match of `AddedTokens` with a code beyond Unicode."""
+    """Replaces each added token with one code above the Unicode range."""
     starts, ends, numbers = found
     tokens = in_place(tf.fill(tf.shape(characters), NO_TOKEN), starts, ends, numbers)
     characters = tf.where(tokens >= 0, CODE_POINTS + 1 + tokens, characters)
@@ -263,7 +263,7 @@ class CharacterTable:
         self._splits = np.cumsum([0, *map(len, rows), 0]).astype(np.int32)
 
     def replace(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Replaces single characters; returns (characters, rows for `put_in` or -1), int32 [n]."""
+        """Replaces characters with single characters. Returns (characters, `row` of `put_in`)."""
         entries = self._table.lookup(characters)
         is_sequence = entries >= _SEQUENCE
         row = tf.where(is_sequence, entries - _SEQUENCE, -1)
@@ -285,7 +285,7 @@ class CharacterTable:
             count: int32 [n], number of characters that each sequence replaces. Default: 1.
 
         Returns:
-            (characters, index of the original of each), int32 [m].
+            (characters, index of the original character of each new character), int32 [m].
         """
         covered = tf.zeros_like(row, tf.bool) if covered is None else covered
         count = tf.ones_like(row) if count is None else count
@@ -324,11 +324,11 @@ class CharacterMap:
         self._pair_rows = np.append(order + self._table.first_other, -1).astype(np.int32)
 
     def __call__(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Normalizes int32 [n] code points; codes beyond Unicode separate texts.
+        """Normalizes int32 [n] code points. Codes above the Unicode range separate texts.
 
         Returns:
-            (characters, originals): int32 [m], the new characters and the index of the original of
-            each, as in `tokenizers`.
+            (characters, originals): int32 [m], the new characters, and the index of the original
+            character that the `tokenizers` library assigns to each new character.
         """
         single, row = self._table.replace(characters)
         kind = grapheme_table().lookup(characters)
@@ -348,7 +348,7 @@ class CharacterMap:
         return single, _places_of_tokenizers(source, characters)
 
     def _look_up_marked(self, characters, row, changed, begins):
-        """Replaces a short grapheme if its first one or two characters have a replacement."""
+        """Replaces a whole short grapheme if its first one or two characters have a replacement."""
         size = utf8.byte_lengths(characters)
         whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], index of each character's grapheme
         count = tf.gather(tf.math.segment_sum(tf.ones_like(size), whole), whole)
@@ -366,7 +366,7 @@ class CharacterMap:
 
 
 def _places_of_tokenizers(source, characters):
-    """Changes positions near deleted characters to the positions in `tokenizers`."""
+    """Changes positions next to deleted characters to the positions that `tokenizers` returns."""
     # The last of several replacements has the position of a deleted character after it.
     is_repeated = source == before(source, -1)
     source += tf.cast(is_repeated & (after(source, 0) > source + 1), tf.int32)

@@ -1,8 +1,8 @@
 """Unicode normalization form C (composed characters) in the graph.
 
-Only groups that may change are composed, because most texts are already composed. A group is a
-character with all later characters that may combine with it or be reordered. Source: Unicode
-Standard Annex 15; Unicode Standard, section 3.12 for Hangul.
+A group is a character with all later characters that may combine with it or be reordered. Most
+texts are already composed, so only groups that may change are processed. Source: Unicode Standard
+Annex 15; Unicode Standard, section 3.12 for Hangul.
 """
 
 import numpy as np
@@ -48,7 +48,7 @@ def compose(codes: tf.Tensor, classes: CodePointTable | None = None) -> tuple[tf
 
 
 def _composed_groups(codes, begins, may_change, classes):
-    """Composes the groups that may change, and keeps all other groups."""
+    """Composes the groups in which a character may change, and copies all other groups."""
     group = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [characters]
     starts = tf.concat([places_of(begins), [tf.size(codes)]], axis=0)
     sizes = starts[1:] - starts[:-1]  # [groups]
@@ -66,7 +66,7 @@ def _composed_groups(codes, begins, may_change, classes):
 
 
 def _compose(codes, group, classes):
-    """Returns int32 vectors: composed codes, group indices, original characters in the group."""
+    """Returns (composed codes, groups, indices of the original characters in the group)."""
     codes, group, more = _decompose(codes, group)
     is_first = before(group, -1) != group
     ranks = tf.bitwise.bitwise_and(classes.lookup(codes), RANK)
@@ -95,13 +95,13 @@ def _join(codes, ranks, uses, numbers, last):
     Args:
         codes: int32 [characters].
         ranks: 0 at the start of a run, _BEGINS at the start of a group.
-        uses: number of original characters that the character stands for; 0 for all but the first
-            code of a decomposed character.
+        uses: number of original characters that became this character. If a character was
+            decomposed, its first code has 1 and its other codes have 0.
         numbers: ascending indices of the characters.
         last: for the start of a run, the index of the last combined character.
 
     Returns:
-        (the same tensors for the remaining characters, whether any characters were combined).
+        (the five arguments for the remaining characters, whether any characters were combined).
     """
     is_start = ranks <= 0
     starts = tf.concat([[0], places_of(is_start)], axis=0)
@@ -135,7 +135,7 @@ def _pair(first, second):
 
 
 def _decompose(codes, group):
-    """Returns int32 codes, their groups, and 0 for the first code of a character, else 1.
+    """Returns (codes, groups, 0 for the first code of a character and 1 for the others).
 
     Hangul is not decomposed, because composition would restore it.
     """

@@ -7,14 +7,15 @@ The table comes from `tools/make_unicode_table.py`. An entry is an int32:
     bits 10-31  normalized code point; with SEQUENCE (one becomes several), the row of
                 `sequences` ([rows, SLOTS] of entries, padded with DROPPED ones)
 
-Punctuation and CJK have BREAK_BEFORE and BREAK_AFTER. Spaces have BREAK_BEFORE, BREAK_AFTER and
-DROPPED. Accents have DROPPED. Characters that cleaning removes have DROPPED and rank CLEANED. In
-the file, bits 10-31 are relative to the original code point, so that all unchanged letters have the
-same entry. Equal blocks of BLOCK entries are stored once.
+Punctuation and CJK characters have the flags BREAK_BEFORE and BREAK_AFTER. Spaces have the flags
+BREAK_BEFORE, BREAK_AFTER and DROPPED. Accents have the flag DROPPED. Characters that BERT's text
+cleaning removes have the flag DROPPED and the rank CLEANED. The file contains differences from the
+original code point in bits 10-31, so that all unchanged letters have the same entry. If several
+blocks of BLOCK entries are equal, the file contains the block once.
 
-Another table contains the class of each code point for byte-level BPE. Two tables are for
-SentencePiece: how characters combine to graphemes, and ALBERT's folding of each character. The
-remaining tables are for Unicode normalization form C.
+The file also contains the character classes of byte-level BPE, the grapheme classes of
+SentencePiece, ALBERT's normalization of each character, and tables for Unicode normalization form
+C.
 """
 
 import functools
@@ -60,7 +61,7 @@ def make_entry(value: int, flags: int, rank: int = 0) -> int:
 
 
 def value_of(entries: tf.Tensor) -> tf.Tensor:
-    """Returns the normalized code point, or the index in `sequences`."""
+    """Returns bits 10-31: the normalized code point or, with SEQUENCE, a row of `sequences`."""
     return tf.bitwise.right_shift(entries, _VALUE_SHIFT)
 
 
@@ -74,7 +75,7 @@ def flags_of(entries: tf.Tensor, flags: int) -> tf.Tensor:
 
 
 def shared_blocks(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Stores equal blocks once; the entry of `c` is blocks[index[c // BLOCK] + c % BLOCK]."""
+    """Returns (index, blocks) such that entry c is `blocks[index[c // BLOCK] + c % BLOCK]`."""
     numbers: dict[bytes, int] = {}
     rows = np.asarray(entries, np.int32).reshape(-1, BLOCK)
     index = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
@@ -82,7 +83,7 @@ def shared_blocks(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_folding() -> dict[str, str]:
-    """Reads ALBERT's folding (NFKD, no marks, lowercase) of each character."""
+    """Reads how ALBERT normalizes each character (NFKD, no combining marks, lowercase)."""
     with np.load(_FILE, allow_pickle=False) as stored:
         codes, texts, splits = (stored[f"folding_{name}"] for name in ("codes", "texts", "splits"))
     return {
@@ -113,7 +114,7 @@ class CodePointTable:
         self._blocks = np.append(blocks, np.full(BLOCK, beyond, blocks.dtype))
 
     def lookup(self, code_points: tf.Tensor) -> tf.Tensor:
-        """Returns the int32 entries of int32 code points [n]."""
+        """Returns the table entry of each code point, int32 [n]."""
         codes = tf.minimum(code_points, CODE_POINTS)
         block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
         entries = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1))
@@ -127,7 +128,7 @@ def _stored_blocks(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def class_table() -> CodePointTable:
-    """Table of classes for byte-level BPE; codes beyond Unicode are BOUNDARY."""
+    """Table of character classes for byte-level BPE."""
     return CodePointTable(*_stored_blocks("byte_level"), BOUNDARY)
 
 
@@ -144,12 +145,12 @@ def composition_table() -> CodePointTable:
 
 @functools.cache
 def grapheme_table() -> CodePointTable:
-    """Table with the values PLAIN, JOINS, PREPENDS and CONTROL."""
+    """Table of grapheme classes: PLAIN, JOINS, PREPENDS or CONTROL."""
     return CodePointTable(*_stored_blocks("grapheme"), CONTROL)
 
 
 class UnicodeTable(CodePointTable):
-    """Table for one setting of BERT's normalizer."""
+    """Table for BERT's normalizer with the given settings."""
 
     def __init__(
         self, lowercase: bool, strip_accents: bool | None = None, split_on_cjk: bool = True
@@ -170,7 +171,7 @@ class UnicodeTable(CodePointTable):
         return super().lookup(code_points) + tf.bitwise.left_shift(code_points, _VALUE_SHIFT)
 
     def characters(self, code_point: int) -> list[tuple[int, int, int]]:
-        """Normalizes one code point to a list of (code point, flags, rank), in Python."""
+        """Normalizes one code point in Python. Returns a list of (code point, flags, rank)."""
         entry = int(self._blocks[self._index[code_point // BLOCK] + code_point % BLOCK])
         entry += code_point << _VALUE_SHIFT
         row = self._sequences[entry >> _VALUE_SHIFT].tolist() if entry & SEQUENCE else [entry]
@@ -178,5 +179,5 @@ class UnicodeTable(CodePointTable):
         return [(e >> _VALUE_SHIFT, e & flags, e >> _RANK_SHIFT & _RANK_MASK) for e in row]
 
     def sequence(self, rows: tf.Tensor) -> tf.Tensor:
-        """Returns the entries at the given indices of `sequences`, [..., SLOTS]."""
+        """Returns rows of `sequences`, int32 [..., SLOTS]."""
         return tf.gather(self._sequences, rows)

@@ -1,7 +1,8 @@
 """Conversion between texts and code points, optimized for ASCII.
 
-TensorFlow's conversions would take as long as the rest of tokenization. ASCII is therefore copied
-as bytes. Texts with many other characters use TensorFlow's conversions, which are then faster.
+TensorFlow's conversions would take as long as the rest of tokenization. The functions in this
+module convert ASCII by copying bytes. If a text has many other characters, they use TensorFlow's
+conversions, which are then faster.
 """
 
 import tensorflow as tf
@@ -36,7 +37,10 @@ def decode(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _decode_bytes(data):
-    """Returns (code points, whether the bytes are valid UTF-8). The last byte must be ASCII."""
+    """Returns (code points, whether the bytes are valid UTF-8).
+
+    `data` must end with an ASCII byte.
+    """
     # A byte 10xxxxxx continues a character. Every other byte begins a character.
     places = places_of(tf.bitwise.bitwise_and(data, 0xC0) != 0x80)
     code_points = tf.cast(tf.gather(data, places), tf.int32)

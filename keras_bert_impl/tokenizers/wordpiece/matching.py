@@ -76,7 +76,7 @@ class TextMatcher:
 
 
 class _Pieces(NamedTuple):
-    """Tokens of words, as int32 vectors.
+    """The tokens of a list of words, as int32 vectors.
 
     Attributes:
         tokens: [tokens], slots of the table of `CoreMatcher`.
@@ -91,12 +91,12 @@ class _Pieces(NamedTuple):
 
 
 class CoreMatcher:
-    """Splits words into tokens with core operations, by hashes of substrings.
+    """Splits words into tokens by hashes of substrings, with core TensorFlow operations.
 
     Let p[k] be the sum of c[i] * B^(i + 1) over the first k characters c, modulo 2^64. The hash of
     the characters from s to e is (p[e] - p[s]) * B^-s. The tokens are in a table with two slots per
-    hash (cuckoo hashing, Pagh and Rodler 2004). Most words are one token. Each other distinct word
-    is searched once, for the longest token at each position.
+    hash (cuckoo hashing, Pagh and Rodler 2004). A word that is a token is found by its hash. All
+    other distinct words are split from left to right into the longest matching tokens.
     """
 
     def __init__(self, tokens: list[str], ids: np.ndarray) -> None:
@@ -130,7 +130,7 @@ class CoreMatcher:
         return tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
 
     def _tokens(self, characters, starts, ends):
-        """Splits words, int32 [words] spans of characters, into `_Pieces`."""
+        """Splits words into tokens. `starts` and `ends` are the spans of words, int32 [words]."""
         find, hashes = _Lookup(self._keys), _Hashes(characters, self._longest)
         keys = hashes.of(starts, ends)
         slots, is_token = find(keys)
@@ -152,7 +152,7 @@ class CoreMatcher:
         return _Pieces(*pieces, splits)
 
     def _search(self, find, hashes, first, last):
-        """Splits distinct words, int32 [words] spans, into `_Pieces`."""
+        """Splits distinct words that are not a token. The spans are int32 [words]."""
         size = tf.size(first)
         room = tf.reduce_max(tf.concat([[0], last - first], axis=0))
         lengths = 1 + tf.range(tf.minimum(room, self._longest))
@@ -204,7 +204,7 @@ class _Lookup:
         self._table = tf.constant(table)
 
     def __call__(self, keys):
-        """Returns the two slots of each hash, and whether they contain it, both [2, ...]."""
+        """Returns (two slots per hash, whether each slot contains the hash), both [2, ...]."""
         slots = tf.bitwise.right_shift(tf.stack([keys, keys * _signed(_OTHER)]), _HASH_SHIFT)
         slots = tf.cast(tf.bitwise.bitwise_and(slots, self._table.shape[0] - 1), tf.int32)
         return slots, tf.equal(tf.gather(self._table, slots), keys)
@@ -249,17 +249,17 @@ def _hashes(strings, continue_word):
 
 
 def _slots(keys, tokens):
-    """Returns a table with 2^n slots, int32; each token is in one of its two slots."""
+    """Returns a table in which each token is in one of its two slots: int32, 2^n slots."""
     smallest = (2 * len(keys)).bit_length()
     for bits in range(smallest, smallest + 4):  # The first size is almost always large enough.
         slots = _placed(keys, tokens, 1 << bits)
         if slots is not None:
             return slots
-    raise AssertionError("three tokens have the same slots in every table")
+    raise AssertionError("no table size has a free slot for every token")
 
 
 def _placed(keys, tokens, size):
-    """Returns the table of this size, or None if the tokens do not fit."""
+    """Returns the table with this number of slots, or None if a token has no free slot."""
     both = np.stack([keys, keys * np.uint64(_OTHER)]) >> np.uint64(_HASH_SHIFT)
     both = (both & np.uint64(size - 1)).astype(np.int64)
     choice = np.zeros(len(keys), np.int64)

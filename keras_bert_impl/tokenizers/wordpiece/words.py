@@ -77,12 +77,12 @@ class Words:
 
 
 def word_of_token(number: int) -> str:
-    """Returns the word that represents token `number` of a `WordSplitter`."""
+    """Returns the placeholder for special or added token `number` of a `WordSplitter`."""
     return 2 * chr(_FIRST_TOKEN + number)
 
 
 def unreachable_word(number: int) -> str:
-    """Returns a word that no text contains, unique for each number."""
+    """Returns a different word for each number. No text contains these words."""
     return chr(_FIRST_UNREACHABLE + number % 0xFFFE) * (1 + number // 0xFFFE)
 
 
@@ -117,7 +117,7 @@ class WordSplitter:
             self._find_normalized = AddedTokens(found)
 
     def _normalized_texts(self, texts):
-        """Returns pairs: the normalized text, the same with spaces around Chinese characters."""
+        """Returns pairs: (normalized text, this text with spaces around Chinese characters)."""
         code_points, text_starts = utf8.decode(tf.constant(texts))
         entries, originals = self._normalize(self.table.lookup(code_points))
         characters = [*map(chr, _codes(entries)[0].numpy())]
@@ -143,14 +143,14 @@ class WordSplitter:
         return _split(entries, originals, text_starts)
 
     def _normalize(self, entries):
-        """Returns (normalized entries, index of the original character of each)."""
+        """Returns (normalized entries, index of each entry's original character)."""
         originals = tf.range(tf.size(entries))
         entries, originals = self._expand(entries, originals)
         entries, originals = _order_marks(entries, originals)
         return _drop(entries, originals)
 
     def _expand(self, entries, originals):
-        """Expands all characters to SLOTS entries if any character becomes several."""
+        """If a character becomes several characters, expands every character to SLOTS entries."""
         is_sequence = flags_of(entries, SEQUENCE) != 0
 
         def expand():
@@ -164,7 +164,7 @@ class WordSplitter:
 
 
 def _mark(entries, starts, ends, numbers):
-    """Replaces each match of `AddedTokens` with its `word_of_token`."""
+    """Replaces each special or added token with its placeholder, `word_of_token`."""
     entries = put(entries, tf.ragged.range(starts, ends).values, _NOTHING)
     codes = (_FIRST_TOKEN + numbers) * make_entry(1, 0)
     entries = put(entries, ends - 1, codes + BREAK_AFTER)
@@ -182,7 +182,7 @@ def _codes(entries):
 
 
 def _order_marks(entries, originals):
-    """Sorts combining marks into canonical order if normalization keeps any."""
+    """Sorts combining marks into canonical order, unless normalization removes all marks."""
     ranks = rank_of(entries)
     survives = (ranks > 0) & (flags_of(entries, DROPPED) == 0)
 
@@ -211,7 +211,7 @@ def _drop(entries, originals):
 
 
 def _split(entries, originals, text_starts):
-    """Finds the words. A word that is too long gets a first character that no token has."""
+    """Finds the words. The first character of a word that is too long becomes UNKNOWN_WORD."""
     breaks_before = flags_of(entries, BREAK_BEFORE) != 0
     breaks_after = flags_of(entries, BREAK_AFTER) != 0
     breaks = tf.concat([breaks_before, [True]], axis=0) | tf.concat([[True], breaks_after], axis=0)
@@ -225,7 +225,10 @@ def _split(entries, originals, text_starts):
 
 
 class Translation(dict):
-    """`WordSplitter` as a translation table, for texts without context-dependent characters."""
+    """Normalizes and splits texts like `WordSplitter`, but faster, with `str.translate`.
+
+    The result is None if this is not possible, for example for texts with special tokens.
+    """
 
     def __init__(self, table: UnicodeTable) -> None:
         super().__init__({ord("\n"): f" {TEXT_END} "})
