@@ -106,7 +106,7 @@ def _flush_stderr():
 
 
 def import_tensorflow_alone() -> None:
-    """Imports TensorFlow faster, without the optional packages of TensorFlow and Keras."""
+    """Imports TensorFlow without the optional packages of TensorFlow and Keras, to save time."""
     if not sys.modules.keys().isdisjoint({"tensorflow", *_OPTIONAL}):
         return
     # TensorFlow imports Keras, which imports JAX unless the backend is TensorFlow.
@@ -150,7 +150,7 @@ _REGISTRY = "keras.src.saving.object_registration"
 
 
 def register(load: Callable[[str], Any]) -> None:
-    """Extends Keras's registry, now or when Keras is imported."""
+    """Extends Keras's registry of classes, if necessary later when Keras is imported."""
     if _REGISTRY in sys.modules:
         _extend(sys.modules[_REGISTRY], load)
     else:
@@ -158,7 +158,7 @@ def register(load: Callable[[str], Any]) -> None:
 
 
 class _Registered(dict):
-    """Registered classes by name. Access imports the module of a class of this package."""
+    """Registered classes by name. A lookup imports the module of the class if needed."""
 
     load: Callable[[str], Any]
 
@@ -197,7 +197,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _module_of(name):
-    """Returns the module that registers `package>Class`, or None."""
+    """Returns the module that defines a class registered as `package>Class`. None if not found."""
     package, _, kind = name.partition(">")
     found = re.compile(
         rf'register_keras_serializable\("{re.escape(package)}"\)\n(?:@.*\n)*class {kind}\b'

@@ -37,7 +37,7 @@ def in_one_graph(function: Callable) -> Callable:
 
 
 def any_shape(value: Any) -> Any:
-    """Returns a spec with the same rank and unknown sizes; None for None."""
+    """Returns a `tf.TypeSpec` with the rank and dtype of a tensor. All sizes are None."""
     if value is None:
         return None
     spec = value if isinstance(value, tf.TypeSpec) else tf.type_spec_from_value(value)
@@ -48,7 +48,7 @@ def any_shape(value: Any) -> Any:
 
 
 def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable:
-    """Compiles a function of a batch. Each call uses the current weights of the model."""
+    """Compiles a function with `jax.jit` or `tf.function`. Each call uses the current weights."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -91,7 +91,7 @@ def check_labels(is_right: tf.Tensor, labels: tf.Tensor, message: str) -> None:
 
 @contextlib.contextmanager
 def readable_errors() -> Iterator[None]:
-    """Converts failures of `check_labels` and `check_ids` to a short `InputError`."""
+    """Context manager that converts failed assertions of this package to `InputError`."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:

@@ -47,13 +47,13 @@ def learning_curves(
     """Plots each metric over steps or epochs, for training and held-out examples.
 
     Args:
-        metrics: the result of `fit` or its `history`; a run directory or its `metrics.jsonl`; or a
-            list of dicts like the lines of this file, each with `step` and the values of some
-            metrics. Names of held-out metrics start with `val_`.
-        path: PNG file to write; None writes no file.
+        metrics: the return value of `fit` or the dict `history`; a run directory or the path of a
+            `metrics.jsonl`; or a list of dicts, each with `step` and the values of metrics. Names
+            of held-out metrics start with `val_`.
+        path: PNG file in which the figure is saved. None saves no file.
         title: Title of the figure.
         names: Metrics to plot, without `val_`; None for all metrics.
-        baselines: dict of metric -> (label, value), which is drawn as a dashed line.
+        baselines: dict from a metric to (label, value). Each value is drawn as a dashed line.
 
     Returns:
         The figure, with one axes per metric.
@@ -88,7 +88,7 @@ def learning_curves(
 
 
 def _reports(metrics):
-    """Converts `metrics` to a list of dicts with `step`; also returns the unit of the steps."""
+    """Converts `metrics` to a list of dicts; returns the list and the label of the x-axis."""
     if isinstance(metrics, (str, os.PathLike)):
         metrics = expanded(metrics)
         is_run = os.path.isdir(metrics)
@@ -147,7 +147,7 @@ def _draw(axes, name, curves, baseline, unit):
 
 
 def _curves(reports):
-    """Returns {(metric, whether held out): list of (step, value)}."""
+    """Returns a dict from (metric, whether held out) to a list of (step, value)."""
     curves = {}
     for report in reports:
         step = report.get("step")
@@ -189,8 +189,8 @@ def attention_map(
         tokens: Tokens of one text, including [CLS] and [SEP].
         scores: array [length, length] or [heads, length, length], such as the encoder's
             `attention_scores` for one example. Rows are queries, columns are keys, and each row
-            sums to 1. Padding after `len(tokens)` is not drawn.
-        path: PNG file to write; None writes no file.
+            sums to 1. Only the first `len(tokens)` rows and columns are drawn.
+        path: PNG file in which the figure is saved. None saves no file.
         title: Title of the figure, such as `"Layer 3"`.
         names: Title of each head; None for `head 0`, `head 1`, ...
 
@@ -247,7 +247,7 @@ def attention_map(
 
 
 def _name_tokens(grid, tokens, count):
-    """Labels the rows of the leftmost maps and the columns of the bottom maps."""
+    """Labels the rows of the heatmaps on the left and the columns of the heatmaps at the bottom."""
     every = -(-len(tokens) // _MOST_NAMED_TOKENS)
     places = list(range(0, len(tokens), every))
     labels = [tokens[place] for place in places]

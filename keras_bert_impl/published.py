@@ -13,7 +13,7 @@ from keras_bert_impl.io.reading import Document
 
 @dataclasses.dataclass(frozen=True)
 class PublishedModel:
-    """Entry in the table of published models.
+    """A published model.
 
     Args:
         fields: Fields of the model's `EncoderConfig`.
@@ -319,7 +319,7 @@ _VOCABULARIES = {
 def published_lowercase(
     vocabulary: list[str], names: Iterable[str] = ()
 ) -> tuple[bool, str] | None:
-    """Returns (whether a published tokenizer lowercases, model name), or None if it is unknown."""
+    """Identifies a published tokenizer; returns (whether it lowercases, model name) or None."""
     digest = hashlib.sha256("\n".join(vocabulary).encode("utf-8", "replace")).hexdigest()
     for name in (_VOCABULARIES.get(digest, ""), *names):
         last = re.split("/|--", name)[-1]
@@ -373,7 +373,7 @@ def is_preset(config: Document) -> bool:
 
 
 def instead_of(family: object) -> str:
-    """Returns a sentence with the most similar supported model."""
+    """Returns an error hint that names a supported model similar to an unsupported family."""
     name = _INSTEAD.get(family, _OTHERWISE) if isinstance(family, str) else _OTHERWISE
     advice = f"Take {name!r}"
     if family == "mpnet":
@@ -382,7 +382,7 @@ def instead_of(family: object) -> str:
 
 
 def unsupported_in_name(name: str) -> str | None:
-    """Returns the unsupported family in a model name such as `deberta-v3-base`."""
+    """Returns the family in a model name such as `deberta-v3-base` if it is unsupported."""
     parts = f"-{re.sub('[^a-z0-9]+', '-', name.lower())}-"
     # "new" is also a common word.
     families = [family for family in (*SUPPORTED, *_INSTEAD) if family != "new"]

@@ -1,7 +1,7 @@
 """Cross-entropy over a vocabulary in blocks, for the JAX backend.
 
-The logits `[positions, vocabulary]` are never stored as a whole. They are computed for one block of
-the vocabulary at a time, and again for the gradient. See docs/decisions/cross-entropy.md for
+The vocabulary is divided into blocks, and the logits are computed for one block at a time, to save
+memory. For the gradient, the logits are computed again. See docs/decisions/cross-entropy.md for
 measurements.
 
 Shape legend: p = positions; v = vocabulary; w = width.
@@ -77,7 +77,7 @@ _losses.defvjp(_forward, _backward)
 
 
 def _blocks(table, bias, dtype):
-    """Splits the vocabulary into arrays `[blocks, tokens, ...]`; pads the last block."""
+    """Splits the table and the bias into blocks of the vocabulary; pads the last block."""
     count = -(-len(table) // _LARGEST_BLOCK)
     size = -(-len(table) // (count * _TILE)) * _TILE
     filling = count * size - len(table)
@@ -91,7 +91,7 @@ def _blocks(table, bias, dtype):
 
 
 def _of_block(block, labels, states):
-    """Returns (logits `[p, tokens]`, label indices `[p, 1]`, whether they are in the block)."""
+    """Returns (logits `[p, tokens]`, labels minus the first id `[p, 1]`, whether in the block)."""
     logits = jnp.dot(states, block["table"].T, preferred_element_type="float32") + block["bias"]
     place = labels - block["first"]
     return logits, place[:, None], (place >= 0) & (place < logits.shape[-1])

@@ -13,7 +13,7 @@ Cache = list[tuple[Tensor, Tensor]]  # keys and values of each layer
 
 
 def empty_cache(encoder: Encoder, batch: int) -> Cache:
-    """Returns a cache without tokens: `[batch, heads, 0, width]` for each layer."""
+    """Returns an empty cache: arrays of shape `[batch, heads, 0, width]` for each layer."""
     config = encoder.config
     shape = (batch, config.num_heads, 0, config.hidden_dim // config.num_heads)
     nothing = ops.zeros(shape, encoder.compute_dtype)
@@ -27,10 +27,10 @@ def next_states(
 
     Args:
         token_ids: int32 `[batch, new]`.
-        positions, padding_mask: int32 `[batch, cached + new]`, of all tokens.
+        positions, padding_mask: int32 `[batch, cached + new]`, for cached and new tokens.
 
     Returns:
-        (states `[batch, new, hidden]`, cache of all tokens).
+        (hidden states of the new tokens `[batch, new, hidden]`, cache with the new tokens).
     """
     new = positions[:, ops.shape(positions)[1] - ops.shape(token_ids)[1] :]
     biases = {
@@ -49,7 +49,7 @@ def next_states(
 
 
 def cache_signature(encoder: Encoder) -> Any:
-    """Returns the `tf.TensorSpec`s of a cache of any size."""
+    """Returns `tf.TensorSpec`s of the cache. Batch size and length are None."""
     import tensorflow as tf
 
     heads = encoder.config.num_heads

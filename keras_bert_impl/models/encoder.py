@@ -52,7 +52,10 @@ _run = ThreadValue(None)  # the function passed to `encoders_run_by`
 
 @contextlib.contextmanager
 def encoders_run_by(run: Callable) -> Iterator[None]:
-    """Context in which `run(compute, features)` computes the outputs of encoders."""
+    """Context manager in which encoders return `run(compute, features)`.
+
+    `compute(features)` returns the outputs of the encoder.
+    """
     with _run.set(run):
         yield
 
@@ -68,8 +71,8 @@ class Encoder(keras.Model):
     Args:
         config: shape and architecture.
         dtype: Keras dtype policy, such as `"mixed_bfloat16"`. None means the global policy.
-        shared_embeddings: `Embeddings` layer of another encoder, whose tables this encoder also
-            uses.
+        shared_embeddings: `Embeddings` layer of another encoder. If given, both encoders share the
+            embedding tables.
         trainable: False freezes all weights.
 
     Call arguments:
@@ -77,9 +80,9 @@ class Encoder(keras.Model):
             `segment_ids` (default 0), `padding_mask` (1 for a real token; default 1) and
             `position_ids` (default 0, 1, 2, ...). Packed examples need `example_ids`: the 1-based
             index of each token's example, or 0 for padding. Longformer also has `global_mask`: 1
-            for a global token; default: the first token of each example. A `keras.Model` from
-            `encoder.input` to the output of a layer requires all names; use None for missing
-            values. See also `with_outputs`.
+            for a global token; default: the first token of each example. If you build a
+            `keras.Model` from `encoder.input`, it requires all of these names; pass None for
+            missing features. See also `with_outputs`.
 
     Returns:
         dict with `sequence_output` `[batch, length, hidden]`, in the variable dtype, and
@@ -288,8 +291,8 @@ class Encoder(keras.Model):
                 output, `num_layers + 1` tensors `[batch, length, hidden]`. `"attention_scores"`: a
                 tuple of each layer's attention weights after the softmax, float32 `[batch, heads,
                 length, length]`. `"attention_logits"`: the values before the softmax, without the
-                attention bias. They are not available for encoders with local attention or together
-                with `"attention_scores"`.
+                attention bias. Encoders with local attention do not support `"attention_logits"`.
+                `"attention_scores"` and `"attention_logits"` cannot be combined.
 
         Returns:
             `keras.Model` that returns a dict with the encoder's outputs and the requested tensors.
@@ -332,7 +335,7 @@ class Encoder(keras.Model):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class DetailedEncoder(keras.Model):
-    """Runs the layers of an encoder and returns intermediate outputs; see `with_outputs`."""
+    """The model that `Encoder.with_outputs` returns."""
 
     def __init__(self, encoder: Encoder, names: tuple[str, ...], name: str | None = None) -> None:
         super().__init__(name=name or f"{encoder.name}_with_{'_and_'.join(names)}")
@@ -365,8 +368,8 @@ class DetailedEncoder(keras.Model):
         # `clone_model` passes an encoder that is not serialized.
         if isinstance(config["encoder"], Encoder):
             raise InputError(
-                "clone_model cannot copy a model from with_outputs, which shares its weights "
-                "with an encoder. Write copy.deepcopy(model)."
+                "clone_model cannot copy a model from with_outputs, because the model shares its "
+                "weights with an encoder. Write copy.deepcopy(model)."
             )
         return cls(**deserialize_parts(config, "encoder", custom_objects=custom_objects))
 

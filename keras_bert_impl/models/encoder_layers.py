@@ -44,7 +44,7 @@ _OTHER_NAMES = {  # name in `transformers`, Google's BERT, TF Hub or keras-bert 
 
 
 def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
-    """Returns the inputs of a functional model. All except `token_ids` are optional."""
+    """Returns the `keras.Input`s of an encoder by name. All except `token_ids` are optional."""
     names = [n for n in FEATURES if n != "global_mask" or config.max_global_tokens is not None]
     return {
         name: keras.Input((None,), dtype="int32", name=name, optional=name != "token_ids")
@@ -53,7 +53,7 @@ def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
 
 
 def with_all_names(features: Any) -> dict[str, Any]:
-    """Converts features or `token_ids` to a dict with all names. Missing features are None."""
+    """Returns a dict with all names of `FEATURES`. Missing features are None."""
     if not isinstance(features, dict):
         features = {"token_ids": features}
     if features.get("token_ids") is None or not set(features) <= set(FEATURES):
@@ -65,7 +65,7 @@ def with_all_names(features: Any) -> dict[str, Any]:
 
 
 def renamed(names: Iterable[str]) -> str:
-    """Returns a hint to rename features that have another library's names, or ""."""
+    """Returns a hint if names are from another library, such as `input_ids`. Otherwise, ""."""
     names = list(names)
     known = _OTHER_NAMES | {name: name for name in FEATURES}
     pairs = [f'"{known[name]}": x["{name}"]' for name in names if name in known]
@@ -73,7 +73,7 @@ def renamed(names: Iterable[str]) -> str:
 
 
 def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
-    """Validates features; returns them in the format of `with_all_names`."""
+    """Validates features; returns a dict with all names of `FEATURES`."""
     found = with_all_names(features)
     for name, value in found.items():
         if value is not None:
@@ -90,7 +90,7 @@ def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
 
 
 def check_values(features: dict[str, Any], config: EncoderConfig) -> None:
-    """Raises `InputError` if an id has no embedding. Symbolic tensors are not checked."""
+    """Raises `InputError` if an id is out of range. Symbolic tensors are not checked."""
     limits = {
         "token_ids": config.vocabulary_size,
         # Without segment embeddings, the limit is 0 and the ids are not used.
@@ -166,7 +166,8 @@ class EncoderLayers(NamedTuple):
     """The layers of an encoder. Unused layers are None.
 
     Attributes:
-        attention_biases, blocks: one entry for each layer. Entries may be the same object.
+        attention_biases, blocks: lists with one object per layer. If layers share weights, the same
+            object occurs several times.
     """
 
     embeddings: Embeddings

@@ -76,7 +76,7 @@ def needs_pooler(config: EncoderConfig) -> bool:
 
 
 def check_sees_all(config: EncoderConfig) -> None:
-    """Raises `InputError` if the head of a causal encoder does not use the last token."""
+    """Raises `InputError` if the encoder is causal and the head does not use the last token."""
     if config.causal and config.pooled_by != "last":
         raise InputError(
             "the head classifies the first token, which attends to no other token in a causal "
@@ -86,7 +86,7 @@ def check_sees_all(config: EncoderConfig) -> None:
 
 
 def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
-    """Raises `InputError` for a causal encoder; `what` names the task."""
+    """Raises `InputError` if the encoder is causal. `what` is the task in the error message."""
     if config.causal:
         raise InputError(
             f"{what} needs an encoder that attends to tokens on both sides. This encoder is "
@@ -96,7 +96,7 @@ def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
 
 
 def sequence_vector(encoder: Encoder, outputs: dict[str, Any]) -> Any:
-    """Returns the input of `sequence_head`, `[batch, hidden]`."""
+    """Returns the vector that `sequence_head` classifies, `[batch, hidden]`."""
     if _sequence_transform(encoder.config) is not None:
         return outputs["sequence_output"][:, 0]
     return outputs["pooled_output"]
@@ -192,7 +192,7 @@ def _classification_head(
 def with_global_mask(
     encoder: Encoder, features: dict[str, Any], segment: str | None, tokenizer: Any = None
 ) -> dict[str, Any]:
-    """Adds the default `global_mask` of a task to features, as in `transformers`."""
+    """Adds `global_mask` if the encoder has global tokens. The tokens are as in `transformers`."""
     limit = encoder.config.max_global_tokens
     if limit is None:
         return features

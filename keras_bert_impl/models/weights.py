@@ -41,7 +41,7 @@ def no_hdf5(cls: type) -> type:
 
 
 def deserialize_parts(config: dict, *names: str, custom_objects: dict | None = None) -> dict:
-    """Returns the configuration of a model, with the given entries deserialized."""
+    """Deserializes the given entries of a model's configuration; returns a new configuration."""
     return config | {
         name: keras.saving.deserialize_keras_object(config[name], custom_objects) for name in names
     }
@@ -55,7 +55,7 @@ def new_name(class_name: str) -> str:
 
 
 def frozen(model: keras.Model) -> dict[str, list[int]]:
-    """Returns the indices of the frozen layers and weights of a model."""
+    """Returns the indices of the layers and weights of a model that are not trainable."""
     return {
         "layers": [n for n, layer in enumerate(_layers(model)) if not layer.trainable],
         "weights": [n for n, weight in enumerate(model.weights) if not weight.trainable],
@@ -63,7 +63,7 @@ def frozen(model: keras.Model) -> dict[str, list[int]]:
 
 
 def set_frozen(model: keras.Model, state: dict[str, list[int]] | None) -> None:
-    """Freezes the layers and weights in `state`, and unfreezes all others."""
+    """Sets `trainable` of all layers and weights. `state` is the return value of `frozen`."""
     if state is None:
         return
     for number, layer in enumerate(_layers(model)):  # An outer layer precedes its inner layers.
@@ -100,7 +100,7 @@ def _empty(shape, dtype):
 
 
 def as_tensor(copy: np.ndarray) -> Any:
-    """Converts the result of `copy_of` to a tensor, without another copy if possible."""
+    """Converts a NumPy array to a tensor. Copies no data if the array was created by `copy_of`."""
     if keras.backend.backend() != "tensorflow" or copy.dtype.kind != "f":
         return copy
     import tensorflow as tf
@@ -116,25 +116,23 @@ _defers_values = ThreadValue(False)
 
 
 def values_deferred() -> contextlib.AbstractContextManager[None]:
-    """Context in which encoders are created without weights. Call `load_weights` next."""
+    """Context manager in which new encoders get no weights. Then call `load_weights`."""
     return _defers_values.set(True)
 
 
 @contextlib.contextmanager
 def values_of_encoder() -> Iterator[None]:
-    """Context for the constructor of an encoder. Inside `values_deferred`, variables get no values.
-
-    In a stateless scope, Keras creates variables without values. Keras would initialize them at the
-    end of the next stateless scope, so they are removed from Keras's list. A decorator would hide
-    the constructor's arguments from `clone_model`.
-    """
+    """Context manager for the constructor of an encoder. Implements `values_deferred`."""
+    # This is no decorator, because `clone_model` reads the arguments of the constructor.
     if not _defers_values.value:
         yield
         return
     try:
+        # In this scope, Keras creates variables without values.
         with keras.StatelessScope(initialize_variables=False):
             yield
     finally:
+        # Otherwise, the next stateless scope would initialize the variables.
         forget_variables_without_values()
 
 
@@ -203,7 +201,7 @@ def _check_shape(directory, name, shape):
 
 
 def assign(variable: keras.Variable, array: np.ndarray) -> None:
-    """Assigns a copy of an array to a variable; also works inside `values_deferred`."""
+    """Assigns a copy of an array to a variable. The variable may have no value yet."""
     if not has_value(variable):
         set_first_value(variable, _FirstValue(array))
     else:
@@ -219,7 +217,7 @@ class _FirstValue:
 
 
 def added_names(model: keras.Model) -> list[TensorName]:
-    """Returns the names of a model's adapter variables. Their paths are the tensor names."""
+    """Returns the names of a model's adapter variables. Tensors are named like the variables."""
     return [TensorName(w.path, w.path) for w in model.weights if is_added(w.path)]
 
 
@@ -229,7 +227,7 @@ def tensors_of(
     prefix: str = "",
     in_place_of: dict[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Returns {tensor name: variable} of a built model, as float32 arrays."""
+    """Returns the weights of a built model as {tensor name: float32 array}."""
     variables = _by_path(model)
     parts: dict[str, list[np.ndarray]] = {}
     axes = {prefix + name.tensor: name.axis for name in names}

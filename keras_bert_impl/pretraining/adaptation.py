@@ -48,9 +48,10 @@ def adapt(
     not repeated. The model's tokenizer and pooler are kept. If the model has no masked LM head, a
     new one is initialized, with a warning.
 
-    From a large corpus, evenly spaced documents are prepared, only as many as the steps can read.
-    If the text has at least 20 documents, some are held out. `run/scores.json` then contains the
-    held-out loss after adaptation (`loss`) and before it (`before/loss`).
+    If the corpus has more documents than training can read in `adapt_steps`, a subset of evenly
+    spaced documents is used. If there are at least 20 documents, some are held out, and
+    `run/scores.json` contains the held-out loss after adaptation (`loss`) and before adaptation
+    (`before/loss`).
 
     Args:
         model: Model directory or name; see `interop.open_model`.
@@ -58,15 +59,16 @@ def adapt(
             texts. Each text is a document.
         strategy, resume, verbose: see `pretrain`.
         seed: Seed for the records, masks and dropout.
-        progress: Function that replaces the progress display of the preparation; see `prepare`.
+        progress: Function called during the preparation of the records, instead of a progress bar;
+            see `prepare`.
         **fields: Fields of `AdaptationSettings`.
 
     Returns:
         The directory of the adapted model.
 
     Raises:
-        InputError: The text, the settings or the model are invalid, or the directory was created
-            from other inputs.
+        InputError: The text, the settings or the model are invalid, or the directory contains a
+            run with a different text or different settings.
 
     Source: Gururangan et al. 2020, "Don't Stop Pretraining", section 3.
 
@@ -146,7 +148,7 @@ _FEWEST_DOCUMENTS = 20  # minimum number of documents to hold out any
 
 
 class _Corpus(NamedTuple):
-    """Checksum of a text; number and characters of its distinct documents."""
+    """Checksum of a text, and the number of documents and characters without duplicates."""
 
     sha256: str
     documents: int
@@ -154,7 +156,7 @@ class _Corpus(NamedTuple):
 
 
 class _Needed(NamedTuple):
-    """Number and fraction of the documents to prepare, and fraction to hold out."""
+    """Fraction and number of the documents to prepare, and fraction of them to hold out."""
 
     share: float
     documents: int
@@ -189,7 +191,7 @@ def _needed(corpus: _Corpus, settings: AdaptationSettings, length: int) -> _Need
 
 
 def _texts(documents: Iterable[Document], share: float) -> Iterator[str]:
-    """Yields the texts of evenly spaced documents."""
+    """Yields the texts of a fraction of the documents, evenly spaced in the corpus."""
     for number, document in enumerate(_distinct(documents)):
         if math.floor(number * share) > math.floor((number - 1) * share):
             yield "\n".join(document.paragraphs)
@@ -201,7 +203,7 @@ def _distinct(documents):
 
 
 def _check_same_text(directory, sha256, name, length, resume):
-    """Stores the text's checksum and the sequence length, or compares them with stored ones."""
+    """Writes `data.json`. If records exist, compares the text and the length with `data.json`."""
     now = {"text": name, "sha256": sha256, "length": length}
     path = directory / "data.json"
     if (directory / "records").exists():  # Without records, later calls may use another text.

@@ -120,7 +120,7 @@ def _objective(name, settings, tokenizer, overrides):
 
 
 def model_config(model: dict | str) -> EncoderConfig:
-    """Returns the configuration in a dict or a `config.json`, or of a published model."""
+    """Reads the configuration of a model from a dict, a `config.json` or a published model."""
     if isinstance(model, dict):
         return _config_of(model)
     if Path(model).suffix == ".json":

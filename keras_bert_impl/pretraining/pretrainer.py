@@ -212,10 +212,13 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         return super().compute_metrics(x, labels, logits, weights)
 
     def flops(self, length: int, predictions: float = 0.15) -> float:
-        """Returns the floating-point operations of the forward pass per real token.
+        """Returns the number of FLOPs per token in a forward pass. Padding is not counted.
 
-        Counts only matrix products, for rows of `length` tokens; `predictions` is the fraction of
-        masked tokens. See `training.runs.flops.encoder_flops`.
+        Only matrix products are counted. See `training.runs.flops.encoder_flops`.
+
+        Args:
+            length: Sequence length in tokens.
+            predictions: Fraction of tokens that are masked.
         """
         config = self.encoder.config
         heads = [one.flops(config, length, predictions) for one in self.objectives]
@@ -303,9 +306,9 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     def save_pretrained(self, directory: str | Path, tokenizer: Tokenizer | None = None) -> None:
         """Writes a model directory, with the heads, for `from_pretrained` and `transformers`.
 
-        Heads without a class in `transformers` are written with tensor names of this package.
-        Existing files with the same names are replaced. If a tokenizer is given, it is also
-        written.
+        If `transformers` has no class for a head, the tensors of the head have names that only this
+        package reads. Existing files with the same names are replaced. If a tokenizer is given, it
+        is also written.
         """
         config = self.encoder.config
         heads = [one.head for one in self.objectives if one.head and has_class(config, one.head)]
@@ -332,7 +335,7 @@ def _has_pooler(source, config):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class _OutputMean(keras.metrics.MeanMetricWrapper):
-    """Mean of an objective's `losses` or `hits` over the labeled positions of an output."""
+    """Mean loss or accuracy of an objective over the labeled positions of an output."""
 
     def __init__(
         self, objective: PretrainingObjective, output: str, values: str, name: str

@@ -152,7 +152,7 @@ def is_finished(
     settings: PretrainSettings,
     resume: bool = True,
 ) -> bool:
-    """Returns whether a run has written its model; raises if its settings or data differ."""
+    """Returns whether a run is complete. Raises `InputError` if its settings or data differ."""
     directory = local_path(output_directory)
     if not (directory / "model").is_dir():
         return False
@@ -165,7 +165,7 @@ def is_finished(
 def made_of(
     settings: PretrainSettings, manifests: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Returns the inputs of a run for its `RunDirectory`. `manifests` is keyed by folder."""
+    """Returns sources and checksums of a run's inputs. `manifests` is a dict by records folder."""
     read = {}
     for folder, manifest in manifests.items():
         content = json.dumps(manifest, sort_keys=True).encode()
@@ -191,7 +191,7 @@ def made_of(
 
 
 class _Training:
-    """Trains the stages of a run, each from the newest checkpoint."""
+    """Trains the stages of a run. Resumes from the newest checkpoint."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class _Training:
         self._preemption = EndsOnSigterm()
 
     def go(self, callbacks: list[keras.callbacks.Callback], verbose: str | int) -> None:
-        """Trains to the end. The model then has its final weights."""
+        """Trains all remaining stages and assigns the final weights to the model."""
         finished = self._checkpoint.restore()  # report intervals
         model = self._settings.model
         if not finished and isinstance(model, str) and Path(model).is_dir():
@@ -303,7 +303,7 @@ class _Training:
         return InputWorkerWatch(self._settings.input_workers)
 
     def _fit(self, stage, finished, callbacks):
-        """Trains until the end of a stage or a spike; returns the number of skipped rows."""
+        """Trains until the stage or a loss spike ends it; returns the number of skipped rows."""
         settings = self._settings
         manifest = self._manifests[stage.records]
         if self._log:
@@ -340,7 +340,7 @@ class _Training:
         return skipped_rows
 
     def _evaluations(self, stage):
-        """Returns the 1-based indices of a stage's intervals that end with an evaluation."""
+        """Returns the 1-based indices of the intervals after which the model is evaluated."""
         every = self._settings.evaluate_every or self._settings.total_steps
         if every >= self._settings.total_steps:
             return []

@@ -56,7 +56,7 @@ def check_mask_split(mask_split: Sequence[float]) -> tuple[float, ...]:
 @known_fields("PretrainSettings")
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
-    """Settings of a pre-training run. The defaults are BERT's, except for the length of the run.
+    """Settings of a pre-training run. The defaults are those of BERT, except `total_steps`.
 
     The `records_...` settings are requirements, checked against the manifest of the records.
 
@@ -64,13 +64,13 @@ class PretrainSettings:
         model: Model directory to continue from; or name or `config.json` to train from scratch. See
             `keras-bert models` for names. From scratch, the model gets the vocabulary size of the
             records. `EncoderConfig` objects and dicts of its fields are also accepted.
-        total_steps: Number of optimizer steps. It is the maximum if `budget_hours` is set.
+        total_steps: Number of optimizer steps. Maximum number if `budget_hours` is set.
         batch_size: Global batch size in packed rows.
         first_batch_size: Global batch size at the start, doubled until it reaches `batch_size`.
             None for `batch_size`.
         ramp_steps: Number of steps until `batch_size` is reached.
-        long_records: A folder of records with longer rows, for the end of the run.
-        long_part: Fraction of the steps on `long_records`.
+        long_records: Folder of records with longer rows, used for the last steps of the run.
+        long_part: Fraction of the steps in which `long_records` are used.
         records_length: Required sequence length of the records. None for any.
         long_records_length: Required sequence length of `long_records`. None for any.
         records_objective: Required `prepare` objective: `"mlm"`, `"mlm_nsp"`, `"mlm_sop"` or
@@ -80,9 +80,9 @@ class PretrainSettings:
         optimizer: Optimizer.
         learning_rate: Peak learning rate.
         schedule: Learning-rate schedule. `"linear"` or `"cosine"` decay, `"one_cycle"`, or
-            `"budget"`, which rises and falls with elapsed time.
-        warmup_steps: Steps in which the learning rate rises. None means a tenth of `total_steps`,
-            or three tenths with `one_cycle`. With `budget`, the warm-up takes a tenth of the time.
+            `"budget"`, which depends on the elapsed time instead of the step.
+        warmup_steps: Number of warm-up steps. None means a tenth of `total_steps`, or three tenths
+            with `one_cycle`. With `budget`, the warm-up takes a tenth of the time.
         budget_hours: Duration of the run. Only with `schedule=budget`.
         weight_decay: Weight decay of the optimizer, decoupled from the gradient.
         beta_2: Decay rate of the optimizer's second moments.
@@ -95,7 +95,8 @@ class PretrainSettings:
         dropout: Dropout rate. None means the rate in the model's configuration.
         objectives: Names of the pre-training objectives. One or more of `masked_lm`,
             `next_sentence`, `sentence_order`, `span_boundary`, `replaced_token`, `left_to_right`,
-            `distillation` and `layer_distillation`. None means the objectives of the records.
+            `distillation` and `layer_distillation`. None means the objectives for which the records
+            were prepared.
         teacher: Directory or name of the teacher model for `distillation` and `layer_distillation`.
         mask_unit: Masking unit.
         mask_rate: Fraction of the tokens to predict.
@@ -105,22 +106,23 @@ class PretrainSettings:
         dupe_factor: Number of static masks per row; epoch `e` uses mask `e % dupe_factor`. 1 with
             records from `prepare --passes` is the same as BERT's script. None means new masks in
             each epoch.
-        generator: Published name or `config.json` of the generator of `replaced_token`. None means
-            a quarter of the model's width, or the generator in the model directory.
+        generator: Published name or `config.json` of the generator of `replaced_token`. None uses
+            the generator in the model directory, or else a quarter of the model's width.
         accumulation_steps: Gradient accumulation: number of micro-batches per batch.
         remat: Activation checkpointing: recompute each layer's activations in the backward pass.
-        steps_per_execution: Number of steps per call of the graph. Must divide `total_steps` and
-            `report_every`.
+        steps_per_execution: Number of steps per call, as in `keras.Model.compile`. Must divide
+            `total_steps` and `report_every`.
         report_every: Number of steps between reports and checkpoints. A report and a checkpoint are
             also written after the last step and when the records or the batch size change.
         input_workers: Machines that run `keras-bert input-worker` and create the batches, such as
-            `grpc://host:5050`. The batches are the same as without them.
+            `grpc://host:5050`. Input workers do not change the batches.
         evaluate_every: Number of steps between evaluations on the held-out rows, a multiple of
             `report_every`. None means only at the end.
-        on_spike: Action after a loss spike. A spike is a loss that is not finite, or more than
-            `spike_factor` times the mean of the preceding report interval and at least 1 above it.
-            `"skip"` rolls back to the last checkpoint and skips the rows of that interval.
-        spike_factor: Multiple of the mean loss above which a loss is a spike; see `on_spike`.
+        on_spike: Action after a loss spike. A loss is a spike if it is not finite, or if it exceeds
+            both `spike_factor` times the mean loss of the preceding report interval and this mean
+            plus 1. `"stop"` raises an error. `"skip"` restores the last checkpoint and skips the
+            rows of the interval with the spike.
+        spike_factor: Factor by which a spike exceeds the mean loss; see `on_spike`.
         dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`. `"mixed_float16"` uses loss scaling.
         jit_compile: Whether to compile the forward and backward pass with XLA.
         seed: Seed of all random choices.
@@ -211,7 +213,7 @@ class PretrainSettings:
             )
 
     def batch_sizes(self) -> dict[int, int]:
-        """Returns {first step: global batch size}."""
+        """Returns a dict from the step at which the global batch size changes to the new size."""
         size = self.first_batch_size or self.batch_size
         doublings = (self.batch_size // size).bit_length() - 1
         return {
@@ -220,7 +222,7 @@ class PretrainSettings:
         }
 
     def long_from(self) -> int:
-        """Returns the first step on `long_records`, or `total_steps`."""
+        """Returns the first step that uses `long_records`. Returns `total_steps` without them."""
         if self.long_records is None:
             return self.total_steps
         steps = self._between_executions(self.long_part * self.total_steps)
@@ -242,9 +244,8 @@ class PretrainSettings:
         if not is_reached or (self.ramp_steps > 0) != (first < last):
             raise InputError(
                 "ramp_steps must be 0 if first_batch_size equals batch_size. Otherwise it must "
-                f"be at least {least} (one step per batch size). Rounded to a multiple of "
-                f"steps_per_execution={self.steps_per_execution}, it must be less than "
-                "total_steps. Received: "
+                f"be at least {least} (one step per batch size) and, rounded to a multiple of "
+                f"steps_per_execution={self.steps_per_execution}, less than total_steps. Received: "
                 f"ramp_steps={self.ramp_steps}, total_steps={self.total_steps}, "
                 f"first_batch_size={first}, batch_size={last}"
             )
@@ -296,7 +297,7 @@ def _default(name):
 
 
 def _assigned(name):
-    """Returns `name=default` as on the command line, such as `max_predictions=null`."""
+    """Returns the command-line argument for the default value, such as `max_predictions=null`."""
     value = json.dumps(_default(name), separators=(",", ":")).strip('"')
     return f"{name}={value}"
 

@@ -1,4 +1,4 @@
-"""Stages of a run, which differ in records or batch size, and a summary of the run."""
+"""Stages of a pre-training run. Stages differ in records, batch size or number of steps."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Stage:
     first_row: int  # rows of the same records that were read in earlier stages
 
     def step(self, finished: int) -> int:
-        """Returns the number of steps of the run after `finished` intervals."""
+        """Returns the number of steps in the first `finished` report intervals of a run."""
         return self.first_step + (finished - self.first) * self.steps
 
     def row(self, finished: int) -> int:
-        """Returns the number of rows of the records read after `finished` intervals."""
+        """Returns the number of rows read from the records after `finished` report intervals."""
         return self.first_row + (finished - self.first) * self.rows
 
     @property
@@ -50,7 +50,7 @@ class Stage:
         return self.steps * self.batch_size
 
     def begins(self, finished: int) -> bool:
-        """Returns whether no row of the records was read in `finished` intervals."""
+        """Returns whether the records of the stage are still unread after `finished` intervals."""
         return finished == self.first and not self.first_row
 
     def same_batches(self, other: Stage | None) -> bool:
@@ -79,7 +79,7 @@ def plan(records: str | Path, settings: PretrainSettings) -> list[Stage]:
 
 
 def step_of(stages: Iterable[Stage], finished: int) -> int:
-    """Returns the number of steps of a run after `finished` intervals."""
+    """Returns the number of steps in the first `finished` report intervals of a run."""
     stage = next(stage for stage in stages if finished <= stage.end)
     return stage.step(finished)
 
@@ -103,8 +103,8 @@ class StageData:
         parts = replicas * accumulation_steps
         if stage.batch_size % parts:
             raise InputError(
-                f"batch_size must be a multiple of {parts}, the replicas times "
-                f"accumulation_steps, such as {nearest_multiples(stage.batch_size, parts)}. "
+                f"batch_size must be a multiple of {parts} (number of replicas times "
+                f"accumulation_steps), such as {nearest_multiples(stage.batch_size, parts)}. "
                 f"Received: batch_size={stage.batch_size}, "
                 f"accumulation_steps={accumulation_steps}, {replicas} replicas"
             )
@@ -130,7 +130,7 @@ class StageData:
         return self._distribute(stage, start_row=row, input_workers=self._input_workers)
 
     def held_out(self, stage: Stage) -> tuple[tf.data.Dataset, int] | tuple[None, None]:
-        """Returns (one pass over the held-out rows, number of batches), or (None, None)."""
+        """Returns (held-out batches, number of batches), or (None, None) without held-out rows."""
         num_batches = num_held_out_batches(read_manifest(stage.records), stage.batch_size)
         if not num_batches:
             return None, None
@@ -138,7 +138,7 @@ class StageData:
         return self._distribute(stage, split="held_out"), num_batches
 
     def _distribute(self, stage, **arguments):
-        """Builds the dataset of each input pipeline, in per-replica batches."""
+        """Creates a dataset that is distributed over the replicas."""
         arguments = {"batch_size": stage.batch_size, **self._arguments, **arguments}
         replicas = self._strategy.num_replicas_in_sync
         if isinstance(self._strategy, JaxDevices):

@@ -81,7 +81,7 @@ def _module(parts):
 
 
 def _collect(scope, name, documents):
-    """Appends the documents of `scope`; returns its sentences if there are too few."""
+    """Appends documents of a class, function or module; returns sentences too few for one."""
     sentences = prose_sentences(ast.get_docstring(scope, clean=False) or "")
     position = len(documents)
     for child in scope.body:
@@ -113,7 +113,7 @@ _FILES_PER_TASK = 64
 
 @dataclasses.dataclass(frozen=True)
 class Passage:
-    """A document: the documentation of a class, a function, a module or a help topic."""
+    """A document with the docstrings of a class, function or module, or with a help topic."""
 
     library: str  # name of the distribution, such as `"scikit-learn"`, or `"python"`
     name: str  # module and object, such as `"numpy.linalg:solve"`
@@ -151,10 +151,10 @@ def read_passages(
 def split_by_module(
     passages: Sequence[Passage], held_out_fraction: float = 0.15, seed: int = 0
 ) -> tuple[list[Passage], list[Passage]]:
-    """Splits passages by module; returns (training, held_out).
+    """Splits passages into (training, held_out), with no module in both.
 
-    Held-out passages that nearly repeat a training passage are removed. `held_out_fraction` is a
-    fraction of the modules.
+    `held_out_fraction` is the fraction of modules that are held out. Near-duplicates of training
+    passages are removed from the held-out passages.
     """
     training: list[Passage] = []
     held_out: list[Passage] = []
@@ -175,7 +175,7 @@ def write_sentences(passages: Iterable[Passage], path: str | Path) -> None:
 
 
 def shingles(text: str, length: int = 5) -> set[int]:
-    """Returns the hashes of all runs of `length` words in a lowercased text."""
+    """Returns the hashes of all n-grams of words in a text; `length` is n. Ignores case."""
     words = re.findall(r"[a-z]+", text.lower())
     runs = max(1, len(words) - length + 1)
     return {hash(tuple(words[start : start + length])) for start in range(runs)}
@@ -248,7 +248,7 @@ def largest_libraries(passages: Iterable[Passage], count: int = 8) -> list[str]:
 def library_passages(
     passages: Sequence[Passage], libraries: Sequence[str], most_per_library: int | None = None
 ) -> list[Passage]:
-    """Returns short passages of the libraries, without the libraries' names."""
+    """Returns short passages about the libraries. The names of libraries are removed."""
     names = _names_pattern(passages, libraries)
     found: dict[str, list[Passage]] = {library: [] for library in libraries}
     for passage in passages:

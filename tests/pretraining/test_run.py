@@ -138,7 +138,7 @@ def test_rejects_invalid_arguments(undisturbed, records_directory, tmp_path, set
         with pytest.raises(InputError, match=message):
             pretrain(records_directory, tmp_path / run, **settings | changes)
 
-    refused("batch_size must be a multiple of 3, the replicas times acc", accumulation_steps=3)
+    refused(r"must be a multiple of 3 \(number of replicas times acc", accumulation_steps=3)
     refused("total_steps must be a multiple of steps_per_execution", steps_per_execution=4)
     refused("multiple of report_every", evaluate_every=3)
     refused("batch_size must be a positive integer", batch_size=0)

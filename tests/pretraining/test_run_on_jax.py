@@ -189,7 +189,7 @@ def test_rejects_invalid_arguments(records_directory, tmp_path, settings, monkey
         return ended.stderr
 
     assert "strategy 'tpu': JAX finds no TPU" in error_of("--strategy", "tpu")
-    assert "batch_size must be a multiple of 16, the replicas times" in error_of(
+    assert "batch_size must be a multiple of 16 (number of replicas times" in error_of(
         "--cpu-devices", "16"
     )
     assert "such as 16" in error_of("--cpu-devices", "16")

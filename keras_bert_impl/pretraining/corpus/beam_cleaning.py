@@ -15,10 +15,10 @@ from keras_bert_impl.pretraining.corpus.cleaning import Similarity
 class CleanTexts(beam.PTransform):
     """Cleans a collection of documents; see `clean` for the steps.
 
-    Elements are (key, text) before and after. Keys are unique and have an order: of several
-    duplicates, the document with the smallest key stays. The result is the same as with `clean`.
-    The counts of each step are Beam counters named `html/removed`, `near_duplicates/characters`
-    and so on, in the namespace `clean`.
+    The elements of the input and of the output are (key, text). Keys must be unique and comparable,
+    such as integers. Of several duplicates, the document with the smallest key is kept. If the keys
+    are in the order of the documents, `clean` keeps the same documents. The counts of each step are
+    Beam counters in the namespace `clean`, such as `html/removed` and `near_duplicates/characters`.
 
     Args:
         languages, near_duplicates: see `clean`.
@@ -38,7 +38,6 @@ class CleanTexts(beam.PTransform):
         text_cleaning.check_languages(self._languages)
 
     def expand(self, documents: Any) -> Any:
-        """Adds the steps to the pipeline."""
         cleaned = documents | "clean" >> beam.FlatMap(_clean, self._languages)
         repeated = (
             cleaned
@@ -54,7 +53,7 @@ class CleanTexts(beam.PTransform):
 
 
 def _clean(document, languages):
-    """Yields (key, (text, signature)) for a document that remains."""
+    """Cleans a document; yields (key, (text, signature)) unless the document is removed."""
     key, text = document
     cleaned, counts = text_cleaning.clean_texts([text], languages)
     _count(counts)
@@ -63,7 +62,7 @@ def _clean(document, languages):
 
 
 def _bands(document, threshold):
-    """Yields ((band, its key), (key of the document, signature)); band -1 is the whole text."""
+    """Yields ((band, hash of the band), (key, signature)). Band -1 is the whole text."""
     key, (text, signature) = document
     yield (-1, near_duplicates.text_hash(text)), (key, signature)
     for band, (value,) in enumerate(near_duplicates.band_keys(signature[None], threshold)):
@@ -71,7 +70,7 @@ def _bands(document, threshold):
 
 
 def _repeated(group, threshold):
-    """Yields (key, step that removes it) for the documents that repeat the first of their band."""
+    """Compares documents with an equal band; yields (key, name of the step) for those to remove."""
     (band, _), documents = group
     first, signature = min(documents, key=lambda document: document[0])
     for key, other in documents:

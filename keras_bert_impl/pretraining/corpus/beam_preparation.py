@@ -1,8 +1,8 @@
 """`prepare` on Apache Beam: writes the same blocks, rows and shards as on one machine.
 
-The text is read twice: The first pass keeps the hash and length of each document, finds duplicates
-and assigns documents to blocks. In the second pass, the workers build the blocks. The row counts of
-the blocks determine the shard and position of each row.
+The text is read twice. The first pass computes the hash and the length of each document, finds
+duplicates and assigns documents to blocks. In the second pass, the workers build the blocks. Then
+each row is assigned to a shard, which requires the number of rows of all blocks.
 """
 
 import copy
@@ -39,7 +39,7 @@ def write(
     runner: str,
     options: Sequence[str] = (),
 ) -> cutting.Written:
-    """Writes the shards of a corpus."""
+    """Writes the shards of a corpus with a Beam runner; raises `InputError` for invalid input."""
     flags = [f"--runner={runner}", *(f"--{option.lstrip('-')}" for option in options)]
     try:
         with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
@@ -65,7 +65,7 @@ def build_pipeline(
     directory: str | Path,
     dealing: dict[str, int],
 ) -> None:
-    """Adds all steps to a `beam.Pipeline`. The arguments are the same as for `write`."""
+    """Adds the steps that read the corpus and write the shards to a `beam.Pipeline`."""
     sources = list(enumerate(readers.sources(corpus.paths, corpus.format)))
     directory = str(directory)
     of_sources = pipeline | "sources" >> beam.Create(sources) | beam.Reshuffle()
@@ -116,21 +116,25 @@ def build_pipeline(
 
 
 def _outlines(indexed, text_field):
-    """Yields (hash, (source index, position in the source, characters)) of each document."""
+    """Yields (hash, (source index, index in the source, number of characters)) of each document."""
     index, source = indexed
     for place, document in enumerate(readers.read_source(*source, text_field)):
         yield document.text_hash, (index, place, document.characters)
 
 
 def _packed(outlines_of):
-    """Returns the unique documents of a source: positions int32 [n], characters int64 [n]."""
+    """Returns the indices and the lengths of the unique documents of a source as arrays [n]."""
     index, outlines = outlines_of
     places, characters = zip(*sorted(outlines))
     return index, (np.array(places, np.int32), np.array(characters, np.int64))
 
 
 def _plans(_, lengths, kept, sources, corpus, settings):
-    """Yields (source index, (number of its first document, positions [n], their blocks [n]))."""
+    """Assigns documents to blocks; yields (source index, (first, places [n], blocks [n])).
+
+    `first` is the corpus index of the first document of the source, `places` are the indices of the
+    unique documents in the source, and `blocks` are their block numbers.
+    """
     if not lengths:
         raise readers.no_text(corpus.paths)
     indices = sorted(kept)
@@ -160,7 +164,7 @@ def _plans(_, lengths, kept, sources, corpus, settings):
 
 
 def _documents(joined_of, text_field):
-    """Yields (block, (number, document)) for each selected document of a source."""
+    """Yields (block number, (corpus index, document)) for each unique document of a source."""
     _, joined = joined_of
     if not joined["plan"]:
         return
@@ -172,7 +176,7 @@ def _documents(joined_of, text_field):
 
 
 class _Build(beam.DoFn):
-    """Builds a block from its documents; yields (block number, split, `BuiltBlock`)."""
+    """Builds a block from documents; yields (block number, split, `BuiltBlock`)."""
 
     def __init__(self, settings: blocks.Settings, held_out: float, directory: str) -> None:
         self._settings = settings
@@ -194,7 +198,7 @@ class _Build(beam.DoFn):
 
 
 def _dealers(_, sizes, dealing, seed):
-    """Yields (block number, `Dealer`): the dealer's state before each block."""
+    """Yields (block number, copy of the `Dealer`) before the rows of each block are assigned."""
     dealers = {split: records.Dealer(**dealing) for split in records.SPLITS}
     for number, split, count, _ in sorted(sizes, key=operator.itemgetter(0)):
         yield number, copy.deepcopy(dealers[split])
@@ -203,13 +207,13 @@ def _dealers(_, sizes, dealing, seed):
 
 
 def _size(built_block):
-    """Returns (block number, split, rows, counts)."""
+    """Returns (block number, split, number of rows, `Counts`)."""
     number, split, built = built_block
     return number, split, len(built.rows), built.counts
 
 
 def _dealt(built_block, dealers, seed):
-    """Yields ((split, shard), (position in the shard, row)) for each row of a block."""
+    """Assigns rows to shards; yields ((split, shard), (position in the shard, row))."""
     number, split, built = built_block
     dealer = copy.deepcopy(dealers[number])  # another worker may read the same block again
     places = dealer.deal(len(built.rows), cutting.first_shard_of(number, seed))
@@ -218,7 +222,7 @@ def _dealt(built_block, dealers, seed):
 
 
 def _write_shard(rows_of, directory):
-    """Writes a shard; returns (split, shard, its manifest entry)."""
+    """Writes a shard; returns (split, shard, manifest entry of the shard)."""
     (split, shard), rows = rows_of
     path = os.path.join(directory, records.shard_name(split, shard))
     rows = [row for _, row in sorted(rows)]
@@ -232,7 +236,7 @@ def _write_shard(rows_of, directory):
 
 
 def _sum_up(_, lengths, kept, sizes, shards, directory):
-    """Writes a `Written` object to a file, because a pipeline cannot return objects."""
+    """Writes the fields of `Written` to a JSON file, from which `write` reads them."""
     documents = sum(lengths.values())
     counts = {split: blocks.Counts() for split in records.SPLITS}
     for _, split, _, of_block in sizes:

@@ -1,4 +1,4 @@
-"""Processing of one block of documents: from text to token ids, serialized rows and counts."""
+"""Converts a block of documents to token ids, examples and serialized rows, and counts them."""
 
 import dataclasses
 import itertools
@@ -18,7 +18,7 @@ from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RowLength
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.unicode.table import CJK
 
-NumberedDocument = tuple[int, readers.Document]  # each with its running number in the corpus
+NumberedDocument = tuple[int, readers.Document]  # index in the corpus, document
 _AT_ONCE = 1 << 18  # characters
 _PLAIN, _ALONE = 1, 2  # byte classes; all other bytes have class 0
 _OTHER_SPACES = re.compile(r"[^\S ]")
@@ -27,7 +27,7 @@ _WHITE_SPACE = r"[\s\v\x1c-\x1f\x{85}\p{Z}]"  # whitespace as defined by `str.sp
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Settings for turning documents into rows; see the arguments of `prepare`."""
+    """Settings of the conversion of documents to rows. `prepare` has the same arguments."""
 
     length: RowLength
     objective: Annotated[str, OneOf(*RECORDS_OBJECTIVES)]
@@ -50,11 +50,11 @@ class Settings:
             )
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the settings as they are in a manifest."""
+        """Returns the settings as a dict that can be written as JSON."""
         return dataclasses.asdict(self) | {"languages": list(self.languages)}
 
     def translations(self, document: readers.Document) -> readers.Document:
-        """Returns a document of one sentence per language; raises `InputError` for another number."""
+        """Returns a copy with one sentence per paragraph. Checks that each language has one."""
         if len(document.paragraphs) != len(self.languages):
             raise InputError(
                 f"{document.source}: expected {len(self.languages)} lines, a sentence in each of "
@@ -66,7 +66,7 @@ class Settings:
 
 @dataclasses.dataclass
 class TextBlock:
-    """Consecutive documents of one split; `number` is None until the block is complete."""
+    """Consecutive documents of one split. `number` is set when the block is complete."""
 
     split: str
     documents: list[NumberedDocument] = dataclasses.field(default_factory=list)
@@ -78,14 +78,14 @@ class TextBlock:
         self.characters += document.characters
 
     def joined(self, other: "TextBlock") -> "TextBlock":
-        """Returns a block with the documents of both blocks."""
+        """Returns a new block with the documents of this block and of `other`."""
         documents = self.documents + other.documents
         return TextBlock(self.split, documents, self.characters + other.characters)
 
 
 @dataclasses.dataclass
 class Counts:
-    """Statistics of a block or a split. `+` adds two statistics."""
+    """Statistics of a block or a split. The operator `+` adds the statistics of two blocks."""
 
     documents: int = 0
     sentences: int = 0
@@ -104,24 +104,24 @@ class Counts:
         return dataclasses.replace(Counts(*sums), examples_in_fullest_row=fullest)
 
     def summary(self, length: int) -> dict[str, Any]:
-        """Returns a dict of the counts and `fill`, the fraction of the rows that is not padding."""
+        """Returns a dict with the counts and `fill`, the fraction of tokens without padding."""
         fill = self.tokens / (self.rows * length) if self.rows else 0.0
         return dataclasses.asdict(self) | {"fill": round(fill, 6)}
 
 
 @dataclasses.dataclass
 class BuiltBlock:
-    """Serialized rows in random order, with statistics."""
+    """Serialized rows of a block, in random order, and the statistics of the block."""
 
     rows: list[bytes]
     counts: Counts
 
 
 class WordTokens:
-    """Tokenizes texts; each distinct word is encoded only once.
+    """Tokenizes texts. Caches the token ids of words, so that repeated words are not encoded again.
 
-    With `segmented`, the vocabulary size is added to the id of each Chinese character that
-    continues a word.
+    If `segmented` is True, the vocabulary size is added to the ids of Chinese characters that are
+    not the first character of a word.
     """
 
     def __init__(self, tokenizer: Tokenizer, segmented: bool = False) -> None:
@@ -137,8 +137,8 @@ class WordTokens:
         """Tokenizes texts without line breaks.
 
         Returns:
-            (ids, lengths, num_words): the token ids of all texts, int32 [tokens]; the number of
-            tokens per text, int64 [texts]; and the number of whitespace-separated words, an int.
+            (ids, lengths, num_words): token ids of all texts, int32 [tokens]; number of tokens per
+            text, int64 [texts]; total number of whitespace-separated words, int.
         """
         if not self.tokenizer.word_breaks:
             texts = [
@@ -166,12 +166,12 @@ class WordTokens:
         return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
 
     def _cut(self, texts):
-        """Splits texts before spaces, and at word breaks between two ASCII characters.
+        """Splits texts before spaces, and before and after ASCII punctuation marks.
 
         Returns:
-            (words, first_words, num_joined): string array of words, each with its leading space;
-            the index of each text's first word, int64 [texts]; and the number of words without a
-            space (int), which continue the previous word.
+            (words, first_words, num_joined): string array of words with their leading spaces; index
+            of the first word of each text, int64 [texts]; number of words without a leading space,
+            int.
         """
         data = b"\n".join([b"", *map(str.encode, texts)])
         characters = np.frombuffer(data, np.uint8)
@@ -187,7 +187,7 @@ class WordTokens:
         return words, first_words, len(starts) - num_spaces
 
     def _learn(self, words):
-        """Replaces the cache with entries for the given distinct words."""
+        """Encodes new words, and removes words that are not in `words` from the cache."""
         places = pc.index_in(words, self._words).fill_null(-1).to_numpy().astype(np.int64)
         is_new = places < 0
         places[is_new] = len(self._words) + np.arange(np.count_nonzero(is_new))
@@ -203,7 +203,7 @@ class WordTokens:
         self._ids = rows.concatenated_spans(ids, starts, self._lengths)
 
     def _continues_word(self, ids, lengths):
-        """Returns whether each token and the previous token of its word are Chinese characters."""
+        """Returns whether each token continues a word of Chinese characters."""
         is_chinese = self._is_chinese[ids]
         continues = is_chinese & np.append(False, is_chinese)[: len(ids)]
         continues[(np.cumsum(lengths) - lengths)[lengths > 0]] = False
@@ -254,7 +254,7 @@ def _number_of_parts(words):
 
 
 def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordTokens) -> BuiltBlock:
-    """Splits, tokenizes, pairs, packs and serializes the documents of a block."""
+    """Converts documents to sentences, tokens, examples, packed rows and serialized rows."""
     tokenizer = word_tokens.tokenizer
     documents = text_block.documents
     if settings.languages:
@@ -312,7 +312,7 @@ def _examples(block, settings, pass_number, num_separators):
 def tokenize(
     documents: Sequence[NumberedDocument], word_tokens: WordTokens
 ) -> tuple[rows.TokenBlock, int]:
-    """Splits documents into tokenized sentences; returns (`TokenBlock`, number of words)."""
+    """Splits documents into sentences and tokenizes them; returns the tokens and the word count."""
     paragraphs, sentence_counts = [], []
     for _, document in documents:
         own = [document.paragraphs]
@@ -333,7 +333,7 @@ def tokenize(
 
 
 class HashSet:
-    """A set of 64-bit integers in 8 bytes each, used to detect duplicate documents."""
+    """A set of 64-bit integers with 8 bytes per integer. Used to detect duplicate documents."""
 
     _MOST_RECENT = 1 << 18  # a Python set needs ten times as much memory
 

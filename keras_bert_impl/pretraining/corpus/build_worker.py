@@ -20,7 +20,7 @@ _worker: dict[str, Any] = {}  # settings and tokenizer of this process
 
 
 def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
-    """Initializes a worker process: one core, no accelerator, a separate tokenizer."""
+    """Initializes a worker process: loads the tokenizer, and limits TensorFlow to one CPU core."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     keep_freed_memory()
     import_tensorflow_alone()
@@ -40,7 +40,7 @@ def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Lets this process keep up to 64 MiB of freed array memory for reuse."""
+    """Configures glibc to keep up to 64 MiB of freed memory for reuse by this process."""
     with contextlib.suppress(AttributeError):  # only in glibc
         set_option = ctypes.CDLL(None).mallopt
         set_option(_M_MMAP_THRESHOLD, 32 << 20)
@@ -48,7 +48,7 @@ def keep_freed_memory() -> None:
 
 
 def build_block(text_block: blocks.TextBlock) -> blocks.BuiltBlock:
-    """Calls `blocks.build_block` in a worker process initialized by `start`."""
+    """Builds a block with the settings and the tokenizer that `start` has loaded."""
     from keras_bert_impl.pretraining.corpus import blocks
 
     return blocks.build_block(text_block, _worker["settings"], _worker["word_tokens"])

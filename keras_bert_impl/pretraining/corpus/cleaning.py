@@ -61,8 +61,8 @@ def clean(
         output: File to write, such as `clean.jsonl`: one document per line, in the field `text`.
         languages: ISO 639-1 codes of the languages to keep, such as `("en", "de")`. Empty keeps all
             languages.
-        near_duplicates: Similarity from which a document is a near-duplicate, in [0.1, 1]: the
-            Jaccard similarity of the sets of five consecutive words, estimated.
+        near_duplicates: Minimum similarity of near-duplicates, in [0.1, 1]. The similarity of two
+            documents is the estimated Jaccard similarity of their 5-grams of words.
         input_format, text_field: see `read_documents`.
         num_workers: Number of processes, if the corpus has more than a million characters; see
             `prepare`.
@@ -112,7 +112,7 @@ def clean(
 
 
 def _batches(documents: Iterable[Document], counts: text_cleaning.Counts) -> Iterator[list[str]]:
-    """Yields lists of texts with about a million characters each; counts documents as read."""
+    """Yields batches of texts with about a million characters; counts documents and characters."""
     batch, size = [], 0
     for document in documents:
         text = "\n".join(document.paragraphs)
@@ -127,7 +127,7 @@ def _batches(documents: Iterable[Document], counts: text_cleaning.Counts) -> Ite
 
 
 def _cleaned(batches, languages, num_workers):
-    """Yields the result of `clean_texts` for each batch, in order."""
+    """Calls `clean_texts` for each batch, in several processes; yields the results in order."""
     first = list(itertools.islice(batches, 2))
     batches = itertools.chain(first, batches)
     if num_workers == 1 or len(first) == 1:

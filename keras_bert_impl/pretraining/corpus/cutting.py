@@ -26,7 +26,7 @@ _SUFFIX = re.compile(r"[^\s]\.\w{1,8}\Z")
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """A corpus and how to cut it; see the arguments of `prepare`."""
+    """Arguments of `prepare` that define the documents, blocks and splits."""
 
     paths: list[str]
     format: str
@@ -47,7 +47,7 @@ class Written(NamedTuple):
 def numbered(
     documents: Iterable[Document], counts: dict[str, int]
 ) -> Iterator[blocks.NumberedDocument]:
-    """Yields (running number, document) for each distinct document, and updates `counts`."""
+    """Skips duplicates; yields (index in the corpus, document). Updates `counts`."""
     seen = blocks.HashSet()
     for document in documents:
         counts["documents"] += 1
@@ -58,7 +58,7 @@ def numbered(
 
 
 def split_of(number: int, held_out: float, seed: int) -> str:
-    """Returns the split of the document with a given running number."""
+    """Returns the split, `"train"` or `"held_out"`, of the document with the given index."""
     share = min(held_out, 1 - held_out)
     if not share:
         return "train"
@@ -113,14 +113,14 @@ def _num_sentences(document):
 
 
 def first_shard_of(block: int, seed: int) -> int:
-    """Returns the argument `first_shard` of `Dealer.deal` for the rows of block number `block`."""
+    """Returns a random integer, at which the rows of a block start in the cycle of open shards."""
     return rows.stable_hash(seed, "shards", block)
 
 
 def text_blocks(
     numbered: Iterable[blocks.NumberedDocument], corpus: Corpus, objective: str, seed: int
 ) -> Iterator[blocks.TextBlock]:
-    """Cuts each split into blocks and numbers them in the order of completion."""
+    """Groups the documents of each split into blocks; yields numbered blocks."""
     fewest = 2 if objective == "mlm_nsp" else 1
     waiting = dict.fromkeys(records.SPLITS)
     growing = {split: blocks.TextBlock(split) for split in records.SPLITS}
@@ -147,10 +147,10 @@ def text_blocks(
 def as_paths(
     inputs: Any, format: str = "auto", text_field: str = "text"
 ) -> Iterator[tuple[Any, str, str]]:
-    """Context manager that yields corpus paths: the given paths, or a file with the given texts.
+    """Context manager that writes texts to a temporary file. Paths are not changed.
 
     Yields:
-        (paths, format, text field), for `read_documents`.
+        (paths, format, text field): the arguments of `read_documents`.
     """
     texts = _texts_of(inputs, text_field)
     if texts is None:
@@ -175,7 +175,7 @@ def _text_of_line(match):
 
 
 def _texts_of(inputs, text_field):
-    """Returns an iterable of the texts, or None for paths."""
+    """Returns an iterable of texts. Returns None if `inputs` are paths."""
     if isinstance(inputs, (str, os.PathLike)):
         return None
     names = getattr(inputs, "column_names", None)  # columns of Hugging Face `datasets` and Arrow
@@ -206,7 +206,7 @@ def _is_path(value):
 
 
 def _as_str(text, number):
-    """Converts a text to a str; table columns and datasets have their own string types."""
+    """Converts strings of NumPy, TensorFlow, Arrow and pandas to str."""
     for method in ("numpy", "as_py"):  # tensors and Arrow
         if hasattr(text, method):
             text = getattr(text, method)()

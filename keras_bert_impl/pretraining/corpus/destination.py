@@ -1,6 +1,7 @@
-"""Output of `prepare`: a folder that is replaced as a whole, or a new folder in a bucket.
+"""Manages the output folder of `prepare`.
 
-An interrupted `prepare` keeps its finished blocks next to the output. The same command resumes.
+Existing records are replaced only when the new records are complete. If `prepare` is interrupted,
+the finished blocks are kept in a hidden folder next to the output, and the same command resumes.
 """
 
 import contextlib
@@ -59,7 +60,7 @@ def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: 
 
 
 def _private_folder():
-    """Creates or finds a folder in the temporary directory that only this user can access."""
+    """Returns a folder in the temporary directory that only this user can access."""
     folder = Path(tempfile.gettempdir()) / f"keras-bert-{getpass.getuser()}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -87,7 +88,7 @@ def check_is_no_input(place: Path, paths: list[str]) -> None:
 def new_records(
     output_directory: str | Path, place: Path, runner: str | None
 ) -> Iterator[str | Path]:
-    """Context manager that yields the folder to write into; `place` comes from `place_of`."""
+    """Context manager that yields the folder to write to. `place_of` returns `place`."""
     on_bucket = is_remote(output_directory)
     if on_bucket and runner is not None:
         yield output_directory
@@ -106,7 +107,7 @@ def new_records(
 
 
 def save_tokenizer(tokenizer: Tokenizer, directory: str | Path) -> None:
-    """Saves a tokenizer into the folder that `new_records` yields."""
+    """Saves a tokenizer to a local folder or a folder in a bucket."""
     if not is_remote(directory):
         tokenizer.save_pretrained(directory)
         return
@@ -116,7 +117,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: str | Path) -> None:
 
 
 def _check_replaceable(directory, settings, fingerprint):
-    """Checks that the folder to be replaced contains only records of the same kind."""
+    """Raises `InputError` unless the folder is empty or has records with these settings."""
     own = f".{directory.name}."  # left by interrupted runs
     if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
         if not _has_records(directory):
@@ -138,7 +139,7 @@ def _check_replaceable(directory, settings, fingerprint):
 
 
 def _has_records(directory):
-    """Returns whether a folder contains records, even an incomplete copy."""
+    """Returns whether a folder contains records, which may be incomplete or damaged."""
     if not (directory / records.MANIFEST).is_file():
         return False
     try:
@@ -158,7 +159,7 @@ def _remove_other_shards(directory):
 
 
 class Interrupted(InputError):
-    """An interruption that is not caused by the input. Finished blocks are kept."""
+    """An error that is not caused by the input. Finished blocks are kept."""
 
 
 class FinishedBlocks:
@@ -186,7 +187,7 @@ class FinishedBlocks:
             self._lock.release()
 
     def open(self) -> None:
-        """Creates and locks the folder; raises `InputError` if another process holds the lock."""
+        """Creates and locks the folder. Raises `InputError` if another process has locked it."""
         check_is_no_link(self._folder)
         self._folder.mkdir(exist_ok=True)
         self._lock = claim(self._folder / "lock")
@@ -196,7 +197,7 @@ class FinishedBlocks:
             )
 
     def read(self, text_block: blocks.TextBlock) -> blocks.BuiltBlock | None:
-        """Returns the `BuiltBlock` of a `TextBlock`, or None if it is not finished."""
+        """Reads the rows of a block. Returns None if the block is not finished."""
         path = self._path(text_block)
         if not path.is_file():
             return None
@@ -212,7 +213,6 @@ class FinishedBlocks:
         return blocks.BuiltBlock(serialized, blocks.Counts(**header["counts"]))
 
     def write(self, text_block: blocks.TextBlock, built: blocks.BuiltBlock) -> None:
-        """Stores the `BuiltBlock` of a `TextBlock`."""
         header = {
             "key": self._key(text_block),
             "counts": dataclasses.asdict(built.counts),

@@ -1,8 +1,9 @@
 """Finds near-duplicates with MinHash and locality-sensitive hashing (extra `corpus`).
 
-A document is represented by the set of its sequences of five words. The fraction of equal values in
-two MinHash signatures estimates the Jaccard similarity of the sets, with a standard deviation of at
-most 0.044. Only documents with an equal band of values are compared.
+A document is represented by the set of its 5-grams of words. The fraction of equal values in the
+MinHash signatures of two documents estimates the Jaccard similarity of their 5-grams, with a
+standard deviation of at most 0.044. Signatures are divided into bands. Two documents are compared
+only if all values of a band are equal.
 
 Source: Lee et al. 2022, "Deduplicating Training Data Makes Language Models Better", section 4.2.
 """
@@ -14,16 +15,16 @@ from collections.abc import Iterator
 import datasketch
 import numpy as np
 
-_WORDS = 5  # in a sequence
+_WORDS = 5  # length of an n-gram
 # Chinese and Japanese text has no spaces between words, so each character is a word.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 _VALUES = 128  # in a signature
 _EMPTY = datasketch.MinHash(_VALUES, seed=1, scheme="affine32")
-_RECALL = 0.99  # minimum probability that two documents at the threshold share a band
+_RECALL = 0.99  # see `band_keys`
 
 
 def text_hash(text: str) -> int:
-    """Returns a hash in [0, 2⁶⁴), which identifies exact duplicates."""
+    """Returns a hash in [0, 2⁶⁴), which is equal for exact duplicates."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
@@ -37,15 +38,15 @@ def signature(text: str) -> np.ndarray:
 
 
 def similarity(signatures: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Estimates Jaccard similarities [...] from signatures [..., 128]."""
+    """Estimates the Jaccard similarity of documents from their signatures: [..., 128] → [...]."""
     return (signatures == others).mean(-1)
 
 
 def band_keys(signatures: np.ndarray, threshold: float) -> Iterator[np.ndarray]:
-    """Yields a hash of each band of the signatures, uint64 [documents].
+    """Yields hashes, uint64 [documents], for each band of the signatures.
 
-    Bands are as long as possible such that documents at the threshold share one with a probability
-    of at least 0.99.
+    The bands have the maximum length at which two documents whose similarity equals the threshold
+    have an equal band with a probability of at least 0.99.
     """
     length = max(n for n in range(1, _VALUES) if _recall(n, threshold) >= _RECALL)
     factors = np.random.default_rng(1).integers(1, 2**64, length, np.uint64) | np.uint64(1)
@@ -60,19 +61,18 @@ def _recall(length, threshold):
 def find_duplicates(
     hashes: np.ndarray, signatures: np.ndarray, threshold: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Finds documents that repeat an earlier document.
+    """Finds duplicates and near-duplicates of earlier documents.
 
-    A document is compared with the first document that has the same hash, and for each band, with
-    the first document that has the same key.
+    For each band, a document is compared with the first document that has an equal band.
 
     Args:
-        hashes: `text_hash` of each document, uint64 [documents].
-        signatures: uint32 [documents, 128].
-        threshold: Similarity from which a document is a near-duplicate.
+        hashes: Hashes of the texts (see `text_hash`), uint64 [documents].
+        signatures: MinHash signatures (see `signature`), uint32 [documents, 128].
+        threshold: Minimum similarity of near-duplicates.
 
     Returns:
-        (exact, near): whether the document has the same text as an earlier document, and whether it
-        is only similar to one; bool [documents].
+        (exact, near), bool [documents]: whether an earlier document has exactly the same text;
+        whether an earlier document has a similar, but different text.
     """
     exact = _first(hashes) < np.arange(len(hashes))
     near = np.zeros(len(hashes), bool)
@@ -85,6 +85,6 @@ def find_duplicates(
 
 
 def _first(keys):
-    """Returns the index of the first document with the same key, int64 [documents]."""
+    """Returns for each document the index of the first document with an equal key."""
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     return first[group]

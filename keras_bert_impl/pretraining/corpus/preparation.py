@@ -35,7 +35,7 @@ _SECONDS_ALONE = 6  # about the time in seconds that a process needs to import T
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """Progress of `prepare`: counts over both splits, and seconds since the start."""
+    """Progress of `prepare`: counts of both splits together, and seconds since the start."""
 
     documents: int
     examples: int
@@ -117,8 +117,8 @@ def prepare(
         objective: `"mlm_nsp"` for next-sentence prediction pairs, `"mlm_sop"` for sentence-order
             pairs, `"mlm"` for single segments of a document, or `"tlm"` for pairs of a sentence and
             its translation, with position ids that restart and the languages as segment ids.
-        passes: Number of times that examples are created from each document, with other random
-            draws. Masks are redrawn in each epoch, whatever the value.
+        passes: Number of times that examples are created from each document, each time with
+            a different random seed. Training draws new masks in each epoch even if `passes` is 1.
         short_sequence_probability: Fraction of the documents that get a shorter target length.
         random_next_share: Fraction of the `"mlm_nsp"` pairs whose second segment is random.
         pack: Whether several examples share a row.
@@ -129,21 +129,20 @@ def prepare(
             them. A masking unit is then a word instead of a character.
         languages: Names of the languages, for the objective `"tlm"`. Each document has one line
             per language, in this order.
-        block_characters: Characters of text in a block. Pairs are drawn and rows packed within a
-            block.
+        block_characters: Number of characters after which a new block begins. Segment pairs and
+            rows contain text of a single block.
         num_open_shards: Number of shards that are filled at the same time.
         rows_per_shard: Rows per shard. Training shuffles 262,144 rows at a time, which it reads
             from several shards.
         seed: Seed of all random choices.
-        num_workers: Number of processes that build blocks. 1 uses only this process. With more
-            workers, this process builds the first blocks alone for a few seconds, so no other
-            process starts for a small corpus. More than 1 requires the `if __name__ == "__main__":`
-            guard of `multiprocessing`. None means one per core.
-        progress: Function called with a `Progress` after each block. None for no reports. A
-            `runner` reports its own progress.
+        num_workers: Number of processes that build blocks. 1 uses only this process. None means one
+            per core. For a small corpus, which takes a few seconds, only this process is used. More
+            than one process requires the `if __name__ == "__main__":` guard of `multiprocessing`.
+        progress: Function called with a `Progress` after each block. None for no reports. Not
+            called if there is a `runner`.
         runner: Apache Beam runner, one of `RUNNERS` (extra `beam`), used instead of `num_workers`.
-            Its workers read `inputs` and write next to `output_directory`; both must be in a bucket
-            or on a file system shared by all workers. None for local processes.
+            None for local processes. `inputs` and `output_directory` must be in a bucket or on a
+            file system that all workers share.
         runner_options: Options of the Beam pipeline, such as `"direct_num_workers=4"`.
 
     Returns:
@@ -206,7 +205,7 @@ def prepare(
 
 @contextlib.contextmanager
 def _old_objects_kept():
-    """Excludes existing objects, such as TensorFlow's modules, from garbage collection."""
+    """Context manager that excludes existing objects from garbage collection, to save time."""
     gc.freeze()
     try:
         yield
@@ -238,7 +237,7 @@ def _manifest(written, corpus, settings, tokenizer, dealing):
 
 
 def _check_splits(manifest):
-    """Raises `InputError` if a split has no rows, or no rows that an objective can learn from."""
+    """Raises `InputError` if a split has no rows, or if the rows are useless for the objective."""
     for split, counts in manifest["splits"].items():
         if not counts["rows"] and (split == "train" or manifest["settings"]["held_out"]):
             raise InputError(
@@ -268,7 +267,7 @@ def _check_splits(manifest):
 
 
 def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progress, finished):
-    """Writes the shards with local processes; returns `Written`."""
+    """Writes the shards with local processes."""
     finished.open()
     documents = readers.read_documents(corpus.paths, corpus.format, corpus.text_field)
     read = {"documents": 0, "duplicate_documents": 0}
@@ -291,7 +290,7 @@ def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progres
 
 
 def _write_on_beam(runner):
-    """Returns the function that writes the shards on a Beam runner."""
+    """Imports Beam; returns `beam_preparation.write`. Raises `InputError` if Beam is missing."""
     if runner not in RUNNERS:
         raise InputError(f"unknown runner {runner!r}; choose one of {', '.join(RUNNERS)}.")
     try:
@@ -304,7 +303,7 @@ def _write_on_beam(runner):
 
 
 def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, finished):
-    """Yields (text block, built block) in block order, and stores newly built blocks."""
+    """Builds blocks, or reads them if they are finished; yields (text block, built block)."""
     started, words = time.monotonic(), WordTokens(tokenizer, settings.segmented)
     for text_block in text_blocks:
         built = finished.read(text_block)
@@ -329,7 +328,7 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
 
 @contextlib.contextmanager
 def _workers(num_workers, tokenizer_directory, settings):
-    """Yields a function that starts building a `TextBlock` in another process and returns a future."""
+    """Starts worker processes; yields a function that builds a block and returns a future."""
     executor = concurrent.futures.ProcessPoolExecutor(
         num_workers,
         mp_context=multiprocessing.get_context("spawn"),  # TensorFlow deadlocks when forked

@@ -66,11 +66,12 @@ def read_documents(
     | `files` | a file, with blank lines between paragraphs |
     | `tfds://name[/config][:version]:split[?field=text&data_dir=…]` | an example of the split |
 
-    `auto` detects the format from the first bytes of each file: `<doc` means `wikiextractor` and
-    `{"` means `jsonl`. An HTML page is one document (`files`). Any other file is read as `files` if it was found in a folder, and as
-    `sentences` if it was named directly. Tables (`.csv`, `.tsv`) raise an error. Files compressed
-    with gzip, xz or bzip2 are decompressed. Folders are walked in sorted order, without hidden
-    files.
+    If the format is `auto`, it is detected from the start of each file. A file that starts with
+    `<doc` has the format `wikiextractor`, and a file that starts with `{"` has the format `jsonl`.
+    HTML pages have the format `files`. All other files have the format `sentences` if they are
+    given in `paths`, and the format `files` if they are in a folder. Tables (`.csv`, `.tsv`) raise
+    an error. Files compressed with gzip, xz or bzip2 are decompressed. Folders are read in sorted
+    order, without hidden files.
 
     Args:
         paths: One or several files, folders and `tfds://` names. Folders may be in a bucket, such
@@ -118,7 +119,7 @@ def sources(paths: Paths, format: str = "auto") -> Iterator[tuple[str, str]]:
 
 
 def read_source(name: str, format: str, text_field: str = "text") -> Iterator[Document]:
-    """Iterates over the documents of a source; documents without text are omitted."""
+    """Iterates over the documents of a file or TFDS dataset. Documents without text are omitted."""
     for document in _READERS[format](name, text_field):
         paragraphs = [text for text in map(str.strip, document.paragraphs) if text]
         if paragraphs:
@@ -126,7 +127,7 @@ def read_source(name: str, format: str, text_field: str = "text") -> Iterator[Do
 
 
 def no_text(paths: Paths) -> InputError:
-    """Returns the error for a corpus without text."""
+    """Returns the `InputError` for a corpus without text."""
     return InputError(f"{', '.join(paths_of(paths))}: no text found. Name files that contain text.")
 
 
@@ -141,7 +142,7 @@ def _read(paths, sources, text_field):
 
 
 def _files(name, format):
-    """Yields the files in `name` in sorted order, each with its format."""
+    """Yields (path, format) of each file in `name`, in sorted order."""
     if name.startswith("tfds://"):
         yield name, "tfds"
         return
@@ -186,7 +187,7 @@ def _detect(path, otherwise):
 
 
 def _place(name):
-    """Returns the module with `exists`, `files_in` and `read_from` for a file's location."""
+    """Returns the module that reads local files or files in a bucket."""
     if not files.is_remote(name):
         return files
     from keras_bert_impl.io import remote_files
@@ -248,7 +249,7 @@ def _decode(line, source):
 
 
 def _between_blank_lines(path):
-    """Yields (number of the first line, lines) for each group of lines between blank lines."""
+    """Splits a file at blank lines; yields (number of the first line, lines) for each part."""
     for has_text, run in itertools.groupby(_lines(path), lambda line: bool(line[1].strip())):
         if has_text:
             numbers, lines = zip(*run)

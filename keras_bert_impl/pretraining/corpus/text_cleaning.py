@@ -1,4 +1,4 @@
-"""Cleans the texts of documents: HTML, broken characters and languages (extra `corpus`)."""
+"""Extracts text from HTML, repairs characters and removes languages (extra `corpus`)."""
 
 import collections
 import functools

@@ -1,1 +1,1 @@
-"""Unmasked examples: sentence pairs, packed rows and records."""
+"""Creates unmasked examples, packs them into rows and stores the rows as records."""

@@ -2,18 +2,19 @@
 
 A record is a `tf.train.Example` of one row. L is the sequence length, E the maximum number of
 examples per row. All features except `row_id` are raw little-endian arrays, because lists of
-integers are slower to write. The arrays are int32, but `token_ids` are uint16 for up to 2¹⁶ ids. In
-segmented text, a Chinese character that continues a word has the id of its token plus the
-vocabulary size.
+integers are slower to write. The arrays have the dtype int32. `token_ids` has the dtype uint16 if
+all ids are less than 2¹⁶. In segmented text, the vocabulary size is added to the ids of Chinese
+characters that are not the first character of a word.
 
 | feature | shape | content |
 |---|---|---|
-| token_ids | [L] | the examples one after another, with [CLS] and [SEP], then padding |
+| token_ids | [L] | the concatenated examples with [CLS] and [SEP], then padding |
 | example_lengths | [E] | tokens of each example; 0 in unused slots |
 | first_lengths | [E] | tokens of the example's first segment, with [CLS] and [SEP] |
 | pair_labels | [E] | 1 if the second segment is from a random document or, for sentence \
 order, if the two are swapped; for translations, see `rows.translation_examples` |
-| row_id | [], int64 | identifies the row in random draws: block · 2³² + number in the block |
+| row_id | [], int64 | unique number of the row, used as a seed: block number · 2³² + number of \
+the row in the block |
 """
 
 import concurrent.futures
@@ -51,7 +52,7 @@ _COUNTS = ("rows", "tokens", "examples", "pairs_labelled_1", "examples_in_fulles
 
 
 def num_ids(vocabulary_size: int, segmented: bool) -> int:
-    """Returns the number of ids in `token_ids`: for segmented text, twice the vocabulary size."""
+    """Returns the number of different values that `token_ids` can have."""
     return 2 * vocabulary_size if segmented else vocabulary_size
 
 
@@ -85,7 +86,7 @@ def serialize_rows(arrays: dict[str, np.ndarray], num_ids: int, first_id: int) -
 
 
 def parse_rows(serialized: tf.Tensor, manifest: dict[str, Any]) -> dict[str, tf.Tensor]:
-    """Parses records (string [batch]) to the features in the table above, in the graph."""
+    """Parses records (string [batch]) in a graph; returns the features in the table above."""
     spec = dict.fromkeys(("token_ids", *PER_EXAMPLE), tf.io.FixedLenFeature([], tf.string))
     rows = tf.io.parse_example(serialized, spec | {"row_id": tf.io.FixedLenFeature([], tf.int64)})
     vocabulary_size = manifest["tokenizer"]["vocabulary_size"]
@@ -120,7 +121,7 @@ def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
 
 
 class Dealer:
-    """Assigns rows to the open shards in a fixed cycle. New shards replace full ones."""
+    """Assigns rows to open shards, one after the other. A new shard replaces each full shard."""
 
     def __init__(self, num_open_shards: int, rows_per_shard: int) -> None:
         self.rows_per_shard = rows_per_shard
@@ -128,7 +129,7 @@ class Dealer:
         self._open: list[tuple[int, int] | None] = [None] * num_open_shards  # (shard, rows)
 
     def deal(self, count: int, first_shard: int) -> Iterator[tuple[int, int]]:
-        """Yields (shard, position in the shard) for `count` rows."""
+        """Yields (shard number, position in the shard) for `count` rows."""
         for number in range(first_shard, first_shard + count):
             slot = number % len(self._open)
             if self._open[slot] is None:
@@ -162,7 +163,6 @@ class ShardWriter:
         self._rows: list[int] = []
 
     def write(self, rows: Sequence[bytes], first_shard: int) -> None:
-        """Writes serialized rows; for `first_shard`, see `Dealer.deal`."""
         with os_errors():
             for row, (shard, place) in zip(rows, self._dealer.deal(len(rows), first_shard)):
                 if place == 0:
@@ -174,7 +174,7 @@ class ShardWriter:
                     self._open.pop(shard).close()
 
     def close(self) -> list[dict[str, Any]]:
-        """Closes the shards; returns their manifest entries."""
+        """Closes the shards; returns the manifest entry of each shard."""
         with os_errors():
             for writer in self._open.values():
                 writer.close()
@@ -185,7 +185,7 @@ class ShardWriter:
 
 
 class ShardFile:
-    """Writes serialized rows to a temporary file, which `close` compresses to the shard."""
+    """Writes serialized rows to a temporary file. `close` compresses this file to a shard."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -196,7 +196,6 @@ class ShardFile:
         self._writer.write(row)
 
     def close(self) -> None:
-        """Compresses the rows to `path` and removes the uncompressed file."""
         self._writer.close()
         with open(self._plain, "rb") as plain, open(self._path, "wb") as file:
             # The gzip header has no file name or time stamp, so equal rows give equal bytes.
@@ -225,7 +224,7 @@ def write_manifest(directory: str | Path, manifest: dict[str, Any]) -> None:
 
 
 def absolute(directory: str | Path) -> str:
-    """Returns the absolute path of a records folder, for other processes."""
+    """Returns an absolute path. Paths in a bucket are not changed."""
     return os.fspath(directory) if is_remote(directory) else os.path.abspath(expanded(directory))
 
 
@@ -316,7 +315,7 @@ def check_first_rows(directory: str | Path, manifest: dict[str, Any]) -> None:
 
 
 def _count_rows(file, manifest, most=-1):
-    """Parses and counts at most `most` rows of a shard."""
+    """Parses the first `most` rows of a shard (-1: all); returns the number of parsed rows."""
     rows = tf.data.TFRecordDataset(file, compression_type="GZIP").take(most).batch(_ROWS_AT_ONCE)
     try:
         parsed = [parse_rows(serialized, manifest)["row_id"] for serialized in rows]
@@ -331,7 +330,7 @@ def _other_rows(file):
 
 @contextlib.contextmanager
 def clear_read_errors(directory: str | Path) -> Iterator[None]:
-    """Context that converts errors of damaged records to an `InputError` with the shard's name."""
+    """Context manager that converts read errors to an `InputError` with the name of the shard."""
     try:
         yield
     except (

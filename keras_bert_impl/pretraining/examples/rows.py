@@ -1,8 +1,8 @@
 """Creates examples from a block of tokenized documents and packs them into rows.
 
-The tokens of a block are one array. A segment is a span [start, end) of this array, so that
-examples are created, trimmed and packed without copying tokens. Random numbers are stateless: each
-depends only on its name.
+The token ids of a block are stored in one array. Segments are ranges [start, end) of this array, so
+creating, trimming and packing examples copies no token ids. Random numbers are hashes of a name,
+such as the seed and the document number, so they do not depend on the order of the calls.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 def stable_hash(*name: Any) -> int:
-    """Hashes numbers and strings to an integer in [0, 2⁶⁴), the same on every machine."""
+    """Hashes numbers and strings to an integer in [0, 2⁶⁴). All machines compute the same hash."""
     digest = hashlib.blake2b(repr(name).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def uniform(*name: Any) -> float:
-    """Returns a float in [0, 1) that depends only on `name`."""
+    """Returns a pseudorandom float in [0, 1), computed from a hash of `name`."""
     return (stable_hash(*name) >> 11) * 2.0**-53
 
 
 def stream(*name: Any) -> random.Random:
-    """Returns a `random.Random` that depends only on `name`."""
+    """Returns a random number generator that is seeded with a hash of `name`."""
     return random.Random(stable_hash(*name))
 
 
@@ -56,7 +56,7 @@ class TokenBlock(NamedTuple):
             tokens. No sentence is empty.
         document_starts: Start of each document in `sentence_starts`; the last element is the number
             of sentences.
-        document_numbers: Running number of each document in the corpus.
+        document_numbers: Index of each document in the corpus.
     """
 
     token_ids: np.ndarray
@@ -66,7 +66,7 @@ class TokenBlock(NamedTuple):
 
 
 class Example(NamedTuple):
-    """Two spans of a block's tokens. A single segment has an empty `second` and label 0."""
+    """A single segment or a segment pair. For a single segment, `second` is empty and `label` 0."""
 
     first: tuple[int, int]  # start and end in `TokenBlock.token_ids`
     second: tuple[int, int]
@@ -89,12 +89,12 @@ def next_sentence_examples(
 ) -> list[Example]:
     """Creates segment pairs for next-sentence prediction, as in BERT's published code.
 
-    With the published code, more pairs are random than consecutive: a single sentence at the end of
-    a document always starts a random pair. Here, other pairs are random less often, so that
-    `random_next_share` of all pairs are random.
+    If the last sentence of a document is the first segment of a pair, the second segment is always
+    random. BERT's published code therefore creates more random than consecutive pairs. This
+    function compensates: the fraction of random pairs is `random_next_share`.
 
-    The random segment of the only document of a block comes from this document, without the
-    sentences before and after the first segment.
+    If the block contains only one document, the random segment is from this document, but not from
+    the sentences next to the first segment.
 
     Source: Devlin et al. 2018, section 3.1 and appendix A.2.
     """
@@ -112,7 +112,7 @@ def next_sentence_examples(
 
 
 class _Coin:
-    """Decides which pairs are random, so that `fraction` of all pairs are."""
+    """Decides whether a pair is random, so that `fraction` of all pairs are random."""
 
     def __init__(self, fraction, gain):
         self.fraction, self.gain = fraction, gain
@@ -132,7 +132,7 @@ def _target(most_tokens, short_sequence_probability, generator):
 
 
 def _end_of_chunk(block, sentence, document_end, target):
-    """Returns the index after the sentence that reaches the target, or the document's end."""
+    """Returns the index after the sentence with which the chunk has `target` tokens."""
     starts = block.sentence_starts
     return bisect.bisect_left(starts, starts[sentence] + target, sentence, document_end)
 
@@ -163,20 +163,20 @@ def _document_pairs(block, document, most_tokens, target, generator, coin):
 
 
 def _distant(block, sentence, middle):
-    """Returns the sentences (ranges) of the only document that are not next to a segment."""
+    """Returns the ranges of sentences that are neither in a segment nor next to it."""
     begin, end = block.document_starts
     return [place for place in (range(begin, sentence - 1), range(middle + 1, end)) if place]
 
 
 def _other(block, document, generator):
-    """Returns the sentences (range) of another document."""
+    """Returns the range of sentences of a random other document."""
     other = integer(generator, 0, len(block.document_starts) - 3)
     other += other >= document
     return range(*block.document_starts[other : other + 2])
 
 
 def _random_segment(block, places, target, generator):
-    """Returns a span of at least `target` tokens from one of the ranges, if it has that many."""
+    """Returns a random segment of about `target` tokens from ranges of sentences."""
     chosen = integer(generator, 0, sum(map(len, places)) - 1)
     place = places[0]
     if chosen >= len(place):
@@ -187,7 +187,7 @@ def _random_segment(block, places, target, generator):
 
 
 def _trim(first, second, most_tokens, generator):
-    """Removes tokens from the longer segment, one by one."""
+    """Truncates the longer segment, then both segments, until the pair has `most_tokens` tokens."""
     lengths = first[1] - first[0], second[1] - second[0]
     excess = sum(lengths) - most_tokens
     if excess <= 0:
@@ -201,7 +201,7 @@ def _trim(first, second, most_tokens, generator):
 
 
 def _cut(span, count, generator):
-    """Removes `count` tokens, each at random from the front or the back."""
+    """Removes `count` tokens. Each is removed from the start or the end, chosen at random."""
     front = generator.getrandbits(count).bit_count() if count else 0
     return span[0] + front, span[1] - (count - front)
 
@@ -241,10 +241,11 @@ def sentence_order_examples(
 def translation_examples(
     block: TokenBlock, length: int, num_languages: int, seed: int = 0, pass_number: int = 0
 ) -> list[Example]:
-    """Creates a pair of two sentences of each document, which has one sentence in each language.
+    """Creates a pair of sentences in two random languages for each group of translations.
 
-    The label is `first * num_languages + second`, with the indices of their languages. A document
-    with a sentence without tokens gives no pair.
+    Each document is one group, with one sentence per language. If a sentence has no tokens, no pair
+    is created for the document. The label is `first * num_languages + second`, where `first` and
+    `second` are the indices of the languages of the two sentences.
 
     Source: Lample and Conneau 2019 (arXiv:1901.07291), section 3.4, with the languages in random
     order.
@@ -266,7 +267,7 @@ def translation_examples(
 
 
 def contiguous_examples(block: TokenBlock, length: int) -> list[Example]:
-    """Cuts each document into single segments of the maximum length, including [CLS] and [SEP].
+    """Cuts each document into single segments of `length` tokens, including [CLS] and [SEP].
 
     Source: Joshi et al. 2019, "SpanBERT", section 3.3.
     """
@@ -282,7 +283,11 @@ def contiguous_examples(block: TokenBlock, length: int) -> list[Example]:
 def pack_rows(
     lengths: Sequence[int], row_length: int, max_examples_per_row: int
 ) -> list[list[int]]:
-    """Best-fit decreasing: the longest example first, each into the fullest row with room."""
+    """Packs examples into rows; returns the indices of the examples in each row.
+
+    Best-fit decreasing: Examples are packed in order of decreasing length. Each is added to the row
+    with the fewest free tokens in which it fits.
+    """
     rows: list[list[int]] = []
     open_rows: list[list[list[int]]] = [
         [] for _ in range(row_length + 1)
@@ -327,7 +332,7 @@ def lay_out(
     max_examples_per_row: int,
     tokenizer: Tokenizer,
 ) -> dict[str, np.ndarray]:
-    """Builds the record arrays for all rows, int32; see `records`."""
+    """Builds the int32 arrays of the features in the table of the module `records`."""
     order = [index for row in packed for index in row]
     row_sizes = np.array([len(row) for row in packed])
     spans = spans[order]
@@ -355,7 +360,7 @@ def lay_out(
 
 
 def concatenated_spans(values: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Concatenates the slices of an array given by `starts` and `lengths`."""
+    """Concatenates slices of an array. Each slice has a start and a length."""
     ends = np.cumsum(lengths)
     return values[np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1])]
 

@@ -1,4 +1,4 @@
-"""Masked, packed batches from records, starting at any step of a run.
+"""Reads records and creates masked, packed batches, starting at any step of a run.
 
 B is the batch size, L the sequence length, E the number of examples per row, P the number of
 prediction slots per row.
@@ -66,40 +66,42 @@ def pretraining_dataset(
     | replacement_draws | [B, P], random numbers for `replaced_token` |
     | cls_positions | [B, E], start of each example, for segment pairs |
 
-    Labels (int32) and weights (float32, 0 at unused slots) are dicts by objective name: `masked_lm`
-    and `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E]; `left_to_right` [B, L],
-    without masking. `replaced_token` uses the masks of `masked_lm`.
+    `labels` and `weights` are dicts from the name of an objective to a tensor. Labels are int32.
+    Weights are float32, with 0 in unused slots. The shapes are [B, P] for `masked_lm` and
+    `span_boundary`, [B, E] for `next_sentence` and `sentence_order`, and [B, L] for
+    `left_to_right`, whose tokens are not masked. `replaced_token` needs the labels of `masked_lm`.
 
-    The train split is infinite. Each epoch shuffles the order of the shards, then 262,144 rows at a
-    time, and draws new masks. A batch may span two epochs, so no row is dropped. `start_row=k *
-    batch_size` gives the batches of an uninterrupted run, starting at step k. The held-out split is
-    read once, in order, with fixed masks. Its last batch is padded with empty rows.
+    The dataset of the train split is infinite. Each epoch shuffles the order of the shards, then
+    262,144 rows at a time, and draws new masks. A batch may contain rows of two epochs, so no row
+    is dropped. To continue an interrupted run at step k, pass `start_row=k * batch_size`. The
+    held-out split is read once, in order, with fixed masks. The last batch of the held-out split is
+    padded with empty rows.
 
     Args:
         directory: Folder of records from `prepare`, or a str for a copy in a bucket.
         batch_size: Global batch size in rows.
         split: `"train"` or `"held_out"`.
         start_row: Number of rows already read; only for the train split.
-        shard_index, num_shards: Index and number of input pipelines. Each pipeline reads its slice
-            of each global batch: B = batch_size / num_shards rows.
+        shard_index, num_shards: Index and number of input pipelines. Each pipeline returns B =
+            batch_size / num_shards rows of each global batch.
         objectives: Names of the pre-training objectives. None means the objectives for which the
             records were prepared.
-        tokenizer: The tokenizer of the records. None means the copy stored with the records.
-        language_ids: Whether the segment ids of records of translations (`"tlm"`) are the indices
-            of their languages, or 0, for a model with one segment.
+        tokenizer: The tokenizer of the records. None loads it from the folder of the records.
+        language_ids: For records of the objective `"tlm"`: whether the segment ids are the indices
+            of the languages. If False, they are 0, as required by models with one segment id.
         input_workers: Machines running `keras-bert input-worker`, such as `"grpc://host:5050"`, for
             the train split. The batches are the same as without input workers. Every machine must
             have the records at the same path.
 
     Returns:
-        A `tf.data.Dataset` that shards itself: distribute it with
-        `strategy.distribute_datasets_from_function`.
+        A `tf.data.Dataset` with automatic sharding turned off. To train on several replicas, pass
+        `shard_index` and `num_shards`, and use `strategy.distribute_datasets_from_function`.
 
     Raises:
         InputError: Arguments are invalid, records are missing or have the wrong size, the split is
             empty, the tokenizer does not match the records, the records have no labels for an
-            objective, or an input worker does not answer. For damage found only while reading, see
-            `records.clear_read_errors`.
+            objective, or an input worker does not respond.
+        tf.errors.OpError: While iterating: a shard is damaged, but has the expected size.
 
     Example:
         from keras_bert_impl.pretraining import pretraining_dataset
@@ -140,7 +142,7 @@ def pretraining_dataset(
         return batcher(tf.ensure_shape(serialized[mine], [local]), epochs[mine])
 
     def every(count, first):
-        """Returns every `count`-th batch, starting with the batch `first`."""
+        """Returns every `count`-th batch, starting with batch number `first`."""
         batches = rows.rebatch(batch_size).shard(count, first)
         return batches.map(local_slice, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -161,19 +163,19 @@ def pretraining_dataset(
 
 
 def num_held_out_batches(manifest: dict[str, Any], batch_size: int) -> int:
-    """Counts the batches of one pass over the held-out rows, including a padded last batch."""
+    """Returns the number of batches of the held-out split, including a padded last batch."""
     return -(-manifest["splits"]["held_out"]["rows"] // batch_size)
 
 
 def _fill_up(serialized, epochs, batch_size, empty_row):
-    """Pads the last batch of the held-out split with empty rows."""
+    """Appends empty rows to the last batch of the held-out split."""
     missing = batch_size - tf.shape(serialized)[0]
     serialized = tf.concat([serialized, tf.fill([missing], empty_row)], axis=0)
     return serialized, tf.pad(epochs, [[0, missing]])
 
 
 class _Shards:
-    """Reads (serialized rows [n], epochs [n]) of a split, one group of shards at a time."""
+    """Creates datasets of (serialized rows [n], epochs [n]). Each element is a group of shards."""
 
     def __init__(self, directory: str | Path, shards: Sequence[dict[str, Any]], seed: int) -> None:
         directory = records.absolute(directory)  # for input workers in other folders
@@ -183,7 +185,7 @@ class _Shards:
         self._seed = seed
 
     def rows_from(self, row: int) -> tf.data.Dataset:
-        """Returns an infinite dataset of all epochs, starting with row `row`."""
+        """Returns an infinite dataset of shuffled rows that skips the first `row` rows."""
         epoch, row = divmod(row, int(self._rows.sum()))
         starts = np.arange(0, len(self._rows), self._group)
         ends = np.cumsum(np.add.reduceat(self._rows[self._order(epoch).numpy()], starts))
@@ -208,7 +210,7 @@ class _Shards:
         return dataset.skip(whole_groups).enumerate().map(load).prefetch(1)
 
     def rows_once(self) -> tf.data.Dataset:
-        """Returns one pass over the rows in written order, with epoch 0."""
+        """Returns a dataset that reads each row once, in the order on disk. The epoch is 0."""
 
         @tf.autograph.experimental.do_not_convert
         def load(shard):
@@ -221,7 +223,7 @@ class _Shards:
         return permutation(row_keys(self._seed, _SHARD_ORDER, epoch), len(self._rows))
 
     def _load(self, shards):
-        """Reads several whole shards, to be shuffled in memory: string [n]."""
+        """Reads all rows of several shards: string [n]."""
         files = tf.gather(self._files, shards)
         rows = tf.reduce_sum(tf.gather(tf.constant(self._rows), shards))
         dataset = tf.data.TFRecordDataset(files, compression_type="GZIP", buffer_size=1 << 20)
@@ -239,7 +241,7 @@ class _Shards:
 def checked_objectives(
     manifest: dict[str, Any], objectives: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Validates the names of the objectives that need labels."""
+    """Validates the names of objectives against the labels in the records; returns the names."""
     made_for = RECORDS_OBJECTIVES[manifest["settings"]["objective"]]
     if objectives is None:
         objectives = made_for
@@ -258,7 +260,7 @@ def checked_objectives(
 
 
 class Batcher:
-    """Converts serialized rows to (features, labels, weights), in the graph."""
+    """Converts serialized rows to (features, labels, weights) in a graph."""
 
     def __init__(
         self,
@@ -324,7 +326,7 @@ class Batcher:
         return features, labels, weights
 
     def _of_translations(self, rows):
-        """Returns position ids that restart at the translation, and language ids as segments."""
+        """Returns the position and segment ids of translation pairs, whose positions restart."""
         example_ids, position_ids = rows["example_ids"], rows["position_ids"]
         first_lengths = per_token(rows["first_lengths"], example_ids)
         languages = per_token(rows["pair_labels"], example_ids)
@@ -353,7 +355,7 @@ class Batcher:
 
 
 def _next_tokens(rows):
-    """Returns the token after each token, and whether both belong to the same example."""
+    """Returns the labels of `left_to_right` and whether each label is used."""
 
     def following(values):
         return tf.pad(values[:, 1:], [[0, 0], [0, 1]])

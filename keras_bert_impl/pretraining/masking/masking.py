@@ -1,4 +1,4 @@
-"""Masking for masked language modeling, drawn in the graph during training.
+"""Masking for masked language modeling. Masks are drawn in the graph during training.
 
 B is the batch size, L the sequence length, E the number of examples per row, P the number of
 prediction slots per row.
@@ -72,17 +72,18 @@ class Masking:
     def num_predictions(self, example_length: int) -> int:
         """Computes the number of predictions per example: min(max, max(1, round(rate · length))).
 
-        The length includes [CLS] and [SEP]. Units that exceed the remaining number are skipped, so
-        there may be fewer predictions. A span is not skipped, but cut at the end of a word.
+        `example_length` includes [CLS] and [SEP]. A unit with more tokens than the remaining number
+        of predictions is skipped, so there may be fewer predictions. Spans are not skipped: they
+        are truncated at the end of a word.
         """
         count = max(1, round(example_length * self.rate))
         return count if self.max_predictions is None else min(self.max_predictions, count)
 
     def num_slots(self, length: int, max_examples_per_row: int) -> int:
-        """Returns an upper bound on the predictions of a row, for any packing.
+        """Returns the maximum number of predictions per row.
 
-        A row of E examples has at most P = `rate` · L + E · excess predictions. The excess is the
-        maximum that rounding adds per example.
+        A row with E examples has at most `rate` · L + E · excess predictions, where excess is the
+        largest difference between the number of predictions of an example and `rate` · its length.
         """
         excess = max(
             self.num_predictions(tokens) - self.rate * tokens for tokens in range(3, length + 1)
@@ -94,15 +95,17 @@ class Masking:
 
 
 class Masked(NamedTuple):
-    """The result of `mask_rows`. Unused slots are 0 everywhere.
+    """The result of `mask_rows`. In unused slots, all values are 0.
 
     Attributes:
         token_ids: int32 [B, L]. Input ids after masking.
         positions: int32 [B, P]. Positions of the predicted tokens, ascending.
-        ids: int32 [B, P]. Original ids.
+        ids: int32 [B, P]. Original ids of the predicted tokens.
         weights: float32 [B, P]. 1 for a used slot.
-        span_starts, span_ends: int32 [B, P]. First and last token of the unit.
-        draws: int32 [B, P]. A random number below `DRAW_LIMIT` for each slot.
+        span_starts, span_ends: int32 [B, P]. Positions of the first and last token of the masking
+            unit that contains the predicted token.
+        draws: int32 [B, P]. Random integers in [0, `DRAW_LIMIT`), used to sample the tokens of
+            `replaced_token`.
     """
 
     token_ids: tf.Tensor
@@ -200,7 +203,7 @@ def _is_special(rows):
 
 
 def _prediction_counts(rows, masking):
-    """Returns the predictions per example, which may be more than its tokens: int32 [B, E]."""
+    """Returns the target number of predictions per example: int32 [B, E]."""
     lengths = rows["example_lengths"]  # [B, E]
     # float64 with round-half-to-even, like Python's `round`
     counts = tf.round(tf.cast(lengths, tf.float64) * masking.rate)
@@ -211,14 +214,14 @@ def _prediction_counts(rows, masking):
 
 
 def _num_chosen(positions, starts, ends, length):
-    """Returns the number of positions from each start to each end: int32 [B, P]."""
+    """Returns the number of chosen positions in each range [start, end): int32 [B, P]."""
     flags = _write(tf.zeros([tf.shape(positions)[0], length], tf.int32), positions, 1)
     count = tf.pad(tf.cumsum(flags, axis=1), [[0, 0], [1, 0]])
     return tf.gather(count, ends, batch_dims=1) - tf.gather(count, starts, batch_dims=1)
 
 
 def _choose(rows, units, is_special, counts, keys, slots, word_ends):
-    """Returns the chosen positions in ascending order, and L in unused slots: int32 [B, P]."""
+    """Returns the chosen positions in ascending order, int32 [B, P]. Unused slots contain L."""
     example_ids, position_ids = rows["example_ids"], rows["position_ids"]  # [B, L]
     starts, ends = units
     length, num_examples = example_ids.shape[1], counts.shape[1]
@@ -257,14 +260,14 @@ def _choose(rows, units, is_special, counts, keys, slots, word_ends):
 
 
 def _key_widths(length, num_examples):
-    """Returns (bits of the random part, bits of the position) for a sort key of 63 bits."""
+    """Returns the number of bits of the random part and of the position in a sort key."""
     place_width = (length - 1).bit_length()
     group_width = (num_examples + 1).bit_length()
     return min(39, 62 - group_width - place_width), place_width
 
 
 def per_token(per_example: tf.Tensor, example_ids: tf.Tensor) -> tf.Tensor:
-    """Broadcasts per-example values [B, E] to tokens [B, L]; 0 at padding."""
+    """Returns the value of each token's example: [B, E] → [B, L]. Padding has the value 0."""
     return tf.gather(tf.pad(per_example, [[0, 0], [1, 0]]), example_ids, batch_dims=1)
 
 

@@ -28,8 +28,8 @@ def mask_tokens(
     """Masks tokens for masked language modeling.
 
     In each row, `max(1, round(mask_rate * tokens))` tokens are chosen, as in BERT. Special tokens
-    count as tokens but are never chosen. The mask depends on the row, its index in the batch and
-    the seed. Use a different seed for each batch.
+    count as tokens but are never chosen. The mask depends on the tokens of
+    the row, the index of the row in the batch and the seed, so use a different seed for each batch.
 
     Args:
         token_ids: int array or list `[batch, length]` or `[length]` (rows of a list may differ in
@@ -88,7 +88,7 @@ def mask_tokens(
 def rows_of_one_example(
     token_ids: tf.Tensor, tokenizer: Tokenizer, mask_unit: str
 ) -> dict[str, Any]:
-    """Returns the arguments of `mask_rows` for unpacked rows, with padding anywhere."""
+    """Returns arguments of `mask_rows` for rows of one example, whose padding may be anywhere."""
     never = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.pad_id)
     is_real = tf.cast(token_ids != tokenizer.pad_id, tf.int32)
     return {
@@ -111,7 +111,7 @@ def _is_one_row(token_ids):
 
 
 def _rows(token_ids, tokenizer):
-    """Converts the input of `mask_tokens` to a padded int32 tensor [batch, length]."""
+    """Converts `token_ids` to an int32 tensor [batch, length]; pads lists of different lengths."""
     if isinstance(token_ids, tf.RaggedTensor):
         rows = token_ids.to_tensor(tokenizer.pad_id)
     elif hasattr(token_ids, "shape"):

@@ -1,7 +1,6 @@
-"""Masking units (tokens, words or several consecutive words), computed in the graph.
+"""Masking units: tokens, words or several consecutive words. They are computed in the graph.
 
-B is the batch size, L the sequence length. A unit is identified by the position of its first
-token.
+B is the batch size, L the sequence length.
 """
 
 from typing import Any
@@ -22,10 +21,13 @@ _GAMMA = 0x9E3779B97F4A7C15
 def units_of(
     unit: str, is_special: tf.Tensor, is_word_start: tf.Tensor | None, keys: tf.Tensor, counter: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the start and end of each token's unit; special and padding tokens are units.
+    """Returns the masking unit that contains each token.
+
+    Each special token and each padding token is a unit of one token.
 
     Returns:
-        (starts, ends): int32 [B, L].
+        (starts, ends): position of the first token of the unit and of the token after the unit,
+        int32 [B, L].
 
     Source: "ngram": Lan et al. 2019, "ALBERT", section 4.1, one to three words; "span": Joshi et
     al. 2019, "SpanBERT", section 3.1, a geometric distribution (0.2) truncated after ten words.
@@ -49,7 +51,7 @@ def take_units(
     last: tf.Tensor,
     left: tf.Tensor,
 ) -> tf.Tensor:
-    """Chooses units in order, and skips units that exceed the remaining number of tokens."""
+    """Chooses units from left to right. Skips units with more tokens than may still be chosen."""
 
     def one_round(is_open, is_chosen, left):
         opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)
@@ -71,7 +73,7 @@ def take_units(
 
 
 def _places(is_start):
-    """Returns unit starts, padded with L: int32 [B, L + 1], and each token's unit: int32 [B, L]."""
+    """Returns the starts of the units [B, L + 1], padded with L, and each token's unit [B, L]."""
     length = is_start.shape[1]
     places = tf.sort(tf.where(is_start, tf.range(length), length), axis=1)
     number = tf.cumsum(tf.cast(is_start, tf.int32), axis=1) - 1
@@ -84,14 +86,14 @@ def _bounds(is_start):
 
 
 def _draw_words(probabilities, length, keys, counter):
-    """Returns the number of words of the unit that would start at each token: int32 [B, L]."""
+    """Draws a number of words for each token: int32 [B, L]. Used if a unit starts at this token."""
     draws = below(random_bits(keys, counter + tf.range(length, dtype=tf.int64)), _RESOLUTION)
     limits = np.round(np.cumsum(probabilities)[:-1] * _RESOLUTION).astype(np.int64)
     return 1 + tf.reduce_sum(tf.cast(draws[..., tf.newaxis] >= limits, tf.int32), axis=-1)
 
 
 def _joined(is_word_start, is_segment_start, words):
-    """Returns whether a unit of several words starts at each token: bool [B, L]."""
+    """Joins words to units of several words; returns whether a unit starts at each token."""
     length = words.shape[1]
     places, number = _places(is_word_start)
     _, segment_ends = _bounds(is_segment_start)
@@ -108,7 +110,7 @@ def _joined(is_word_start, is_segment_start, words):
 
 
 def _moved(flags, places):
-    """Returns whether each position is the target of a flagged position: bool [B, L + 1]."""
+    """Moves each flag to the position given by `places`: bool [B, L + 1]."""
     batch, width = tf.shape(flags)[0], flags.shape[1]
     row = width * tf.range(batch)[:, tf.newaxis]
     counts = tf.math.unsorted_segment_sum(tf.cast(flags, tf.int32), places + row, batch * width)
@@ -116,7 +118,7 @@ def _moved(flags, places):
 
 
 def row_keys(*name: Any) -> tf.Tensor:
-    """Hashes broadcastable integers, such as `(seed, epochs, row_ids)`, to uint64."""
+    """Hashes integers with broadcastable shapes, such as `(seed, epochs, row_ids)`, to uint64."""
     key = tf.constant(0, tf.uint64)
     for part in name:
         key = _mix(key + tf.cast(tf.cast(part, tf.int64), tf.uint64) + _u64(_GAMMA))
@@ -124,7 +126,7 @@ def row_keys(*name: Any) -> tf.Tensor:
 
 
 def random_bits(keys: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
-    """Returns 64 random bits (uint64) for each key (uint64) and counter. Both are broadcast.
+    """Returns 64 random bits for each key and counter, uint64. Keys and counters are broadcast.
 
     Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"
     (SplitMix64): the value at `counter` of the stream that starts at `key`.
@@ -133,13 +135,13 @@ def random_bits(keys: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
 
 
 def below(bits: tf.Tensor, limit: int) -> tf.Tensor:
-    """Maps the upper 32 of 64 random bits to int64 in [0, limit); `limit` is at most 2³¹."""
+    """Converts 64 random bits to a random int64 in [0, limit). `limit` is at most 2³¹."""
     upper = tf.bitwise.right_shift(bits, _u64(32))
     return tf.cast(tf.bitwise.right_shift(upper * tf.cast(limit, tf.uint64), _u64(32)), tf.int64)
 
 
 def permutation(key: tf.Tensor, count: Any) -> tf.Tensor:
-    """Returns a random permutation of `range(count)` given by a scalar `key`: int32 [count]."""
+    """Returns a random permutation of `range(count)`, int32 [count]. `key` is a scalar seed."""
     bits = random_bits(key, tf.range(tf.cast(count, tf.int64)))
     return tf.argsort(tf.cast(tf.bitwise.right_shift(bits, _u64(1)), tf.int64), stable=True)
 

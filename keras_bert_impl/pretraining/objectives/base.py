@@ -42,37 +42,37 @@ class PretrainingObjective:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Outputs of `connect` that have labels."""
+        """Names of the outputs for which a loss is computed."""
         return tuple(self.factors())
 
     def factors(self) -> dict[str, float]:
-        """Returns {output: weight in the total loss}."""
+        """Returns a dict from the name of each output to the weight in the total loss."""
         return {self.name: self.weight}
 
     @property
     def has_default_losses(self) -> bool:
-        """Whether `losses` and `hits` are not overridden. The defaults do not need all logits."""
+        """Whether `losses` and `hits` are inherited. Then the logits need not be stored."""
         own = type(self)
         return own.losses is PretrainingObjective.losses and own.hits is PretrainingObjective.hits
 
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
-        """Transforms the inputs of the dataset for the encoder.
+        """Changes the input features, for example replaces tokens.
 
         Returns:
-            (transformed inputs, intermediate results that become outputs of the pre-trainer).
+            (features for the encoder, additional outputs of the pre-trainer).
         """
         return inputs, {}
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
-        """Applies a new head to the encoder's outputs; returns float32 logits."""
+        """Creates the head and applies it to the encoder's outputs; returns float32 logits."""
         raise NotImplementedError
 
     def weights(self, features: Tensors, weights: Tensors) -> Tensors:
-        """Returns the float32 weight of each position of an output; 0 without a label."""
+        """Returns the float32 weights of the positions of each output; 0 means no label."""
         return {name: weights[name] for name in self.output_names}
 
     def labels(self, features: Tensors, labels: Tensors, outputs: Tensors) -> Tensors:
-        """Returns the labels of each output, with the shape of its weights."""
+        """Returns a dict with the labels of each output. Labels and weights have equal shapes."""
         return {name: labels[name] for name in self.output_names}
 
     def losses(self, output: str, labels: Tensor, logits: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ class PretrainingObjective:
         return ops.cast(own >= ops.max(logits, axis=-1), "float32")
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
-        """Returns the floating-point operations of the forward pass per real token."""
+        """Returns the FLOPs of the objective per token in a forward pass. Ignores padding."""
         return 0.0
 
     def tensors(self, config: EncoderConfig) -> list[TensorName]:
@@ -99,14 +99,14 @@ class PretrainingObjective:
         return head_tensors(config, self.head) if self.head else []
 
     def of_directory(self, path: Path, **overrides: Any) -> "PretrainingObjective":
-        """Returns the objective as configured in a model directory."""
+        """Returns this objective with the configuration that is saved in a model directory."""
         return self
 
     def load(self, pretrainer: keras.Model, path: Path) -> None:
-        """Loads the objective's separate files, if any, from a model directory."""
+        """Loads additional files of the objective from a model directory. Default: none."""
 
     def save(self, pretrainer: keras.Model, directory: Path) -> None:
-        """Writes the objective's separate files, if any, to a model directory."""
+        """Writes additional files of the objective to a model directory. Default: none."""
 
     def get_config(self) -> dict[str, Any]:
         return {"weight": self.weight}
@@ -170,7 +170,7 @@ class LeftToRight(PretrainingObjective):
 
 
 class _PairObjective(PretrainingObjective):
-    """Binary classification of segment pairs, from the pooled [CLS] of each example."""
+    """Binary classification of segment pairs. Uses the pooled output of each [CLS] token."""
 
     features = ("cls_positions",)
     uses_pooler = True

@@ -56,7 +56,7 @@ class _Distillation(PretrainingObjective):
         self._frozen = _Frozen(model, name=f"teacher_of_{self.name}")
 
     def _asked(self, encoder):
-        """Connects the teacher's outputs; returns (teacher, its head's tensor names)."""
+        """Creates the teacher model; returns (teacher, tensor names of the teacher's head)."""
         raise NotImplementedError
 
     def _check(self, student):
@@ -92,8 +92,8 @@ class Distillation(_Distillation):
     """Masked language modeling plus distillation of a teacher's predictions and last hidden states.
 
     Source: Sanh et al. 2019 (arXiv:1910.01108), sections 2 and 3; weights and temperature are from
-    the published command (transformers, research_projects/distillation) with its flag
-    `--restrict_ce_to_mask`. Without this flag, the divergence is over all tokens.
+    the published command (transformers, research_projects/distillation). As with the option
+    `--restrict_ce_to_mask` of this command, the teacher's predictions are used at masked tokens.
     """
 
     name = "distillation"

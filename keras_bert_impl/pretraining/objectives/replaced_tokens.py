@@ -187,7 +187,8 @@ class SampleTokens(keras.layers.Layer):
     """Replaces masked tokens with tokens sampled from logits, without gradients.
 
     Returns:
-        (token_ids, samples): int32 `[batch, length]` and `[batch, predictions]`.
+        (token_ids, samples): the ids after the replacement, int32 `[batch, length]`; the sampled
+        ids, int32 `[batch, predictions]`.
     """
 
     def call(
@@ -208,7 +209,7 @@ class SampleTokens(keras.layers.Layer):
 
 
 def _inverse_transform(probabilities, parts):
-    """Returns the first index at which the cumulative probability exceeds a fraction of its sum."""
+    """Samples token ids with inverse transform sampling. `parts` are random numbers in [0, 1)."""
     vocabulary_size = probabilities.shape[-1]
     num_blocks = -(-vocabulary_size // _BLOCK)
     padding = num_blocks * _BLOCK - vocabulary_size
@@ -228,13 +229,13 @@ def _inverse_transform(probabilities, parts):
 
 
 def _count_up_to(limits, sums):
-    """Counts the cumulative sums `[positions, sums]` up to the limit, int32 `[positions, 1]`."""
+    """Returns for each position the number of cumulative sums that do not exceed the limit."""
     count = ops.sum(ops.cast(sums <= limits, "int32"), axis=-1, keepdims=True)
     return ops.minimum(count, sums.shape[-1] - 1)
 
 
 def write(ids: Tensor, positions: Tensor, values: Tensor) -> Tensor:
-    """Returns `ids` `[batch, length]` with `values` at `positions`, both `[batch, predictions]`."""
+    """Writes `values` to `ids` at `positions`; returns `[batch, length]`. The other ids stay."""
     batch, predictions = ops.shape(positions)[0], ops.shape(positions)[1]
     rows = ops.broadcast_to(ops.arange(batch, dtype="int32")[:, None], (batch, predictions))
     places = ops.reshape(ops.stack([rows, positions], axis=-1), (-1, 2))
