@@ -150,7 +150,7 @@ _REGISTRY = "keras.src.saving.object_registration"
 
 
 def register(load: Callable[[str], Any]) -> None:
-    """Extends Keras's registry of classes, if necessary later when Keras is imported."""
+    """Extends Keras's registry of classes, or does so later when Keras is imported."""
     if _REGISTRY in sys.modules:
         _extend(sys.modules[_REGISTRY], load)
     else:

@@ -192,7 +192,7 @@ def _classification_head(
 def with_global_mask(
     encoder: Encoder, features: dict[str, Any], segment: str | None, tokenizer: Any = None
 ) -> dict[str, Any]:
-    """Adds `global_mask` if the encoder has global tokens. The tokens are as in `transformers`."""
+    """Adds the `global_mask` of `transformers` for a task, if the encoder has global tokens."""
     limit = encoder.config.max_global_tokens
     if limit is None:
         return features

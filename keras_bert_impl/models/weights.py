@@ -116,7 +116,7 @@ _defers_values = ThreadValue(False)
 
 
 def values_deferred() -> contextlib.AbstractContextManager[None]:
-    """Context manager in which new encoders get no weights. Then call `load_weights`."""
+    """Context manager in which encoders are created without weights. Then call `load_weights`."""
     return _defers_values.set(True)
 
 

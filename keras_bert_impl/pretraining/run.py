@@ -303,7 +303,7 @@ class _Training:
         return InputWorkerWatch(self._settings.input_workers)
 
     def _fit(self, stage, finished, callbacks):
-        """Trains until the stage or a loss spike ends it; returns the number of skipped rows."""
+        """Trains to the end of a stage or to a loss spike; returns the number of skipped rows."""
         settings = self._settings
         manifest = self._manifests[stage.records]
         if self._log:

@@ -56,7 +56,7 @@ def check_mask_split(mask_split: Sequence[float]) -> tuple[float, ...]:
 @known_fields("PretrainSettings")
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
-    """Settings of a pre-training run. The defaults are those of BERT, except `total_steps`.
+    """Settings of a pre-training run. The defaults are the settings of BERT, except `total_steps`.
 
     The `records_...` settings are requirements, checked against the manifest of the records.
 
@@ -64,7 +64,7 @@ class PretrainSettings:
         model: Model directory to continue from; or name or `config.json` to train from scratch. See
             `keras-bert models` for names. From scratch, the model gets the vocabulary size of the
             records. `EncoderConfig` objects and dicts of its fields are also accepted.
-        total_steps: Number of optimizer steps. Maximum number if `budget_hours` is set.
+        total_steps: Number of optimizer steps. If `budget_hours` is set, the run may end earlier.
         batch_size: Global batch size in packed rows.
         first_batch_size: Global batch size at the start, doubled until it reaches `batch_size`.
             None for `batch_size`.
@@ -107,11 +107,12 @@ class PretrainSettings:
             records from `prepare --passes` is the same as BERT's script. None means new masks in
             each epoch.
         generator: Published name or `config.json` of the generator of `replaced_token`. None uses
-            the generator in the model directory, or else a quarter of the model's width.
+            the generator in the model directory. If there is none, a new generator has a quarter of
+            the model's width.
         accumulation_steps: Gradient accumulation: number of micro-batches per batch.
         remat: Activation checkpointing: recompute each layer's activations in the backward pass.
-        steps_per_execution: Number of steps per call, as in `keras.Model.compile`. Must divide
-            `total_steps` and `report_every`.
+        steps_per_execution: Number of steps per call of the compiled graph, as in
+            `keras.Model.compile`. Must divide `total_steps` and `report_every`.
         report_every: Number of steps between reports and checkpoints. A report and a checkpoint are
             also written after the last step and when the records or the batch size change.
         input_workers: Machines that run `keras-bert input-worker` and create the batches, such as
@@ -222,7 +223,7 @@ class PretrainSettings:
         }
 
     def long_from(self) -> int:
-        """Returns the first step that uses `long_records`. Returns `total_steps` without them."""
+        """Returns the first step that uses `long_records`, or `total_steps` if no step does."""
         if self.long_records is None:
             return self.total_steps
         steps = self._between_executions(self.long_part * self.total_steps)

@@ -81,7 +81,7 @@ def _module(parts):
 
 
 def _collect(scope, name, documents):
-    """Appends documents of a class, function or module; returns sentences too few for one."""
+    """Appends documents; returns the sentences of `scope` if they are too few for a document."""
     sentences = prose_sentences(ast.get_docstring(scope, clean=False) or "")
     position = len(documents)
     for child in scope.body:

@@ -70,7 +70,7 @@ def _bands(document, threshold):
 
 
 def _repeated(group, threshold):
-    """Compares documents with an equal band; yields (key, name of the step) for those to remove."""
+    """Compares documents with an equal band; yields (key, name of the step) to remove documents."""
     (band, _), documents = group
     first, signature = min(documents, key=lambda document: document[0])
     for key, other in documents:

@@ -166,7 +166,7 @@ class WordTokens:
         return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
 
     def _cut(self, texts):
-        """Splits texts before spaces, and before and after ASCII punctuation marks.
+        """Splits texts before spaces, and between ASCII characters if one is a punctuation mark.
 
         Returns:
             (words, first_words, num_joined): string array of words with their leading spaces; index

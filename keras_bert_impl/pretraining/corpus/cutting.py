@@ -113,7 +113,7 @@ def _num_sentences(document):
 
 
 def first_shard_of(block: int, seed: int) -> int:
-    """Returns a random integer, at which the rows of a block start in the cycle of open shards."""
+    """Returns a random `first_shard`, so that blocks begin at different open shards."""
     return rows.stable_hash(seed, "shards", block)
 
 

@@ -136,7 +136,7 @@ def prepare(
             from several shards.
         seed: Seed of all random choices.
         num_workers: Number of processes that build blocks. 1 uses only this process. None means one
-            per core. For a small corpus, which takes a few seconds, only this process is used. More
+            per core. A corpus that takes only a few seconds is prepared by this process alone. More
             than one process requires the `if __name__ == "__main__":` guard of `multiprocessing`.
         progress: Function called with a `Progress` after each block. None for no reports. Not
             called if there is a `runner`.

@@ -175,7 +175,7 @@ def _fill_up(serialized, epochs, batch_size, empty_row):
 
 
 class _Shards:
-    """Creates datasets of (serialized rows [n], epochs [n]). Each element is a group of shards."""
+    """Creates datasets of (serialized rows [n], epochs [n]) from one or several shards."""
 
     def __init__(self, directory: str | Path, shards: Sequence[dict[str, Any]], seed: int) -> None:
         directory = records.absolute(directory)  # for input workers in other folders

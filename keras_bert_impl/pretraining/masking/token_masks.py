@@ -28,8 +28,8 @@ def mask_tokens(
     """Masks tokens for masked language modeling.
 
     In each row, `max(1, round(mask_rate * tokens))` tokens are chosen, as in BERT. Special tokens
-    count as tokens but are never chosen. The mask depends on the tokens of
-    the row, the index of the row in the batch and the seed, so use a different seed for each batch.
+    count as tokens but are never chosen. Rows with the same index in two batches get the same
+    random numbers, so use a different seed for each batch.
 
     Args:
         token_ids: int array or list `[batch, length]` or `[length]` (rows of a list may differ in

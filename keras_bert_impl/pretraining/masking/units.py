@@ -51,7 +51,7 @@ def take_units(
     last: tf.Tensor,
     left: tf.Tensor,
 ) -> tf.Tensor:
-    """Chooses units from left to right. Skips units with more tokens than may still be chosen."""
+    """Chooses units in the given order. Skips units with more tokens than may still be chosen."""
 
     def one_round(is_open, is_chosen, left):
         opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)

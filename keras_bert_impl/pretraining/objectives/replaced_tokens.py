@@ -235,7 +235,7 @@ def _count_up_to(limits, sums):
 
 
 def write(ids: Tensor, positions: Tensor, values: Tensor) -> Tensor:
-    """Writes `values` to `ids` at `positions`; returns `[batch, length]`. The other ids stay."""
+    """Returns a copy of `ids` `[batch, length]` with `values` at `positions`."""
     batch, predictions = ops.shape(positions)[0], ops.shape(positions)[1]
     rows = ops.broadcast_to(ops.arange(batch, dtype="int32")[:, None], (batch, predictions))
     places = ops.reshape(ops.stack([rows, positions], axis=-1), (-1, 2))
