@@ -88,7 +88,7 @@ def builds_under_strategy(cls: type) -> type:
 
 
 def builds_from_spec(cls: type) -> type:
-    """Class decorator: builds metrics and optimizer of a JAX model from the data's `element_spec`."""
+    """Class decorator: builds the metrics and optimizer of a JAX model from `data.element_spec`."""
 
     def symbol(spec):
         if not hasattr(spec, "shape"):  # The value is None, as for missing sample weights.
@@ -226,7 +226,7 @@ def take_over_reduction(
 
 
 def has_value(variable: keras.Variable) -> bool:
-    """Returns whether a variable is initialized. New variables in a `StatelessScope` are not."""
+    """Returns whether a variable has a value. Variables in a `StatelessScope` may have none."""
     return variable._value is not None
 
 

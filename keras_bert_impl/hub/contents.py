@@ -1,4 +1,4 @@
-"""The files of a model."""
+"""Chooses the files to download for a model."""
 
 import re
 from collections.abc import Callable
@@ -89,7 +89,7 @@ def _shards(path, suffix, source):
 
 
 def _folders(path, source):
-    """Returns the folders in `modules.json`. "" means the top folder. None as path returns []."""
+    """Returns the folders in `modules.json`. "" is the top folder. Without `path`, returns []."""
     if path is None:
         return []
     modules = Document({"modules": parse_json(read_text(path), path)}, path)

@@ -1,7 +1,7 @@
 """Downloads models with the hubs' own libraries and caches.
 
-Only configurations, tokenizer files and weights are requested, by name (see `hub.contents`). No code
-is downloaded, and no archive is unpacked.
+Only configurations, tokenizer files and weights are requested, by name (see `hub.contents`). No
+code is downloaded, and no archive is unpacked.
 """
 
 import contextlib

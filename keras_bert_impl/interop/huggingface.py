@@ -133,7 +133,7 @@ def huggingface_config(
         **more: Additional keys, such as `id2label`.
 
     Raises:
-        InputError: The `config.json` of this architecture does not support a setting of the encoder.
+        InputError: `config.json` does not support a setting of the encoder for this architecture.
     """
     layout = layout_of(config)
     if head not in layout.classes:

@@ -33,7 +33,7 @@ def find_keras_file(directory: Path) -> Path | None:
     """Returns the weights file, SavedModel or checkpoint prefix in a directory, or None.
 
     Raises:
-        InputError: the directory contains several of them.
+        InputError: the directory contains several such files.
     """
     found = [path for path in sorted(directory.glob("*")) if path.name.endswith(_ENDINGS)]
     models = (directory, *sorted((directory / "saved_model").glob("[0-9]*"), reverse=True))

@@ -1,8 +1,8 @@
 """Converts LoRA weights from and to the format of the `peft` library.
 
 A matrix in the file may combine several matrices of this package, as in ModernBERT's fused
-projections. Such a matrix has one LoRA product `B A`. `B` is block-diagonal, with one block for each
-matrix of this package.
+projections. Such a matrix has one LoRA product `B A`. `B` is block-diagonal, with one block for
+each matrix of this package.
 """
 
 import dataclasses

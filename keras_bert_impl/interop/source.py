@@ -173,7 +173,7 @@ class Shards:
         return self._shards[self._files[name]].read(name)
 
     def _spelling(self, tensor, name):
-        """Returns a tensor's name in its file. An index by TensorFlow prefixes the model name."""
+        """Returns a tensor's name in its file. TensorFlow's index adds the model name as prefix."""
         for spelling in (tensor, tensor.partition("/")[2]):
             if spelling in self._shards[name].header:
                 return spelling

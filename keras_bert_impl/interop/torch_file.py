@@ -1,8 +1,9 @@
 """Reads the tensors in a `pytorch_model.bin` written by `torch.save`, without executing the file.
 
-The file contains a pickle, a program that can call any function. This module parses the instructions
-of the pickle with `pickletools`, and never imports a function or class that the file names. Values
-may be recursive or deeply nested, so only strings and numbers are hashed, compared or formatted.
+The file contains a pickle, a program that can call any function. This module parses the
+instructions of the pickle with `pickletools`, and never imports a function or class that the file
+names. Values may be recursive or deeply nested, so only strings and numbers are hashed, compared or
+formatted.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, shown
 
-# For a 24-layer BERT model, the program has 79 kB and 15,500 instructions.
+# For a 24-layer BERT model, the pickle has 79 kB and 15,500 instructions.
 _MAX_PROGRAM = 16 << 20  # bytes
 _MAX_INSTRUCTIONS = 1 << 20
 _MAX_MARKS = 100  # number of nested values

@@ -15,10 +15,7 @@ _ENTRY, _ARRAY = 400, 200  # memory of the Python objects of an entry and of an 
 
 
 class Cache:
-    """Arrays by key, at most `max_bytes`.
-
-    The least recently used key is dropped first. Thread-safe.
-    """
+    """Thread-safe LRU cache of arrays that uses at most `max_bytes` of memory."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -61,7 +58,7 @@ def _bytes_of(array):
 
 
 def key_of(*parts: Any) -> bytes:
-    """Returns a key for numbers, strings and arrays. Only equal arguments have equal keys."""
+    """Returns a cache key for numbers, strings and arrays. Different values have different keys."""
     digest = hashlib.blake2b(digest_size=32)
     for part in _parts(parts):
         digest.update(b"%d:" % len(part))

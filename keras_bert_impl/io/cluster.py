@@ -17,7 +17,7 @@ EXAMPLE = (
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The cluster in `TF_CONFIG`: addresses, and the task of this process."""
+    """The addresses of all processes of a run, and the task of this process, from `TF_CONFIG`."""
 
     # task type, `"chief"` or `"worker"`, -> list of `"host:port"`
     addresses: dict[str, list[str]]
@@ -43,7 +43,7 @@ class Cluster:
 
     @property
     def others(self) -> dict[str, str]:
-        """Addresses of all other tasks: {name such as `"worker 1"`: address}."""
+        """Addresses of all tasks except this one, keyed by name, such as `"worker 1"`."""
         return {
             address: f"{kind} {index}"
             for kind, addresses in self.addresses.items()

@@ -1,9 +1,9 @@
 """Local files, and atomic output.
 
-Output is first written to a scratch folder `.NAME.RANDOM.aside` in the same folder, which the
-writer locks. A file is then renamed to its final name. A new directory gets links to the entries
-that are kept, and is then swapped with the existing directory. The next writer removes the scratch
-folders of ended processes.
+Output is first written to a locked scratch folder `.NAME.RANDOM.aside` next to the output path. A
+file is then renamed to the output path. A directory is swapped with the existing directory. Before
+the swap, existing entries that are kept are linked into the new directory. If a process was killed,
+the next process that writes there removes the scratch folder.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ _BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # also matches gs:/bucket, because `Pat
 
 
 def is_remote(path: str | os.PathLike) -> bool:
-    """Returns whether a path is in a bucket; see `remote_files`."""
+    """Returns whether a path is in a bucket, such as `gs://bucket/records`; see `remote_files`."""
     return "://" in os.fspath(path)
 
 
@@ -132,11 +132,11 @@ def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
-    """Yields a temporary path for each of `paths`, which are then replaced one after the other.
+    """Yields temporary paths, and then moves the files there to `paths`, one after the other.
 
-    All paths must have the same parent folder, which is created if needed. The last file is missing
-    during the replacement. A reader that opens all files therefore never gets both old and new
-    files. See `replace_file` for errors.
+    All `paths` must have the same parent folder, which is created if needed. The last of `paths` is
+    deleted before the first file is moved. A reader that needs all files therefore never reads a
+    mixture of old and new files. See `replace_file` for errors.
     """
     files = [_absolute_file(path) for path in paths]
     with clear_errors(files[0]), _scratch(files[0].parent, files[0].name) as scratch:
@@ -148,11 +148,11 @@ def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
 
 
 def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
-    """Locks a file without waiting, for as long as the returned object is referenced.
+    """Locks a file without waiting; returns None if another process has the lock.
 
-    Several claims in one process use the same lock. A run can therefore be restarted in a notebook,
-    where the traceback of the interrupted run still references the lock. On a file system without
-    locks, this always succeeds. Returns None if another process has the lock.
+    The file stays locked while the returned object is referenced. A process can lock a file several
+    times. A run can therefore be restarted in a notebook, although the traceback of the interrupted
+    run still references the lock. On a file system without locks, the function always succeeds.
     """
     path = absolute(path)
     with clear_errors(path):
@@ -198,7 +198,7 @@ def _absolute_file(path: str | os.PathLike) -> Path:
 
 @contextlib.contextmanager
 def _scratch(folder, name):
-    """Creates and locks a scratch folder; removes it after the block."""
+    """Creates and locks a scratch folder, which is removed at the end of the `with` block."""
     missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     _remove_dead(folder)
@@ -227,7 +227,7 @@ def _name_aside(folder, name):
 
 @contextlib.contextmanager
 def _held(path, seconds):
-    """Locks a file for the duration of the block; yields whether this succeeded."""
+    """Locks a file during the `with` block; yields whether the file could be locked."""
     lock = filelock.FileLock(path, timeout=seconds, **_NO_FALLBACK)
     is_held = True
     try:
@@ -261,7 +261,7 @@ def _remove_dead(folder):
 
 
 def _remove(scratch, name):
-    """Removes the scratch folder of an ended process. The caller has locked it."""
+    """Removes the scratch folder of a killed process. The caller must have locked the folder."""
     # A process that is still creating the folder then fails.
     scratch = scratch.rename(_name_aside(scratch.parent, name))
     # restores the old directory after an interrupted `put_directory`
@@ -296,8 +296,6 @@ def clear_errors(
 
 
 class _CannotWriteError(InputError):
-    """A file cannot be written. Has an `errno` code and a hint."""
-
     def __init__(self, path: str | os.PathLike, code: int, hint: str) -> None:
         super().__init__(f"cannot write {path}: {os.strerror(code)}. {hint}")
         self.path, self.code = path, code

@@ -52,7 +52,7 @@ _WIDE = {  # Longer marks come first, because the UTF-32 mark starts with the UT
 
 
 def suffix_of(path: str | Path) -> str:
-    """Returns a file's suffix in lowercase; skips the suffix of a compression."""
+    """Returns a file's suffix in lowercase, without the suffix of a compression such as `.gz`."""
     path = local_path(path)
     if path.suffix.lower() in COMPRESSED:
         path = path.with_suffix("")
@@ -146,7 +146,7 @@ def decompressed(file: io.BufferedReader, name: str | Path) -> io.BufferedReader
 
 
 class _Decompressed(io.RawIOBase):
-    """Raw stream of the content of a compressed file."""
+    """Raw stream that decompresses a file."""
 
     def __init__(self, content: Any, file: io.BufferedReader, name: str | Path) -> None:
         self._content, self._file, self._name, self._count = content, file, name, 0
@@ -174,7 +174,7 @@ class _Decompressed(io.RawIOBase):
 
 
 def _converted(file, stack):
-    """Returns the file in UTF-8, positioned after a byte order mark."""
+    """Converts a file to UTF-8 and skips the byte order mark."""
     if not hasattr(file, "peek"):
         file = io.BufferedReader(file)
     beginning = file.peek(4)[:4]
@@ -227,7 +227,7 @@ def is_utf8(path: str | Path) -> bool:
 
 
 class _AsUtf8(io.RawIOBase):
-    """Raw stream that encodes a text file as UTF-8."""
+    """Raw stream that converts a text file to UTF-8 bytes."""
 
     def __init__(self, text: TextIO) -> None:
         self._text, self._left = text, b""

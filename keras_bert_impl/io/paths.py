@@ -31,7 +31,7 @@ def local_path(path: str | os.PathLike) -> Path:
 
 
 def without_folders(text: str) -> str:
-    """Removes the folders of an absolute path at the start of a text.
+    """Removes the folders from a text that starts with an absolute path.
 
     Example:
         >>> from keras_bert_impl.io.paths import without_folders
@@ -62,7 +62,7 @@ def is_own(status: os.stat_result) -> bool:
 
 
 def _mounts(path):
-    """Returns the mount points. Without /proc, only `path` is tested."""
+    """Returns the mount points; without /proc, only `path` if it is a mount point."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
@@ -73,7 +73,11 @@ def _mounts(path):
 
 
 def put_directory(new: Path, path: Path, old: Path) -> bool:
-    """Renames `new` to `path`, and keeps the other entries of an existing directory."""
+    """Moves the directory `new` to `path`.
+
+    If `path` exists, entries that are not in `new` are kept. Returns False if the directory cannot
+    be replaced as a whole.
+    """
     if not path.is_dir():
         try:
             os.rename(new, path)
@@ -101,7 +105,7 @@ def put_directory(new: Path, path: Path, old: Path) -> bool:
 
 
 def _carry_over(source, target):
-    """Links or copies entries to a directory that has no entries with these names."""
+    """Links or copies the entries of a directory to another one, without replacing any entry."""
     for entry in os.scandir(source):
         place = target / entry.name
         if os.path.lexists(place):
@@ -138,7 +142,7 @@ def _exchange(one, other):
 
 
 def put_entries(names: list[str], new: Path, path: Path, old: Path) -> None:
-    """Moves entries from `new` to `path`, after moving existing entries to `old`."""
+    """Moves the entries `names` from `new` to `path`, after moving existing entries to `old`."""
     old.mkdir(exist_ok=True)
     try:
         for name in names:

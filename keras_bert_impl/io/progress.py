@@ -104,7 +104,7 @@ def clock(seconds: float) -> str:
 
 
 def _bar(stream, state):
-    """Returns a `rich` progress bar, which calls `state` for the text of each refresh."""
+    """Returns a `rich` progress bar that shows the text returned by `state()`."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
     from rich.text import Text

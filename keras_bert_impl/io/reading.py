@@ -72,7 +72,7 @@ class Document(dict):
         return Document(value, self.source, f"{self.inside}{key}.")
 
     def mappings(self) -> list[tuple[str, "Document"]]:
-        """Returns (key, `Document`) pairs. Every value must be an object."""
+        """Returns (key, `Document`) pairs; raises `InputError` if a value is not an object."""
         return [(key, self.mapping(key)) for key in self]
 
     def list_of(self, key: str, kind: type, default: Any = _REQUIRED) -> Any:
@@ -90,7 +90,7 @@ class Document(dict):
         ]
 
     def error(self, key: str, what: str) -> InputError:
-        """Returns the error for a value that is missing or not `what`, such as "a string"."""
+        """Returns the error for a missing or invalid value. `what` is for example "a string"."""
         if self.get(key) is None:
             return InputError(f"{self._name(key)} is missing; it must be {what}.")
         return misfit(self._name(key), self[key], what)
@@ -246,7 +246,7 @@ def _document(value, path, what):
 
 
 class _NotRead(ValueError):
-    """A text cannot be parsed. The message starts with a verb."""
+    """A text cannot be parsed. The message continues a sentence that starts with the file name."""
 
 
 def _unique(pairs):
@@ -270,7 +270,6 @@ def _decoder(finite):
 
 
 def _json_value(text, finite=False):
-    """Parses a JSON text; raises `JSONDecodeError` or `_NotRead`."""
     try:
         if isinstance(text, bytes):
             text = text.decode(json.detect_encoding(text))

@@ -1,8 +1,8 @@
 """Validates settings and arguments by their annotations: types, ranges and choices.
 
-A settings dataclass calls `validate(self)` in `__post_init__`; a function calls `check(name, value,
-annotation)`. Both raise the same messages. NumPy numbers are accepted as numbers. Bools, NaN and
-infinity are not numbers. The module does not import NumPy, so that `--help` is fast.
+Settings dataclasses call `validate(self)` in `__post_init__`. Functions call `check(name, value,
+annotation)`. NumPy numbers are accepted as numbers. Bools, NaN and infinity are not accepted as
+numbers. The module does not import NumPy, so that `--help` is fast.
 
 Example:
     import dataclasses
@@ -63,7 +63,7 @@ class Range:
         )
 
     def rule(self, noun: str) -> str:
-        """Returns the limits in words, such as `"a number in [0, 1)"`."""
+        """Describes the limits, for example as `"a number in [0, 1)"`."""
         low = self.least if self.least is not None else self.above
         high = self.most if self.most is not None else self.below
         article = "an" if noun == "integer" else "a"
@@ -103,14 +103,14 @@ DType = Annotated[
 def validate(settings: Any) -> None:
     """Validates every field of a dataclass instance against its annotation.
 
-    Converts values in the same way as `check`.
+    The fields get the values that `check` returns.
 
     Args:
         settings: Dataclass instance, which may be frozen.
 
     Raises:
-        InputError: a field has the wrong type or is out of range. The error names the first of
-            these fields.
+        InputError: a field has the wrong type or is out of range. The message names the first
+            invalid field.
     """
     hints = settings_hints(settings.__class__)
     for field in dataclasses.fields(settings):
@@ -153,12 +153,12 @@ def fits(value: Any, annotation: Any) -> bool:
 
 
 def misfit(name: str, value: Any, what: str, hint: str = "") -> InputError:
-    """Returns the error for a value that is not `what`, such as `"a string"`."""
+    """Returns the error for an invalid value. `what` is for example `"a string"`."""
     return InputError(f"{name} must be {what}, got {shown(value)}.{hint}")
 
 
 def rule(annotation: Any) -> str:
-    """Returns an annotation in words, such as `"a positive integer or None"`."""
+    """Describes an annotation, for example as `"a positive integer or None"`."""
     return " or ".join(_rule(kind) for kind in _alternatives(annotation))
 
 
@@ -188,7 +188,7 @@ def _parts(kind):
 
 
 def _converted(value, annotation):
-    """Converts the value to the first type that accepts it, or returns `_MISFIT`."""
+    """Converts the value to the first matching type of the annotation, or returns `_MISFIT`."""
     for kind in _alternatives(annotation):
         kind, limits = _parts(kind)
         converted = _of_kind(value, kind)
@@ -236,7 +236,7 @@ def _items(values, kind):
 
 
 def _is_selection(kind):
-    """Returns whether a list must be a non-empty selection of choices without duplicates."""
+    """Returns whether the elements are limited to choices, so that duplicates are invalid."""
     return isinstance(_parts(kind)[1], OneOf)
 
 

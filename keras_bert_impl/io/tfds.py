@@ -34,7 +34,10 @@ def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = Non
 
 @contextlib.contextmanager
 def _only_classes_of_library(tfds, name):
-    """Rejects other classes, because the library would import their modules."""
+    """Raises for a class outside `tensorflow_datasets`.
+
+    The library would otherwise import the module of the class.
+    """
     connector = tfds.features.FeatureConnector
 
     def checked(cls: type, class_name: Any) -> Any:

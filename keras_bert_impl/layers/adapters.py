@@ -32,7 +32,7 @@ _BOTTLENECKS = {
 
 
 def dense(adapter: Adapter | None, place: str, units: int, **kwargs) -> Dense:
-    """Creates a dense layer of a block, with adapter weights if the adapter includes it."""
+    """Creates a dense layer of a block, with adapter weights if the adapter has this projection."""
     if adapter is None:
         return Dense(units, **kwargs)
     if adapter.kind == "lora" and place in adapter.projections:
@@ -132,7 +132,8 @@ class _LowRank(keras.layers.Layer):
 class AdapterDense(Dense):
     """Dense layer followed by a bottleneck adapter; computes `y + activation(y D + c) U + e`.
 
-    With `after_norm`, the layer returns `y`, and the block calls the adapter.
+    With `after_norm=True`, the layer returns `y`, and the transformer block applies the adapter
+    after the normalization.
 
     Source: Houlsby et al. 2019, section 2.1.
     """
@@ -231,7 +232,7 @@ class Prefix(_AddedTokens):
         self.built = True
 
     def call(self, key: Tensor, value: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # Rotary positions are already in the keys. The prefix has none.
+        # Rotary positions are already applied to the keys. They are not applied to the prefix.
         bias = ops.pad(bias, [[0, 0]] * (len(bias.shape) - 1) + [[self.num_tokens, 0]])
         return self._in_front(self.keys, key), self._in_front(self.values, value), bias
 
@@ -270,7 +271,7 @@ class VirtualTokens(_AddedTokens):
 
         Args:
             embeddings: `Embeddings` of a trained model.
-            token_ids: Ids to draw from, with replacement.
+            token_ids: Ids of the tokens to draw from. A token may be drawn several times.
 
         Source: Lester et al. 2021, section 3.2, "sampled vocabulary".
         """

@@ -31,7 +31,7 @@ HIDDEN = -3e4
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class AttentionBias(keras.layers.Layer):
-    """Additive attention bias that masks padding and other packed examples.
+    """Additive attention bias that masks padding and the other examples in a packed row.
 
     Args:
         window: largest distance, in tokens, that a query attends to on each side. None means no
@@ -48,12 +48,14 @@ class AttentionBias(keras.layers.Layer):
 
     Returns:
         float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal. The
-        last two axes are queries and keys. The bias is 0 where a query attends to a key, and else a
-        large negative number. With a window, `[batch, 1, blocks, window, 3 * window]`: each block
-        attends to itself and its neighbors.
+        last two axes are queries and keys. The bias is 0 where a query attends to a key, and a
+        large negative number everywhere else. With a window, the shape is
+        `[batch, 1, blocks, window, 3 * window]`, because each block attends to itself and to the
+        two neighboring blocks.
 
-        On a TPU with JAX, the fused kernel of a non-causal encoder needs example ids, int32
-        `[batch, length]`, instead of a bias. `additive` converts them to a bias.
+        On a TPU with JAX, the layer returns example ids, int32 `[batch, length]`, for a non-causal
+        encoder, because the fused kernel needs them instead of a bias. The method `additive`
+        converts example ids to a bias.
     """
 
     def __init__(
@@ -190,14 +192,14 @@ class SelfAttention(keras.layers.Layer):
         bias: the output of `AttentionBias`.
         position_ids: int32 `[batch, length]`, for rotary positions. None means 0, 1, 2, ...
         return_attention_scores: True, False or `"logits"`.
-        cache: `KeyValueCache` of earlier tokens, which is extended. `bias` is then from
-            `AttentionBias.of_positions`.
+        cache: `KeyValueCache` of earlier tokens. The call appends the keys and values of `inputs`.
+            With a cache, `bias` must be the output of `AttentionBias.of_positions`.
 
     Returns:
         `[batch, length, hidden]`. With `return_attention_scores=True`, also returns the attention
         weights after the softmax and before dropout, float32 `[batch, heads, length, length]`. With
-        `"logits"`, returns `Q K^T / sqrt(d)` without the bias instead of the weights; not available
-        with a window.
+        `"logits"`, returns `Q K^T / sqrt(d)` without the bias instead of the weights; `"logits"` is
+        not available with a window.
 
     Source: Vaswani et al. 2017, section 3.2.
     """

@@ -34,8 +34,8 @@ class ThreadValue(threading.local):
 def own_gradient(function: Callable) -> Callable:
     """Decorator like `ops.custom_gradient`.
 
-    On TensorFlow, the gradient function is released together with its graph. The memory of a
-    program that trains many models therefore does not grow.
+    On TensorFlow, the gradient function is freed together with its graph. A program that trains
+    many models therefore does not use more and more memory.
 
     Args:
         function: Returns (outputs, function that returns the gradients with respect to its
@@ -119,7 +119,7 @@ _has_gradients = ThreadValue(True)
 
 @contextlib.contextmanager
 def without_gradients() -> Iterator[None]:
-    """Context for graphs without gradients, in which `Dense` is faster in bfloat16."""
+    """Context for graphs that are never differentiated. `Dense` is then faster in bfloat16."""
     with _has_gradients.set(False):
         yield
 
@@ -129,13 +129,15 @@ class Dense(keras.layers.Dense):
     """`keras.layers.Dense` that sums the gradient of a bfloat16 bias in float32.
 
     Keras's layer adds the bias with TensorFlow's `BiasAdd`. On a CPU, the gradient of `BiasAdd` is
-    a sum over all tokens in the dtype of the inputs. In bfloat16, this sum stops growing after a
-    few hundred tokens and loses at least a third of the gradient.
+    a sum over all tokens in the dtype of the inputs. In bfloat16, such a sum is wrong for more than
+    a few hundred tokens: at least a third of the gradient is lost.
 
-    With `training=True`, the layer uses the activation from `in_training`. Otherwise the graph
-    contains no custom gradient and can be exported. With `training=False`, in float32 or inside
-    `without_gradients`, the layer reshapes the inputs to a matrix. TensorFlow then fuses the
-    product, bias and activation into one oneDNN operation.
+    With `training=True`, the activation has a custom gradient (see `in_training`). Without
+    `training=True`, the graph contains no custom gradient, so it can be exported.
+
+    With `training=False`, the layer reshapes the inputs to a matrix if the dtype is float32 or the
+    call is inside `without_gradients`. TensorFlow then fuses the product, bias and activation into
+    one oneDNN operation.
 
     Args: see `keras.layers.Dense`.
 
@@ -174,12 +176,12 @@ class LayerNormalization(keras.layers.LayerNormalization):
     automatic differentiation is faster and is therefore used
     (docs/decisions/layer-normalization.md).
 
-    The arguments are the same as in `keras.layers.LayerNormalization`. With another axis or without
-    `scale`, Keras computes the gradient.
+    The arguments are the same as in `keras.layers.LayerNormalization`. If `axis` is not the last
+    axis, or `scale` is False, automatic differentiation is used.
 
     Call arguments:
         inputs: `[..., width]`.
-        training: Whether to use the closed form. An export requires False, because it must not
+        training: Whether to use the closed-form gradient. Pass False for an export, which must not
             contain a custom gradient.
 
     Source: Ba et al. 2016, section 3.
@@ -239,11 +241,13 @@ _step = ThreadValue(None)
 
 @contextlib.contextmanager
 def dropout_seed(seed: Tensor) -> Iterator[None]:
-    """Context in which `Dropout` depends only on `seed`, its path and the number of its draws.
+    """Context in which the units that `Dropout` layers drop are determined by `seed`.
 
-    A training step derives `seed` from (run seed, step, micro-batch, replica). Replicas then drop
-    different units, and a resumed run drops the same units as an uninterrupted run. Keras's seed
-    generators are not saved in checkpoints, and produce the same numbers on all replicas.
+    The units also depend on the path of the layer and on how often the layer was called in the
+    context. A training step derives `seed` from (run seed, step, micro-batch, replica). Replicas
+    then drop different units, and a resumed run drops the same units as an uninterrupted run. In
+    contrast, Keras's seed generators are not saved in checkpoints, and produce the same numbers on
+    all replicas.
 
     Args:
         seed: int32 or uint32 tensor `[2]`.
@@ -267,7 +271,7 @@ def repeated(function: Callable) -> Callable:
 
 
 class _GivenSeed(keras.random.SeedGenerator):
-    """Wraps a seed tensor for `keras.random`, which accepts integers and seed generators."""
+    """Seed generator that returns a given tensor, because `keras.random` accepts no tensors."""
 
     def __init__(self, seed: Tensor) -> None:
         self.given = seed
@@ -294,8 +298,8 @@ else:
 class Dropout(keras.layers.Layer):
     """Sets a random fraction of the inputs to zero and scales the others by `1 / (1 - rate)`.
 
-    Inside `dropout_seed`, random numbers are stateless. Outside, they come from a Keras seed
-    generator.
+    Inside the context `dropout_seed`, random numbers are determined by the seed of the context.
+    Outside the context, a Keras seed generator is used.
 
     Args:
         rate: Fraction of units to drop, in [0, 1).
@@ -311,7 +315,7 @@ class Dropout(keras.layers.Layer):
             self.seed_generator = keras.random.SeedGenerator(seed)
 
     def build(self, inputs_shape: tuple | None = None) -> None:
-        """Sets the path; called by `build` of the parent layer, which makes paths unique."""
+        """Call this in `build` of the parent layer, so that Keras gives the layer a unique path."""
         self.built = True
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
@@ -322,7 +326,7 @@ class Dropout(keras.layers.Layer):
         return ops.where(kept, inputs * (65536 / keep), ops.zeros((), inputs.dtype))
 
     def _kept(self, inputs, keep):
-        """Returns a bool tensor shaped like `inputs`, True with probability `keep / 65536`."""
+        """Returns a mask for `inputs`. Elements are True with probability `keep / 65536`."""
         # On a CPU, random numbers dominate the cost of dropout, so each unit gets only 8 random
         # bits. The threshold has 16 bits. It is randomly rounded to 8 bits once per row.
         threshold, fraction = divmod(min(keep, 65536 - keep), 256)
@@ -364,7 +368,7 @@ _on = ThreadValue(False)
 
 @contextlib.contextmanager
 def recomputation(on: bool = True) -> Iterator[None]:
-    """Context for activation checkpointing: blocks store only their inputs for the backward pass.
+    """Context for activation checkpointing: the backward pass recomputes activations of blocks.
 
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 3.
     """
@@ -373,7 +377,7 @@ def recomputation(on: bool = True) -> Iterator[None]:
 
 
 def is_recomputed() -> bool:
-    """Returns whether a block must call `recomputed`."""
+    """Returns whether activation checkpointing is on."""
     return _on.value
 
 

@@ -23,13 +23,14 @@ _FIRST_TOKENS = 1024  # At these lengths, random blocks are among the first 1,02
 
 @dataclasses.dataclass(frozen=True)
 class BlockSparsity:
-    """The blocks that block-sparse attention computes, in one layer.
+    """Configuration of block-sparse attention in one layer.
 
     Args:
         block_size: number of tokens in a block.
         num_random_blocks: number of random blocks that a block attends to in training.
-        max_length: largest length, in tokens, on which the random blocks of some lengths depend.
-        seed: determines the random blocks; the index of the layer in `transformers`.
+        max_length: maximum length of the encoder, in tokens. The random blocks of some lengths
+            depend on it.
+        seed: seed of the random blocks. In `transformers`, this is the index of the layer.
     """
 
     block_size: int
@@ -50,7 +51,8 @@ class BlockSparsity:
     def random_blocks(self, num_blocks: Tensor, num_heads: int) -> Tensor:
         """Returns the random blocks of all blocks except the first and the last.
 
-        They are the same in every step, as in the code of the paper and in `transformers`.
+        The random blocks are the same in every training step, as in the code of the paper and in
+        `transformers`.
 
         Returns:
             int32 `[heads, num_blocks - 2, num_random_blocks]`.
@@ -63,9 +65,9 @@ class BlockSparsity:
 
 @functools.cache
 def _drawn(sparsity, num_heads):
-    """Returns the random blocks for most lengths, and for the lengths in `_PLANNED`.
+    """Returns two tables of random blocks. The second is for lengths in `_PLANNED`.
 
-    Each is `[heads, rows, num_random_blocks]`; row `i + 1` has the random blocks of block `i`.
+    Tables are `[heads, rows, num_random_blocks]`; row `i + 1` has the random blocks of block `i`.
     """
     size, count = sparsity.block_size, sparsity.num_random_blocks
     rows = -(-sparsity.max_length // size)
@@ -107,7 +109,7 @@ class BigBirdAttention(SelfAttention):
     of up to `BlockSparsity.longest_full` tokens have full attention.
 
     As in `transformers`, random blocks are used only in training. In inference, the first block
-    replaces them: it counts `1 + num_random_blocks` times.
+    replaces each random block, so the first block counts `1 + num_random_blocks` times.
 
     Args:
         sparsity: `BlockSparsity`, or a dict of its fields.
@@ -159,8 +161,8 @@ class BigBirdAttention(SelfAttention):
     def _attended(self, blocks, random):
         """Returns the keys, values or ids that each inner block attends to: `[b, n, m, k, width]`.
 
-        These are the first and last block, the inner neighbors (0 at the edges) and the random
-        blocks.
+        An inner block attends to the first and the last block, to its inner neighbors (0 at the
+        edges) and to its random blocks.
         """
         inner, ends = blocks[:, :, 1:-1], _ends(blocks)
         batch, heads, number, size, width = ops.shape(inner)

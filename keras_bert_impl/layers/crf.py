@@ -160,14 +160,14 @@ class CRF(keras.layers.Layer):
         return labels, ops.sum(pairs, axis=1), ops.sum(begins, axis=1), ends, total
 
     def _forward(self, emissions, mask, transitions, start):
-        """Runs the forward algorithm; each step shifts the log scores to a maximum of 0.
+        """Runs the forward algorithm. Each step subtracts the maximum from the log scores.
 
         Returns:
             before: `[batch, length, num_labels]`, log scores before each position, by previous
                 label.
             has_previous: bool `[batch, length]`, whether there is a previous label.
             last: `[batch, num_labels]`, log scores of the whole sequence, by last label.
-            shift: `[batch]`, sum of the shifts.
+            shift: `[batch]`, sum of the subtracted maxima.
         """
 
         def step(state, position):
@@ -198,7 +198,7 @@ class CRF(keras.layers.Layer):
         return ops.transpose(scores, (1, 0, 2))
 
     def _begin(self, emissions):
-        """Returns the state before the first position: (scores, whether there was a label)."""
+        """Returns the initial state: zeros as scores, and False because no label precedes."""
         zeros = ops.zeros_like(emissions[:, 0])  # [batch, num_labels]
         return zeros, ops.zeros_like(zeros[:, :1], dtype="bool")
 
@@ -215,6 +215,6 @@ def _parts(position):
 
 
 def _shifted(scores):
-    """Returns (scores `[batch, num_labels]` minus their maximum, maximum `[batch, 1]`)."""
+    """Subtracts the maximum of each row; returns (differences, maxima `[batch, 1]`)."""
     maximum = ops.max(scores, axis=-1, keepdims=True)
     return scores - maximum, maximum

@@ -24,15 +24,16 @@ class Embeddings(keras.layers.Layer):
         num_segments: number of segments; 0 disables segment embeddings.
         embedding_dim: width of the embeddings, which a linear layer projects to `hidden_dim`. None
             means `hidden_dim`, without a projection.
-        position_offset: row of the position table for the first token. If it is not 0, padding has
-            no position and uses the row before it.
+        position_offset: row of the position table for the first token. With an offset,
+            padding tokens have no position and use row `position_offset - 1`.
         pad_token_id: id of the padding token; used only with a `position_offset`.
         dropout: rate after the normalization.
         initializer_range: standard deviation of the initial weights.
         use_bias: whether the normalization and the projection add a bias.
         has_norm: whether the sum is normalized.
-        shared: built `Embeddings` layer with the same sizes, whose tables and normalization this
-            layer also uses. None creates new tables; `from_config` always creates new tables.
+        shared: built `Embeddings` layer with equal sizes. The new layer uses the tables and the
+            normalization of `shared`. None creates new tables. A layer from `from_config` always
+            has new tables.
 
     Call arguments:
         token_ids: int32 `[batch, length]`.
@@ -40,9 +41,9 @@ class Embeddings(keras.layers.Layer):
         position_ids: int32 `[batch, length]`. None means 0, 1, 2, ...
 
     Returns:
-        `[batch, length, hidden_dim]` in the variable dtype. The vector of a token is NaN if one of
-        its ids is out of range. XLA and accelerators would otherwise use a wrong row without an
-        error.
+        `[batch, length, hidden_dim]` in the variable dtype. If an id of a token is out of range,
+        the vector of the token is NaN, because XLA and accelerators do not raise an error for such
+        an id but return another row.
 
     Source: Devlin et al., "BERT", section 3, figure 2. For the projection: Lan et al., "ALBERT",
         section 3.1. For the offset: the published code of RoBERTa.
@@ -189,7 +190,7 @@ class Embeddings(keras.layers.Layer):
 
 
 def _nan_outside(lookups, dtype):
-    """Returns NaN where an id is out of range, else 0: `[batch, length, 1]`."""
+    """Returns `[batch, length, 1]`: NaN for a token with an id out of range, otherwise 0."""
     inside = [ops.logical_and(ids >= 0, ids < rows) for ids, rows in lookups]
     is_known = functools.reduce(ops.logical_and, inside)
     return ops.cast(ops.where(is_known, 0.0, float("nan")), dtype)[..., None]

@@ -5,7 +5,7 @@ and the two neighboring blocks. The cost is therefore linear in the length.
 
 `SelfAttention` calls `fused_attention`, and computes the plain formula if it returns None. For
 packed examples on Hopper GPUs or newer, cuDNN gets the offsets of the examples instead of a mask.
-It then computes no scores between different examples. docs/decisions/attention.md explains the
+cuDNN then skips pairs of tokens from different examples. docs/decisions/attention.md explains the
 choice of kernels, with measurements.
 
 Shape legend: b = batch; n = heads; l = length; d = hidden / heads; s = segments.
@@ -36,13 +36,13 @@ def with_neighbors(blocks: Tensor) -> Tensor:
 
 
 def from_blocks(blocks: Tensor, length: Tensor) -> Tensor:
-    """Reverts `in_blocks`; returns `[batch, heads, length, width]`."""
+    """Concatenates the blocks from `in_blocks` to `[batch, heads, length, width]`."""
     batch, heads, _, _, width = ops.shape(blocks)
     return ops.reshape(blocks, (batch, heads, -1, width))[:, :, :length]
 
 
 def weights_of_row(weights: Tensor, length: Tensor) -> Tensor:
-    """Converts attention weights of blocks to weights of whole sequences."""
+    """Converts attention weights of blocks to weights of all tokens, `[b, n, length, length]`."""
     batch, heads, number, size, _ = ops.shape(weights)
     indices = ops.arange(number)
     distance = indices[None, :] - indices[:, None]  # [blocks, blocks]
@@ -217,7 +217,7 @@ def attention_by_offsets(query: Tensor, key: Tensor, value: Tensor, example_ids:
         example_ids: int32 `[b, l]`; `fits(example_ids)` must be true.
 
     Returns:
-        `[b, l, n, d]`. Padding attends to padding, so all values are finite.
+        `[b, l, n, d]`. Padding tokens attend to each other, so all values are finite.
     """
     # `jax.nn.dot_product_attention` does not support offsets.
     from jax._src.cudnn.fused_attention_stablehlo import MaskType, dot_product_attention
@@ -244,7 +244,7 @@ def fits(example_ids: Tensor) -> Tensor:
 def segments(example_ids: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the lengths `[b, s]` and starts `[b, s + 1]` of runs of equal ids, int32.
 
-    Entries after the last run are -1, as cuDNN requires.
+    `s` is `MOST_SEGMENTS`. Unused entries are -1, as cuDNN requires.
     """
     numbers = _segment_numbers(example_ids)
     lengths = (numbers[:, :, None] == _jax().numpy.arange(MOST_SEGMENTS)).sum(

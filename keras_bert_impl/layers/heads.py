@@ -29,7 +29,7 @@ _on = ThreadValue(False)
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyLogits:
-    """The factors of the logits `states @ table^T + bias`.
+    """Logits `states @ table^T + bias`, stored as factors to save memory.
 
     Attributes:
         states: `[..., width]`, in the compute dtype.
@@ -71,7 +71,7 @@ def factored_logits() -> Iterator[None]:
 
 
 def are_logits_factored() -> bool:
-    """Returns whether heads with `factored=True` must return `VocabularyLogits`."""
+    """Returns True inside `factored_logits` on JAX, and otherwise False."""
     return _on.value
 
 
@@ -81,10 +81,10 @@ class GatherPositions(keras.layers.Layer):
 
     Call arguments:
         sequence: `[batch, length, hidden]`.
-        positions: int32 `[batch, picks]`.
+        positions: int32 `[batch, num_positions]`.
 
     Returns:
-        `[batch, picks, hidden]`.
+        `[batch, num_positions, hidden]`.
     """
 
     def call(self, sequence: Tensor, positions: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ class MaskedLMHead(keras.layers.Layer):
     """Masked LM head: dense layer, activation, normalization and an output matrix.
 
     Args:
-        embeddings: layer whose token table is the output matrix.
+        embeddings: layer whose token embeddings are the output matrix.
         activation: a key of `ACTIVATIONS`. None means only the output matrix and bias, without the
             dense layer and normalization.
         initializer_range: standard deviation of the initial weights.
@@ -114,10 +114,10 @@ class MaskedLMHead(keras.layers.Layer):
         factored: whether to return `VocabularyLogits` inside `factored_logits`.
 
     Call arguments:
-        inputs: `[batch, picks, hidden]`, hidden states of the positions to predict.
+        inputs: `[batch, num_positions, hidden]`, hidden states of the tokens to predict.
 
     Returns:
-        float32 `[batch, picks, vocabulary]`.
+        float32 `[batch, num_positions, vocabulary]`.
 
     Source: Devlin et al., "BERT", section 3.1, and the published code.
     """
@@ -170,7 +170,7 @@ class MaskedLMHead(keras.layers.Layer):
 
     def call(self, inputs: Tensor) -> Tensor | VocabularyLogits:
         if self.dense is not None:
-            inputs = self.layer_norm(self.dense(inputs))  # [batch, picks, embedding width]
+            inputs = self.layer_norm(self.dense(inputs))  # [batch, num_positions, embedding width]
         bias = self.output_bias
         if bias is None:
             bias = ops.zeros(self.embeddings.vocabulary_size)
@@ -206,8 +206,8 @@ class ClassificationHead(keras.layers.Layer):
         transform_dim: width of the transform. None means the width of the inputs.
         initializer_range: standard deviation of the initial weights.
         layer_norm_epsilon: epsilon of a normalization after the transform; None means no
-            normalization. With this normalization, neither it nor the transform has a bias, and the
-            transform has no dropout.
+            normalization. If there is a normalization, it has no bias, and the transform has
+            neither bias nor dropout.
         use_bias: whether the linear layer adds a bias.
 
     Call arguments:
@@ -311,13 +311,13 @@ class ClassificationHead(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ResidualHead(ClassificationHead):
-    """`ClassificationHead` after a feed-forward network with a residual and a normalization.
+    """`ClassificationHead` after a feed-forward network with residual connection and normalization.
 
     Args:
         intermediate_dim: width of the feed-forward network.
         activation: a key of `ACTIVATIONS`.
         residual_epsilon: epsilon of the normalization.
-        others: see `ClassificationHead`, without a transform. Dropout comes first.
+        others: see `ClassificationHead`; `transform` is not supported. Dropout is applied first.
 
     Source: the code of BigBird's question answering in `transformers`.
     """
@@ -335,7 +335,7 @@ class ResidualHead(ClassificationHead):
         self.residual_norm = LayerNormalization(
             epsilon=residual_epsilon, dtype=self.dtype_policy, name="layer_norm"
         )
-        rate = self.dropout.rate  # a shared layer would drop the same units
+        rate = self.dropout.rate  # One shared dropout layer would drop the same units twice.
         self.output_dropout = Dropout(rate, dtype=self.dtype_policy, name="output_dropout")
         self.settings = {
             "intermediate_dim": intermediate_dim,

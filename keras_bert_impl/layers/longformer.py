@@ -1,4 +1,4 @@
-"""Attention with global tokens, and the attention biases."""
+"""Longformer: attention with a local window and global tokens."""
 
 from typing import Any
 
@@ -26,8 +26,8 @@ class GlobalAttentionBias(keras.layers.Layer):
 
     Args:
         window: largest distance, in tokens, that a query attends to on each side.
-        max_global_tokens: number of slots. If a sequence has more global tokens, its outputs are
-            NaN.
+        max_global_tokens: number of slots. If a sequence has more global tokens, all outputs of
+            the sequence are NaN.
 
     Call arguments:
         token_ids, padding_mask, example_ids: see `AttentionBias`.
@@ -35,11 +35,11 @@ class GlobalAttentionBias(keras.layers.Layer):
             means the first token of each example.
 
     Returns:
-        dict of:
-            window: float32 `[batch, 1, blocks, window, 3 * window + g]`, the bias for the attention
-                of each token to its window (in blocks) and to the slots.
-            row: float32 `[batch, 1, g, length]`, the bias for the attention of the slots to all
-                tokens.
+        dict with these keys, where g is `max_global_tokens`:
+            window: float32 `[batch, 1, blocks, window, 3 * window + g]`, bias where the queries are
+                all tokens, and the keys are the tokens in the window and the global tokens.
+            row: float32 `[batch, 1, g, length]`, bias where the queries are the global tokens, and
+                the keys are all tokens.
             positions: int32 `[batch, g]`, position of the token in each slot; 0 for an empty slot.
             slots: int32 `[batch, length]`, slot of each global token; -1 for all other tokens.
     """
@@ -83,7 +83,7 @@ class GlobalAttentionBias(keras.layers.Layer):
         to_slots = in_blocks(ops.where(to_slots, 0.0, HIDDEN), self.window)
         too_many = ops.any(number > self.max_global_tokens, axis=1)[:, None, None, None, None]
         to_slots = ops.where(too_many, float("nan"), to_slots)
-        # Tokens attend to global tokens in their slots, so global tokens are masked in the windows.
+        # Global tokens are keys in the slots, so they are masked as keys in the windows.
         is_local = ops.logical_and(is_real, ops.logical_not(is_global))
         window = self.in_window.additive(token_ids, ops.cast(is_local, "int32"), example_ids)
         return {
@@ -121,11 +121,11 @@ class GlobalAttentionBias(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SegmentMask(keras.layers.Layer):
-    """Marks the first tokens in one segment of a pair.
+    """Marks the tokens in one segment of a pair, up to a maximum number.
 
     Args:
-        segment: `"first"`: all tokens before the first separator, such as `<s>` and a question.
-            `"second"`: all real tokens after the separators of the pair.
+        segment: `"first"` marks all tokens before the first separator, such as `<s>` and a
+            question. `"second"` marks all real tokens after the separators of the pair.
         sep_id: token id of the separator.
         num_separators: number of separators between the segments.
         limit: maximum number of tokens to mark.
@@ -225,7 +225,7 @@ class LongformerAttention(SelfAttention):
         return outputs, self._weights_of_row(weights, slot_weights, slots)
 
     def _of_windows(self, inputs, bias, training):
-        """Returns (outputs, weights) of the attention of all tokens to windows and slots."""
+        """Returns (outputs, weights). Each token attends to its window and to the global tokens."""
         query, key, value = (
             self._split_heads(layer(inputs)) for layer in (self.query, self.key, self.value)
         )  # [b, n, length, d]

@@ -26,7 +26,7 @@ def cross_entropy(labels: Any, logits: Any) -> Any:
 
 
 def _cross_entropy(labels, logits):
-    """Computes `cross_entropy` for labels `[positions]` and logits `[positions, classes]`."""
+    """Implements `cross_entropy` for labels `[positions]` and logits `[positions, classes]`."""
 
     @own_gradient
     def losses(logits):
@@ -107,8 +107,8 @@ def attention_error(targets: Tensor, logits: Tensor, example_ids: Tensor) -> Ten
         targets, logits: float32 `[batch, heads, length, length]`, attention logits of the teacher
             and the student before the softmax, from `Encoder.with_outputs("attention_logits")`.
         example_ids: `[batch, length]`, 1-based index of each token's example, or 0 for padding.
-            Without packing, this is the padding mask. Only pairs of real tokens of one example
-            count.
+            Without packing, pass the padding mask. The mean includes only pairs of real tokens in
+            one example.
 
     Returns:
         float32 `[batch]`.

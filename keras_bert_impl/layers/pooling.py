@@ -64,7 +64,7 @@ class MeanSqrtPooling(MeanPooling):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class WeightedMeanPooling(MeanPooling):
-    """Mean of the hidden states of the real tokens, weighted by 1-based position.
+    """Mean of the hidden states of the real tokens, with weights 1, 2, 3, ... by position.
 
     Call arguments and output: same as `MeanPooling`.
 
@@ -154,7 +154,7 @@ class Pooler(keras.layers.Layer):
         inputs: `[..., hidden]`, hidden states of `[CLS]` tokens.
 
     Returns:
-        A tensor of the same shape.
+        `[..., hidden]`.
 
     Source: Devlin et al., "BERT", section 3 (the vector C), and the published code.
     """
@@ -238,7 +238,7 @@ class PoolWindows(keras.layers.Layer):
 
     Returns:
         `[batch, hidden]`. For a document with one window, the result is the vector of this window.
-        For a document without windows, the result is arbitrary, but finite.
+        If a document has no window with real tokens, the result is finite, but has no meaning.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3. For the
         attention: Yang et al. 2016, "Hierarchical Attention Networks", equations 8 to 10.
@@ -336,7 +336,7 @@ class MergeGroups(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SplitGroups(keras.layers.Layer):
-    """Splits a batch of vectors into groups; see `in_groups`.
+    """Reshapes a batch of vectors to groups; see `in_groups`.
 
     Call arguments:
         rows: `[batch * group, dim]`.
@@ -367,7 +367,7 @@ class ChoiceLogits(keras.layers.Layer):
             padding.
 
     Returns:
-        float32 `[batch, choices]`, -1e9 for padding.
+        float32 `[batch, choices]`. The logit of a padding choice is -1e9.
     """
 
     def call(self, logits: Tensor, padding_mask: Tensor) -> Tensor:

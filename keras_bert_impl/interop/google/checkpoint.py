@@ -1,9 +1,9 @@
 """Finds TensorFlow checkpoints and reads their variables one at a time.
 
 TensorFlow crashes if the index of a checkpoint contains an invalid shape. This module therefore
-checks the index before TensorFlow opens it. An index is a sorted table in blocks, with one `BundleEntryProto`
-per tensor (TensorFlow, `tensorflow/core/lib/io/format.h` and
-`tensorflow/core/protobuf/tensor_bundle.proto`).
+checks the index before TensorFlow opens it. An index is a sorted table in blocks, with one
+`BundleEntryProto` per tensor. Source: TensorFlow, `tensorflow/core/lib/io/format.h` and
+`tensorflow/core/protobuf/tensor_bundle.proto`.
 """
 
 import dataclasses

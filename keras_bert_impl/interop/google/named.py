@@ -1,7 +1,8 @@
 """TensorFlow 1 variable names of BERT, ALBERT and ELECTRA.
 
-Checkpoints and TF Hub modules have identical variable names. If a model was fine-tuned from a TF Hub
-module, its encoder variables have a prefix such as `module/`, and its classifier is `output_weights`.
+Checkpoints and TF Hub modules have identical variable names. If a model was fine-tuned from a TF
+Hub module, the encoder variables have a prefix such as `module/`, and the classifier is
+`output_weights`.
 """
 
 import dataclasses

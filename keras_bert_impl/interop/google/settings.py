@@ -59,7 +59,7 @@ def _activation(operations):
 
 
 def _head_widths(nodes):
-    """Returns the head width of each attention layer, or Nones if no layer has a scale."""
+    """Returns the head width of each attention layer; the widths are None without a scale."""
     softmaxes = [node for node in nodes if node.op == "Softmax"]
     by_name = {node.name: node for node in nodes} if softmaxes else {}
     widths = [_head_width(softmax, by_name) for softmax in softmaxes]

@@ -308,7 +308,7 @@ def _shape(variable, config, num_classes=0):
 
 # Class name suffix -> head; old presets use the last suffix.
 _TASKS = {"TextClassifier": "classifier", "MaskedLM": "masked_lm", "Classifier": "classifier"}
-# Keys of `config.json` that KerasHub's files cannot express. They are stored in task.json, where
+# Keys of `config.json` that KerasHub's files do not support. They are stored in task.json, where
 # KerasHub ignores them.
 NOTES = ("id2label", "label2id", "problem_type")
 

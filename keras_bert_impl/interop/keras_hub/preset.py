@@ -1,7 +1,7 @@
 """Reads KerasHub presets: directories with a configuration and weights in HDF5 files.
 
-KerasHub's `from_preset` is not used, because it instantiates any class named in the files, and needs
-memory for a second copy of the weights.
+KerasHub's `from_preset` is not used, because it instantiates any class named in the files, and
+needs memory for a second copy of the weights.
 """
 
 import contextlib
