@@ -44,7 +44,7 @@ def test_reads_augmented_texts_instead_of_those_of_a_task(glue):
     more.write_text('{"text": "a", "pair": "b", "label": "other"}\n')
     with pytest.raises(InputError, match="more.jsonl, line 1: label 'other' is not one of 'not_"):
         read("--task", "mrpc", "--data", glue, "--train", more)
-    with pytest.raises(InputError, match="requires --data .its folder."):
+    with pytest.raises(InputError, match="requires the folder of the task in --data"):
         read("--task", "mrpc", "--data", glue, "--dev", more)
 
 

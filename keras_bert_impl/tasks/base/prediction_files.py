@@ -22,8 +22,8 @@ def write_predictions_table(
 ) -> None:
     """Writes a `.tsv` file of predictions.
 
-    The first column is the 0-based index of the example. The last columns are
-    `LabeledExamples.described`: the true label, the line of the file, the id and the text.
+    The first column is the 0-based index of the example. The last columns describe the example,
+    such as its true label, id and text; see `LabeledExamples.described`.
 
     Args:
         indices: example index of each row; required if examples have several rows.
@@ -49,7 +49,7 @@ def join_predictions(path: Path, parts: Iterable[tuple[Path, Sequence[int] | np.
     """Joins prediction files of different examples.
 
     Args:
-        parts: (file, new indices of its examples) tuples.
+        parts: (file, indices) tuples. `indices[i]` is the new index of example i of the file.
     """
     found = []
     for part, numbers in parts:

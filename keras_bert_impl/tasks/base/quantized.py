@@ -12,8 +12,6 @@ from keras_bert_impl.models.encoder import Encoder
 
 
 class Quantized:
-    """Base class of `TaskModel` with `quantize`."""
-
     encoder: Encoder
     is_quantized: bool
     outputs_function: Callable | None

@@ -33,7 +33,7 @@ from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 
 class RawTextTrainer(KnownArguments, ReplicatedTrainer):
-    """Mixin to list before `keras.Model`; trains and predicts on raw strings.
+    """Mixin that trains and predicts on raw strings; listed before `keras.Model` in the bases.
 
     The network takes `FEATURES`, int32 `[batch, length]`. `fit`, `evaluate` and `predict` take
 
@@ -47,11 +47,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
       string tensors, or a dict of features.
 
     Texts are tokenized once and, unless `LongTexts` is set, truncated to `max_length` tokens,
-    starting with the longer segment. Random choices depend only on `(seed, epoch)`.
+    starting with the longer segment. Random choices depend only on the seed and the epoch.
 
-    Subclasses have the attributes `tokenizer` and `max_length`. They define the labels
-    (`label_codec`) and the objective (`outputs_are`, `default_loss`, `default_metrics`,
-    `named_metrics`, `scores`).
+    Subclasses have the attributes `tokenizer` and `max_length`. Labels are defined by
+    `label_codec`, and the objective by `outputs_are`, `default_loss`, `default_metrics`,
+    `named_metrics` and `scores`.
     """
 
     has_several_rows = False  # whether a text may have several rows
@@ -112,22 +112,22 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return user_input.checked_list(x)
 
     def pack(self, texts: Any) -> dict[str, tf.Tensor]:
-        """Computes the features of texts, one row per text, in eager mode or in any graph."""
+        """Computes the features of texts, one row per text; works in eager mode and in graphs."""
         return self.long_texts.pack(self, texts)
 
     def tokenized(self, texts: list) -> Any:
-        """Tokenizes texts or pairs; returns `GroupedTexts` if there are windows."""
+        """Tokenizes texts or pairs; returns `GroupedTexts` if texts are split into windows."""
         return self.long_texts.tokenize(self, texts)
 
     def rows(self, texts: list, labels: Any = None, weights: Any = None) -> tuple[Any, tuple]:
-        """Tokenizes texts to rows, the sequences that the network receives.
+        """Tokenizes texts. A row is one input sequence of the network.
 
         Args:
             texts, labels, weights: return values of `as_texts` and `label_codec`; weights are
                 float32 [texts].
 
         Returns:
-            `TokenizedTexts`, and a tuple of targets [rows, ...]: labels, then weights.
+            Tokenized texts, and a tuple of the labels and weights that are not None, [rows, ...].
         """
         targets = tuple(target for target in (labels, weights) if target is not None)
         return self.tokenized(texts), targets
@@ -143,20 +143,21 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     def completed(
         self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None
     ) -> tf.data.Dataset:
-        """Adds random features or targets to batches, if the task has any.
+        """Adds features or targets that a task draws at random, such as masked tokens.
 
         Args:
             batches: batches of `(features, *targets)`.
-            first_batch: index of the first training batch; None to draw the same values each time.
+            first_batch: index of the first training batch. None for evaluation: every call draws
+                the same values.
         """
         return batches
 
     def completed_dataset(self, dataset: tf.data.Dataset, is_training: bool) -> tf.data.Dataset:
-        """Same as `completed`, for a `tf.data.Dataset` of the user."""
+        """Same as `completed`, for a `tf.data.Dataset` that the user passes."""
         return dataset
 
     def text_features(self, texts: Any) -> dict[str, tf.Tensor]:
-        """Computes the features of texts in any graph, int32 `[batch, length]`.
+        """Computes the features of texts, int32 `[batch, length]`; works in graphs.
 
         Args:
             texts: string tensor `[batch]`, or a tuple of two for pairs.
@@ -196,14 +197,16 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """Configures training as in Keras, with the task's defaults; `fit` calls it if needed.
 
         The network returns logits. A Keras loss or metric (a name or an object) receives the
-        probabilities that `predict` returns; with `from_logits=True`, it receives the logits. It
-        receives class indices or one-hot labels, as required. A user-defined function or class
-        receives the labels and the probabilities. For two classes, metrics such as `AUC`,
-        `Precision` and `Recall` use the second class as the positive class, as in scikit-learn.
+        probabilities that `predict` returns; with `from_logits=True`, it receives the logits.
+        Labels are converted to class indices or one-hot rows, as the loss or metric requires. A
+        user-defined function or class receives the labels and the probabilities. For two classes,
+        metrics such as `AUC`, `Precision` and `Recall` use the second class as the positive class,
+        as in scikit-learn.
 
         Args:
             optimizer: Keras optimizer. Default: AdamW with 10% warm-up, linear decay to 0 and
-                gradient clipping to a global norm of 1.0. Each call of `fit` restarts it.
+                gradient clipping to a global norm of 1.0. Each call of `fit` restarts the default
+                optimizer.
             loss: Keras loss. Default: the task's cross-entropy; squared error for regression.
             metrics: Keras metrics. Default: accuracy; absolute error for regression; `[]` for none.
                 Also accepts the task's scores by name, such as `"macro_f1"`.
@@ -238,7 +241,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         self._compiled.arguments = given
 
     def compile_if_needed(self) -> None:
-        """Compiles the model with the defaults unless it is compiled."""
+        """Compiles the model with default arguments if it is not compiled."""
         if not self.compiled:
             self.compile()
 

@@ -59,20 +59,20 @@ MODEL_CLASS = "model_class"  # key in the settings of this package in `config.js
 @first_guesses("TaskModel")
 @no_hdf5
 class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
-    """An encoder with a head that trains and predicts on raw strings; see `RawTextTrainer`.
+    """An encoder with a task head, trained and used on raw strings; see `RawTextTrainer`.
 
-    Subclasses build the head and define labels and scores. For loading and saving, they define
-    `head`, `settings`, `pretrained_arguments`, `task_config` and `save_more`.
+    Subclasses build the head and define labels and scores. Loading and saving use `head`,
+    `settings`, `pretrained_arguments`, `task_config` and `save_more` of the subclass.
 
     Args:
         inputs: return value of `task_inputs()`.
         outputs: outputs of the head for `encoder(inputs)`.
         max_length: texts are truncated to this number of tokens. Default: 128, or the encoder's
             maximum if it is lower.
-        long_texts: `LongTexts` that the network was built for. Default: truncate.
+        long_texts: how long texts are handled, see `LongTexts`. Default: truncate.
 
     Raises:
-        InputError: the encoder, tokenizer and `max_length` do not fit together.
+        InputError: the tokenizer has more tokens than the encoder, or `max_length` is invalid.
     """
 
     head: str | None = None  # see `interop.head_tensors`; None without a head
@@ -172,7 +172,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
     # === Serving ===
 
     def signatures(self) -> Signatures:
-        """Returns the `graphs.signatures.Signatures` of the exported model."""
+        """Returns the serving signatures of the exported model."""
         return self.signature_class(self, self.encoder, self.tokenizer, self.max_length)
 
     def export(
@@ -195,7 +195,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
             verbose: accepted for compatibility with Keras's `export`; nothing is printed.
             ids_only: whether a SavedModel takes token ids only and does not need `tensorflow_text`.
             custom_ops: whether a SavedModel may use operations of `tensorflow_text`. If False, the
-                SavedModel requires only TensorFlow and returns the same outputs.
+                SavedModel requires only TensorFlow; the outputs do not change.
             **settings: arguments of `serving.onnx.export_onnx` or the function for another format,
                 such as `precision="int8"`; for a SavedModel, see `signatures`.
 
@@ -221,7 +221,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
     ) -> "TaskModel":
         """Loads a task model from a directory with files in the Hugging Face format.
 
-        The head is newly initialized if the directory does not contain one of this kind.
+        If the directory does not contain a head for this task, the head is newly initialized.
 
         Args:
             name_or_path: a directory or a name; see `interop.open_model`.
@@ -289,8 +289,8 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
         """Reads the saved constructor arguments; ignores settings of other classes.
 
         Args:
-            source: `ModelSource` of the directory.
-            given: arguments of the user.
+            source: the model directory.
+            given: arguments that the user passes.
         """
         saved_by = source.config.mapping(OWN_SETTINGS).get(MODEL_CLASS)
         is_same = saved_by is None or saved_by in [base.__name__ for base in cls.__mro__]

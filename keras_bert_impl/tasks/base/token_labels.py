@@ -16,7 +16,7 @@ _Mixin: Any = object  # for mypy: the methods use attributes of `TaskModel`
 class TokenLabels(_Mixin):
     """Mixin for task models with labels int `[batch, tokens]`, negative for tokens without a label.
 
-    List it before `TaskModel` in the bases.
+    Subclasses list `TokenLabels` before `TaskModel` in their bases.
     """
 
     def compile(

@@ -47,7 +47,7 @@ def join_names(names: Iterable[str]) -> str:
 
 
 def segments_of(text: Any) -> tuple[str, ...]:
-    """Returns the segments of an example; for multiple choice, with the longest ending."""
+    """Returns the segments of an example; a list of endings is replaced by the longest ending."""
     if isinstance(text, tuple):
         return tuple(part if isinstance(part, str) else max(part, key=len) for part in text)
     return (" ".join(text) if isinstance(text, list) else str(text),)
@@ -61,8 +61,8 @@ class LabeledExamples:
         source: name of the data in messages.
         files: file of each example, if there are several files.
         skipped: location of each skipped row, with the reason.
-        read_with: fields of `ExampleSource` for reading the file as `dev`; None if the examples are
-            not from a file.
+        read_with: arguments of `ExampleSource` that read the file again, as `dev`; None if the
+            examples are not from a file.
     """
 
     texts: list
@@ -83,7 +83,7 @@ class LabeledExamples:
 
     @property
     def columns(self) -> dict[str, list]:
-        """The fields with one value per example."""
+        """Lists with one value per example, by field name."""
         names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
         found = {name: getattr(self, name) for name in names if name not in OF_ALL}
         return {name: values for name, values in found.items() if isinstance(values, list)}
@@ -96,11 +96,11 @@ class LabeledExamples:
         )
 
     def of_file(self, number: int) -> Self:
-        """Prepares the examples of a file, with a 1-based index, for `join_examples`."""
+        """Called by `join_examples` for each file, with its 1-based index; may change the ids."""
         return self
 
     def file_of(self, position: int) -> str:
-        """Returns the file of an example, or else the `source`."""
+        """Returns the file of an example, or `source` if `files` is None."""
         return self.source if self.files is None else self.files[position]
 
     def where(self, position: int) -> str:
@@ -111,7 +111,6 @@ class LabeledExamples:
 
     @property
     def has_labels(self) -> bool:
-        """Whether the examples are labeled."""
         return self.labels is not None
 
     @property
@@ -183,11 +182,12 @@ class Examples(LabeledExamples):
             None if unlabeled.
         label_names: names of the classes; None if unknown or if labels are floats.
         metrics: keys of `metrics.METRICS`; None for the metrics of the task.
-        source: the file.
-        lines: 1-based position of each text in the source; for lines, the last line of the text.
+        source: name of the data in messages, such as the file.
+        lines: 1-based number of the line, row or example of each text. If a text spans several
+            lines, its last line.
         skipped: location of each skipped row, with the reason.
         read_with: see `LabeledExamples`.
-        unit: unit of `lines`: `"line"`, `"row"` or `"example"`.
+        unit: what `lines` counts: `"line"`, `"row"` or `"example"`.
         ids, groups, dates: values of these columns, if they were read; dates are numbers or
             seconds since 1970.
         files: file of each text, if there are several.
@@ -255,7 +255,7 @@ class Examples(LabeledExamples):
         return rows
 
     def _indices_of(self, names, labels):
-        """Maps each label to its index; classes without names may be given as indices."""
+        """Maps each label to its index; if classes have no names, labels may be indices."""
         numbers = index_of_name(map(str, range(len(names))))
         if list(names) != made_names(len(names)) or not all(
             isinstance(label, str) and label in numbers for label in labels

@@ -1,4 +1,4 @@
-"""Copies held-out rows of files to files of the same format."""
+"""Writes the held-out rows of a file to a new file in the same format."""
 
 import codecs
 import dataclasses
@@ -21,14 +21,14 @@ Copy = Callable[[ExampleSource, list, Path, bool], None]
 
 
 def write_held_out(examples: LabeledExamples, directory: Path, copy: Copy) -> list[Path]:
-    """Writes the rows held out by `hold_out` to a file in the format of the source.
+    """Writes the rows held out by `hold_out` to a file in the format of the source file.
 
     Args:
         copy: function that copies rows of a file, such as `copy_rows`.
 
     Returns:
-        A list of one file such as `dev.csv`; for several sources, `dev.1.csv`, `dev.2.csv` and so
-        on. Empty if the examples are not from files.
+        Paths of the new files: `dev.csv` for one source file, or `dev.1.csv`, `dev.2.csv`, ... for
+        several. Empty if the examples are not from files.
     """
     how = examples.read_with or {}
     lines = getattr(examples, "lines", None)
@@ -54,8 +54,8 @@ def copy_rows(source: ExampleSource, rows: list[int], path: Path, has_mark: bool
 
     Args:
         rows: row numbers; for text files, the number of the last line of each row.
-        has_mark: whether to start text files with a byte order mark. The copy is UTF-8; the mark
-            overrides `encoding` when the copy is read.
+        has_mark: whether to start text files with a byte order mark. Readers then use UTF-8, the
+            encoding of the copy, instead of the `encoding` of the source.
     """
     origin = source.file("dev")
     kind = table_format(origin, source.delimiter)
@@ -66,7 +66,6 @@ def copy_rows(source: ExampleSource, rows: list[int], path: Path, has_mark: bool
 
 
 def copy_arrow(source: str | Path, rows: Sequence[int], path: Path) -> None:
-    """Copies rows (1-based) of an Arrow or Parquet file."""
     import pyarrow
     import pyarrow.parquet
 
@@ -92,7 +91,6 @@ def held_out_files(path: str) -> str | list[str]:
 
 
 def _text_of_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
-    """Yields the lines of the rows, or one JSON array."""
     if kind == "json" and table_rows.is_json_array(source.dev):
         items = list(table_rows.array_items(source.dev))
         yield ("[" + ",\n".join(items[row - 1] for row in rows) + "]\n").encode("utf-8")

@@ -20,7 +20,7 @@ def join_examples(parts: Iterable[AnyExamples]) -> AnyExamples:
     a duplicate id are skipped with a warning.
 
     Args:
-        parts: list of return values of one reader, such as `read_table`.
+        parts: list of examples that were read with the same function, such as `read_table`.
 
     Returns:
         All examples in order; `files` contains the file of each example.
@@ -92,7 +92,7 @@ def _column(parts):
 
 
 def _read_with(parts):
-    """Returns the options to read all files; None if the files have different options."""
+    """Returns the options that read all files; None if the options of the files differ."""
     options = [part.read_with or {} for part in parts]
     of_all = {
         name: next(filter(None, (one.get(name) for one in options)), None)
@@ -105,7 +105,7 @@ def _read_with(parts):
 
 
 def _with_unique_ids(examples):
-    """Raises if an id occurs in several files; with `skip_bad_rows`, skips the examples."""
+    """Raises if two examples have the same id; with `skip_bad_rows`, drops the second example."""
     first: dict[str, int] = {}
     repeated = {}
     for number, name in enumerate(getattr(examples, "ids", None) or ()):

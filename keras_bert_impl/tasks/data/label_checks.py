@@ -1,4 +1,4 @@
-"""Label checks in a graph, and class weights."""
+"""Checks of labels and token ids, and conversion of class weights."""
 
 import numbers
 from collections.abc import Sequence
@@ -124,7 +124,7 @@ def _factor(label, weight):
 
 
 def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
-    """Multiplies example or word weights by class weights.
+    """Multiplies the sample weights of examples or words by class weights.
 
     Args:
         y: class indices, int `[batch]` or `[batch, length]` (negative for words without a label);

@@ -53,7 +53,7 @@ class LabelCodec:
         """Computes the loss weight of each class, in the order of the logits.
 
         Args:
-            labels: return value of `encode`; None for a dataset.
+            labels: return value of `encode`; None if the labels are in a `tf.data.Dataset`.
         """
         raise NotImplementedError
 
@@ -130,7 +130,6 @@ class ClassLabels(LabelCodec):
         )
 
     def _rows(self, rows):
-        """Returns one-hot or soft labels; raises for other rows."""
         wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
         wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
         if wrong.any():
@@ -158,7 +157,7 @@ class ClassLabels(LabelCodec):
             is_right = tf.reduce_max(rows, axis=1) == 1
             is_right &= tf.reduce_sum(tf.abs(rows), axis=1) == 1
             message = (
-                "labels are not one-hot: for probabilities, write "
+                "labels are not one-hot. For probabilities, write "
                 "compile(loss='categorical_crossentropy')."
             )
         check_labels(is_right, rows, f"{message}{ABOUT_SEVERAL}")
@@ -248,14 +247,14 @@ class ScoreLabels(LabelCodec):
         labels = labels.astype("float32").reshape(count)
         wrong = np.flatnonzero(~(np.abs(labels) <= self.limit))
         if wrong.size:
-            what = "a cosine, from -1 to 1: scale it" if self.limit == 1 else "finite"
+            what = "from -1 to 1. Scale the labels" if self.limit == 1 else "finite"
             raise InputError(f"example {wrong[0]}: the label {labels[wrong[0]]} must be {what}.")
         return labels
 
     def tensor(self, labels: Any) -> tf.Tensor:
         check_numbers(labels, "a number for each example")
         labels = tf.reshape(tf.cast(labels, tf.float32), [-1])
-        what = "cosines, from -1 to 1: scale them" if self.limit == 1 else "finite"
+        what = "cosines, from -1 to 1. Scale the labels" if self.limit == 1 else "finite"
         check_labels(tf.abs(labels) <= self.limit, labels, f"labels must be {what}.")
         return labels
 
@@ -366,7 +365,7 @@ def _is_list_of_names(row):
 
 
 def _as_number(name):
-    """Converts a name that is a number or bool to float; returns None for other names."""
+    """Returns the value of a name such as `"1"` or `"true"` as float; None for other names."""
     if name.lower() in ("true", "false"):
         return float(name.lower() == "true")
     try:

@@ -1,4 +1,4 @@
-"""Class names: arguments, checks and entries of `config.json`."""
+"""Checks labels and class names; reads and writes the class names in `config.json`."""
 
 import logging
 import re
@@ -29,7 +29,7 @@ MOST_WEIGHT = 1e9
 
 
 def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
-    """Checks class names; without names, creates them for `num_classes`."""
+    """Checks the class names `labels`. If they are None, returns `num_classes` default names."""
     if labels is None:
         if num_classes is None:
             raise InputError("pass num_classes or labels (the class names).")
@@ -114,7 +114,7 @@ def with_labels(
         return dict(arguments)
     stated, count = _stated_labels(source), arguments.get("num_classes")
     if last is None and stated and stated == made_names(len(stated)):
-        stated = None  # the default names of `transformers` are no class names
+        stated = None  # `transformers` writes default names if the classes have no names
     if count is not None and count != len(stated or ()):
         return dict(arguments)
     if stated is None and last is None:
@@ -132,7 +132,7 @@ def with_labels(
 
 
 def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
-    """Returns the index of each label in the saved head if the head has the same labels."""
+    """Returns the index of each label in the saved head if its labels have a different order."""
     stated = _stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or sorted(stated) != sorted(labels):
         return None
@@ -140,7 +140,7 @@ def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
 
 
 def _stated_labels(source, warn=_LOG.warning):
-    """Reads the class names in `config.json`; returns None without unique names."""
+    """Reads the class names in `config.json`; makes duplicate names unique, with a warning."""
     names = source.config.mapping("id2label", None)
     if not names:
         return None
@@ -179,7 +179,7 @@ def label_config(labels: list[str]) -> dict[str, dict]:
 def tensors_to_read(
     source: "ModelSource", names: list["TensorName"], num_classes: int
 ) -> list["TensorName"]:
-    """Returns the head tensors to read; none if the number of classes differs."""
+    """Returns `names`, or an empty list if the saved head has a different number of classes."""
     shape = source.shape(names[-1].tensor)
     if shape is None or shape[0] == num_classes:
         return names
@@ -193,7 +193,7 @@ def tensors_to_read(
 
 
 def class_indices(labels: Any) -> np.ndarray:
-    """Converts labels to class indices, negative for no label.
+    """Converts labels to class indices; tokens without a label get a negative index.
 
     Args:
         labels: class indices, int `[...]`; or one-hot or soft labels, float `[..., classes]`.
@@ -205,7 +205,7 @@ def class_indices(labels: Any) -> np.ndarray:
 
 
 def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names: list[str]) -> None:
-    """Raises if token labels do not fit the features, or if padding has labels.
+    """Raises if token labels do not have the shape of the features, or if padding has labels.
 
     Args:
         labels: class indices [batch, length], negative for tokens without a label; or one-hot

@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def label_columns(self) -> list[str]:
-        """Columns of labels, such as one column for each label."""
+        """Names of the columns with labels: one column, or one column for each label."""
         if self.label is None:
             return []
         return [self.label] if isinstance(self.label, str) else self.label
@@ -223,7 +223,7 @@ def date_number(cell: str) -> float:
 
 
 def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> list:
-    """Applies a function to each row; returns the valid results."""
+    """Returns the results of valid rows; adds messages of invalid rows to `skipped`, or raises."""
     results = []
     with Progress("reading", unit="rows", at_once=False) as progress:
         for count, item in enumerate(items, start=1):
@@ -257,7 +257,8 @@ def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "
 def count_reasons(skipped: Iterable[str]) -> dict[str, int]:
     """Counts the reasons of skipped rows, most common first.
 
-    Quoted values and numbers are replaced by `...` if there are more than ten different reasons.
+    If there are more than ten different reasons, quoted values and numbers in the reasons are
+    replaced by `...`.
     """
     reasons = [_BYTE.sub("", _PLACE.sub("", one, count=1)) for one in skipped]
     if len(set(reasons)) > _SHOWN_REASONS:

@@ -108,11 +108,11 @@ def read_glue(
     Args:
         task: `"cola"`, `"sst2"`, `"mrpc"`, ..., `"diagnostic"`.
         directory: the folder that contains `CoLA`, `SST-2`, ..., or one of these folders.
-        split: `"train"`, `"dev"` or `"test"`, which has no labels. For MNLI, `"dev"` is
-            `"dev_matched"`; `"dev_mismatched"` is another split. The diagnostic set is for MNLI
-            models. Its `"dev"` is `diagnostic-full.tsv`, and its `"test"` is `diagnostic.tsv`.
-        skip_bad_rows: whether to skip invalid rows. A warning reports their number, and `skipped`
-            lists them.
+        split: `"train"`, `"dev"` or `"test"`, which has no labels. For MNLI, `"dev"` reads the
+            matched set, and `"dev_mismatched"` reads the mismatched set. For the diagnostic set of
+            MNLI models, `"dev"` reads `diagnostic-full.tsv`, and `"test"` reads `diagnostic.tsv`.
+        skip_bad_rows: whether to skip invalid rows. A warning reports the number of skipped rows,
+            and the attribute `skipped` lists them.
 
     Returns:
         `Examples` with class indices as labels, or floats from 0 to 5 for STS-B.
@@ -154,7 +154,7 @@ def has_glue(task: str, directory: str | Path, split: str) -> bool:
 
 
 def read_more_mnli(directory: str | Path, skip_bad_rows: bool = False) -> dict[str, Examples]:
-    """Reads the additional evaluation sets of MNLI that exist, by name."""
+    """Reads the MNLI sets `"mismatched"` and `"diagnostic"`; leaves out sets without a file."""
     more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
     return {
         name: read_glue(task, directory, split, skip_bad_rows)
@@ -242,7 +242,7 @@ def read_paws_x(
         language, skip_bad_rows: see `read_xnli`.
 
     Returns and raises: see `read_xnli`. The published files have invalid rows. Some texts of the
-    training sets are empty. Some texts of the other sets are `NS`, for a missing translation
+    training sets are empty. In the other sets, the text `NS` marks a missing translation
     (https://github.com/google-research-datasets/paws/blob/master/pawsx/README.md).
 
     Source: Yang et al. 2019, "PAWS-X", and the published files.
@@ -263,8 +263,6 @@ def _options(task, directory, language, skip_bad_rows):
 
 
 def _translated(rows):
-    """Yields the rows; untranslated rows raise `InputError`."""
-
     def checked(read):
         row = read()
         if "NS" in (row["sentence1"].strip(), row["sentence2"].strip()):
@@ -315,7 +313,7 @@ def read_tfds(
         text, pair: features of the text and of the second segment.
         label: feature of the label: a `ClassLabel`, or a number for regression. None for unlabeled
             texts.
-        data_dir: location of prepared datasets. Default: the library's location.
+        data_dir: folder of prepared datasets. Default: the folder that TensorFlow Datasets uses.
         skip_bad_rows: see `read_glue`.
 
     Returns:

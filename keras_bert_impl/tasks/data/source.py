@@ -16,7 +16,7 @@ _TASKS |= {"endings": "choice"}
 
 @dataclasses.dataclass(frozen=True)
 class ExampleSource:
-    """Files of labeled examples, with their columns and options.
+    """Files of labeled examples, and options for reading the files.
 
     Args:
         train, dev: path of a file, or a list of paths; with `tfds`, name of a split.
@@ -34,7 +34,7 @@ class ExampleSource:
         single_label: whether each list of labels contains one label, which is used as the class.
         delimiter: character between the cells of a table.
         encoding: encoding of text files; None for UTF-8.
-        no_header: whether a table has no header; its columns are named by numbers.
+        no_header: whether tables have no header. Columns are then named by their 0-based index.
         skip_bad_rows: whether to skip invalid rows, with a warning.
         regression: whether labels are numbers.
         splits: splits that the command reads, for messages.
@@ -180,7 +180,9 @@ class ExampleSource:
         from keras_bert_impl.tasks.data.published import read_glue, read_paws_x, read_xnli
 
         if not self.data or self.dev:
-            raise InputError("--task requires --data (its folder) instead of --train and --dev.")
+            raise InputError(
+                "--task requires the folder of the task in --data, instead of --train and --dev."
+            )
         if split == "train" and self.train:
             return self._augmented(like=self.published(name, "dev"))
         skip = self.skip_bad_rows
@@ -190,7 +192,7 @@ class ExampleSource:
         return read_glue(name, self.data, split, skip)
 
     def _augmented(self, like):
-        """Reads texts written by `keras-bert augment` with the labels of `like`."""
+        """Reads a file written by `keras-bert augment`, with the label names of `like`."""
         from keras_bert_impl.tasks.data.tables import read_table
 
         examples = read_table(

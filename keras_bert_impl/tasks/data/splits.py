@@ -19,10 +19,10 @@ def hold_out(
 ) -> tuple[AnyExamples, AnyExamples]:
     """Splits labeled examples into a training and a validation set.
 
-    The split is stratified by label; for regression, by bins of labels. Each set
-    contains all examples of a group, all questions about a context, and all copies of a text
-    (ignoring case and surrounding white space). If the examples have `dates`, the latest are held
-    out instead.
+    If the examples have `dates`, the validation set contains the latest examples. Otherwise, the
+    split is stratified by label (for regression, by bins of labels), and all examples of a group,
+    all questions about a context, and all copies of a text (ignoring case and surrounding white
+    space) are in the same set.
 
     Args:
         examples: return value of a reader such as `read_table`.
@@ -43,7 +43,7 @@ def hold_out(
     if is_held.all() or not is_held.any():
         raise InputError(
             f"{examples.source}: fraction={fraction:g} of {len(examples)} examples leaves one set "
-            "empty. Equal texts, groups and dates are kept in one set."
+            "empty. Examples with the same text, group or date stay in the same set."
         )
     train, dev = (examples.select(np.flatnonzero(chosen)) for chosen in (~is_held, is_held))
     read_with = examples.read_with
@@ -85,8 +85,8 @@ def folds(
             sizes[fold] += len(units[place])
     if not sizes.all():
         raise InputError(
-            f"{examples.source} has fewer groups of examples than {count} folds. Equal texts and "
-            "groups are kept in one fold."
+            f"{examples.source} has fewer groups of examples than {count} folds. Examples with the "
+            "same text or group stay in the same fold."
         )
     parts = []
     for fold in range(count):
@@ -99,10 +99,11 @@ def folds(
 
 
 def few_examples(examples: AnyExamples, count: int, seed: int = 1) -> AnyExamples:
-    """Draws `count` examples per class; without one class per text, `count` examples in total.
+    """Draws `count` examples per class.
 
-    A larger draw with the same seed contains a smaller one. All examples of a smaller class are
-    drawn.
+    If texts do not have exactly one class, `count` examples are drawn in total. A class with fewer
+    than `count` examples is drawn completely. If two draws use the same seed, the smaller draw is a
+    subset of the larger draw.
 
     Returns:
         The drawn examples, in the order of the file.
@@ -122,7 +123,7 @@ def few_examples(examples: AnyExamples, count: int, seed: int = 1) -> AnyExample
 
 
 def with_all_names(examples: AnyExamples) -> AnyExamples:
-    """Adds the names of all labels, because a subset may not contain rare labels."""
+    """Sets `label_names` to all labels of the examples, so that subsets keep the names."""
     labels = examples.labels
     if not labels or not isinstance(labels[0], (str, list)) or examples.label_names:  # type: ignore[attr-defined]
         return examples
@@ -140,7 +141,7 @@ def leave_out(examples: AnyExamples, held: LabeledExamples) -> AnyExamples:
 
 
 def _last_of_training(dates, fraction):
-    """Returns the last training date, so that about `fraction` of the examples are later."""
+    """Returns the last date of the training set; about `fraction` of the examples are later."""
     ordered = np.sort(dates)
     later = len(ordered) - np.searchsorted(ordered, ordered, "right")  # counts later examples
     return ordered[np.abs(later - fraction * len(ordered)).argmin()]
@@ -174,7 +175,7 @@ def _units(examples):
 
 
 def _strata(examples):
-    """Groups units by their most common label."""
+    """Groups the return value of `_units` by the most common label in each unit."""
     labels = getattr(examples, "labels", None)
     if labels is None or hasattr(examples, "contexts") or isinstance(examples.texts[0], list):
         keys = [0] * len(examples)  # there is no label for each text
@@ -191,7 +192,7 @@ def _strata(examples):
 
 
 def _held(strata, fraction, draw):
-    """Draws units to hold out; returns the indices of their examples."""
+    """Draws units of each stratum; returns the indices of the examples in the drawn units."""
     held, seen = [], 0
     for units in strata:
         seen += sum(map(len, units))

@@ -93,14 +93,12 @@ def is_json_array(path: str | Path) -> bool:
 
 
 def json_lines(path: str | Path, layout: Layout | None = None) -> Rows:
-    """Yields the rows of a file with a JSON object on each line."""
     for line, raw in raw_lines(path):
         if raw.strip():
             yield line, functools.partial(_json_row, raw, layout)
 
 
 def json_array(path: str | Path, layout: Layout | None = None) -> Rows:
-    """Yields the rows of a file with an array of JSON objects."""
     for number, text in enumerate(array_items(path), 1):
         yield number, functools.partial(_json_row, text.encode("utf-8"), layout)
 
@@ -168,7 +166,6 @@ def _decoded(decode, part, path, number):
 
 
 def _reason(error):
-    """Describes an error without the line number inside the JSON text."""
     if isinstance(error, InputError):
         return str(error)
     is_json = isinstance(error, json.JSONDecodeError)
@@ -231,7 +228,7 @@ def readable_errors(path: str | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_arrow(path: str | Path) -> Iterator[tuple[Any, Callable[[list[str]], Iterator]]]:
-    """Yields the schema and a function from column names to record batches."""
+    """Opens a file; yields its schema and a function that reads record batches of given columns."""
     import pyarrow
     import pyarrow.parquet
 

@@ -63,10 +63,11 @@ def read_table(
 
     The suffix determines the format:
 
-    - `.csv`: cells may be quoted. A first line such as `sep=;` sets the delimiter. Otherwise, it is
-      detected from the header: comma, semicolon, tab or `|`;
+    - `.csv`: cells may be quoted. A first line such as `sep=;` sets the delimiter. Otherwise, the
+      delimiter (comma, semicolon, tab or `|`) is detected from the header;
     - `.tsv`: tabs, without quoting;
-    - `.jsonl`, `.ndjson`: a JSON object on each line; `.json`: the same, or an array of objects;
+    - `.jsonl`, `.ndjson`: a JSON object on each line;
+    - `.json`: a JSON object on each line, or an array of objects;
     - `.parquet`, `.arrow`, `.feather`.
 
     Text files may be compressed, with `.gz`, `.xz` or `.bz2` appended to the suffix. The encoding
@@ -74,7 +75,7 @@ def read_table(
 
     Args:
         path: file to read.
-        text: column of the text. In JSON, Arrow and Parquet, `a.b` is the value `b` in `a`.
+        text: column of the text. In JSON, Arrow and Parquet, `a.b` is field `b` of column `a`.
         pair: column of the second segment; None for single texts.
         label: column of the label; None for unlabeled texts. For multi-label data, may be a list of
             columns of 0 and 1, one for each label.
@@ -84,14 +85,14 @@ def read_table(
         id: column whose values must be unique.
         label_separator: for multi-label data: separator of the label names in a cell, such as
             `","`. An empty cell means no label. Names that contain the separator must be quoted.
-            Lists in JSON, Arrow and Parquet do not need it, nor do cells with a list in JSON or
-            pandas format, and dicts of 0 and 1.
-        skip_bad_rows: whether to skip invalid rows. A warning reports their number, and `skipped`
-            lists them.
-        negative: column of a third text for pairs; see `AnchorExamples`.
-        delimiter: character between cells; the file is then read as CSV regardless of its suffix.
-            Default: determined by the suffix.
-        header: whether the first line of a CSV or TSV file contains column names. If not, columns
+            No separator is needed for lists in JSON, Arrow and Parquet, for cells that contain a
+            list in JSON or pandas format, and for dicts of label name to 0 or 1.
+        skip_bad_rows: whether to skip invalid rows. A warning reports the number of skipped rows,
+            and the attribute `skipped` lists them.
+        negative: column of the negative of a text pair; see `AnchorExamples`.
+        delimiter: character between cells. If given, the file is read as CSV; not supported for
+            JSON, Arrow and Parquet. Default: the delimiter of the format.
+        header: whether the first line of a CSV or TSV file contains column names. If False, columns
             are named by their 0-based index.
         single_label: whether each list of labels contains exactly one label, used as the class.
         encoding: encoding of text files without a byte order mark, such as `"cp1252"` (also for
@@ -152,8 +153,9 @@ class Table(NamedTuple):
     """A table that is read row by row.
 
     Attributes:
-        rows: pairs of a number, from 1, and a function that returns the row or raises `InputError`.
-        unit: `"line"` or `"row"`; whether the numbers are line or row numbers.
+        rows: (number, function) pairs. The function returns the row; it raises `InputError` if the
+            row is invalid. The first number is 1.
+        unit: what the numbers count, `"line"` or `"row"`.
     """
 
     rows: Rows
@@ -163,10 +165,10 @@ class Table(NamedTuple):
 def open_table(
     path: str | Path, layout: Layout, delimiter: str | None = None, whole: bool = False
 ) -> Table:
-    """Opens a table to read the columns of a layout.
+    """Opens a table; rows contain only the columns of `layout`.
 
     Args:
-        whole: whether to return all columns with their original values.
+        whole: whether to read all columns, with their original values.
     """
     path, kind = local_path(path), table_format(path, delimiter)
     if kind == "csv":
@@ -257,7 +259,6 @@ def text_lines(path: str | Path, columns: Iterable[str | None] = ()) -> Iterator
 
 
 def _table_suffix(lines, names):
-    """Returns a suffix if the first two lines look like a table."""
     if lines and re.match(r'\s*(\{\s*"|\[\s*\{\s*")', lines[0]):
         return ".json" if lines[0].lstrip().startswith("[") else ".jsonl"
     if len(lines) < 2:
@@ -275,7 +276,6 @@ def _table_suffix(lines, names):
 
 
 def tsv_rows(path: str | Path, layout: Layout, columns: list[str] | None = None) -> Rows:
-    """Yields the rows of a tab-separated file without quoting."""
     for line, raw in raw_lines(path):
         if columns is None:
             columns = column_names(decoded(raw, path, line).split("\t"), layout.header)

@@ -127,7 +127,7 @@ def values(x: Any, pairs: bool = False) -> list:
 
 
 def _rows(rows, shape, pairs):
-    """Converts the `tolist()` of an array to a list of texts, tuples or lists."""
+    """Converts the nested lists of an array; if `pairs`, inner lists become tuples or texts."""
     if not isinstance(rows, list):  # the array has no dimensions
         return [rows]
     if not pairs or len(shape) < 2 or not rows:
@@ -145,8 +145,8 @@ def _rows(rows, shape, pairs):
 def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
     """Extracts the texts of a table.
 
-    Returns one column as a list, and two as a tuple of lists. Features stay a dict; other values
-    stay unchanged.
+    Returns a list for one column, and a tuple of lists for two. A dict of features, and values that
+    are not tables, are returned unchanged.
     """
     are_rows = isinstance(x, list) and bool(x) and all(isinstance(row, dict) for row in x)
     if are_rows:
@@ -163,7 +163,7 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
 
 
 def _text_columns(x, columns, names, most, are_rows):
-    """Returns `names` or all columns; raises if they may not contain texts."""
+    """Returns the columns with texts: `names`, or all. Raises if a column may not contain texts."""
     if names and set(names) <= set(columns):
         return list(names)
     others = [
@@ -232,7 +232,7 @@ def _check_is_table(x, columns):
 
 
 def _holds_texts(column):
-    """Whether the first value that is not missing is a text."""
+    """Whether a column contains texts; checks only its first value that is not missing."""
     if isinstance(column, (str, bytes)):
         return True
     dtype = getattr(column, "dtype", None)

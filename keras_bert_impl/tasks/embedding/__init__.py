@@ -19,9 +19,9 @@ class SimilaritySettings(VectorSettings):
     """Settings for text similarity.
 
     Args:
-        loss: Loss for similarity. With labels: cosine (the default; labels are cosine similarities)
-            or cosent (labels rank the pairs). Without labels: multiple_negatives (the default) or,
-            for three texts, triplet.
+        loss: Loss for similarity. With labels, cosine (default; labels are cosine similarities) or
+            cosent (labels rank the pairs). Without labels, multiple_negatives (default) or triplet
+            (requires three texts per example).
     """
 
     loss: str | None = None
@@ -31,7 +31,6 @@ SETTINGS = SimilaritySettings
 
 
 def read(source: Any, split: str) -> Any:
-    """Reads the text pairs of a split."""
     from keras_bert_impl.tasks.embedding.similarity import AnchorExamples, SimilarityExamples
 
     if source.data:

@@ -100,9 +100,9 @@ def embedding_network(
     """Builds the network of a `TextEmbedder`.
 
     Returns:
-        `inputs`, dict of int32 `[batch, group, length]`, with windows
-        `[batch, group, windows, length]`; `outputs`, float32 `[batch, group, dim]`; and the
-        `LayerMix`, None without layer weights.
+        `inputs`, dict of int32 `[batch, group, length]`, or `[batch, group, windows, length]` if
+        texts are split into windows; `outputs`, float32 `[batch, group, dim]`; and the `LayerMix`,
+        None without layer weights.
     """
     poolings = poolings_of(pooling)
     if POOLINGS["cls"] in poolings and encoder.config.causal:

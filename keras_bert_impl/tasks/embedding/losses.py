@@ -1,7 +1,7 @@
 """Losses for sentence embeddings, and checks of their examples.
 
-Shape legend: batch = examples; group = texts of an example; dim = embedding size. Vectors are
-float32 `[batch, group, dim]`.
+Shape legend: batch = number of examples; group = number of texts of an example; dim = embedding
+size. Vectors are float32 `[batch, group, dim]`.
 """
 
 from typing import Annotated, Any
@@ -75,9 +75,9 @@ def cosent_loss(vectors: Any, labels: Any, scale: float) -> Any:
 
 
 def multiple_negatives_loss(vectors: Any, scale: float) -> Any:
-    """Returns the mean cross-entropy of selecting the positive of each anchor.
+    """Returns the mean cross-entropy of classifying which text is the positive of each anchor.
 
-    The candidates are all positives and negatives of the batch.
+    The classes are all positives and negatives of the batch.
 
     Source: Henderson et al. 2017, "Efficient Natural Language Response Suggestion for Smart Reply",
     on multiple negatives.

@@ -58,25 +58,26 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     | `"multiple_negatives"` | anchor, positive, then any number of hard negatives | none |
 
     `"cosent"` and `"multiple_negatives"` compare all examples of the batch, across replicas and
-    `accumulation_steps`. If the batch is split, each step takes an additional forward pass. With
-    `"multiple_negatives"`, the positives of other examples count as negatives, so duplicate texts
-    in a batch are false negatives.
+    `accumulation_steps`. If a batch is split across them, each training step computes the forward
+    pass twice. With `"multiple_negatives"`, the positives of other examples count as negatives, so
+    duplicate texts in a batch are false negatives.
 
-    The network returns float32 `[batch, group, dim]`. `predict` returns the same for examples, and
-    `[texts, dim]` for single texts.
+    The network returns float32 `[batch, group, dim]`. `predict` returns float32 `[examples, group,
+    dim]` for tuples of texts, and `[texts, dim]` for single texts.
 
     Args:
         encoder: `Encoder`; its pooler is not used.
         pooling: `"cls"` (the first token), `"lasttoken"`, `"mean"` (the default) or `"max"`;
             `"weightedmean"` weights tokens by position; `"mean_sqrt_len_tokens"` divides the sum by
-            the square root of the number of tokens. To concatenate poolings, join them with `+` in
-            the order of `sentence-transformers`, such as `"cls+mean"`.
+            the square root of the number of tokens. To concatenate poolings, join their names with
+            `+`, such as `"cls+mean"`. The order must be `"cls"`, `"max"`, `"mean"`,
+            `"mean_sqrt_len_tokens"`, `"weightedmean"`, `"lasttoken"`.
         num_layers: number of layers to use, counted from the last. Default 1.
         layer_weights: list of `num_layers` floats, for a weighted mean of the layers. None: the
             layers are concatenated.
         learn_layer_weights: whether to train the layer weights; their initial value is 1 by
             default.
-        projections: list of dicts, layers after all pooling: `{"kind": "dense", "dim": 256,
+        projections: list of dicts, layers that follow the pooling: `{"kind": "dense", "dim": 256,
             "activation": "tanh", "use_bias": True}`, with the activation `"tanh"`, `"linear"`,
             `"relu"` or `"gelu"`; or `{"kind": "layer_norm"}`. Default: none.
         normalize: whether to scale vectors to unit length.
@@ -89,12 +90,12 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             Default: none.
         similarity_fn_name: what `similarity` computes: `"cosine"` (the default), `"dot"`,
             `"euclidean"` or `"manhattan"`.
-        loss: see the table. Default `"cosine"`. `compile` can override it.
+        loss: see the table. Default `"cosine"`. A loss that is passed to `compile` is used instead.
         scale: factor of the cosine similarities in `"cosent"` and `"multiple_negatives"`.
         margin: distance margin of `"triplet"`.
-        max_length: sequence length in tokens. Default 128.
-        long_texts: `LongTexts`, or its `way`: how long texts are handled. Windows are pooled before
-            normalization. Default: truncate.
+        max_length: maximum sequence length in tokens. Default 128.
+        long_texts: how long texts are handled: a `LongTexts`, or only the name of the method.
+            Windows are pooled before normalization. Default: truncate.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT".
 
@@ -208,7 +209,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     @property
     def layer_weights(self) -> list[float] | None:
-        """Current layer weights; None if there are none."""
+        """Current layer weights; None if the layers are concatenated."""
         return None if self.layer_mix is None else np.asarray(self.layer_mix.kernel).tolist()
 
     # === Labels ===
@@ -233,16 +234,17 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         """Configures training; see `RawTextTrainer.compile`.
 
         Args:
-            loss: see the table in `TextEmbedder`. Default: the model's.
-            metrics: None or `[]`: Keras metrics cannot compare vectors with labels.
+            loss: see the table in `TextEmbedder`. Default: the loss of the model.
+            metrics: None or `[]`. Keras metrics are not supported, because they cannot compare
+                vectors with labels.
 
         Raises:
             InputError: the loss is unknown, or metrics are passed.
         """
         if metrics or kwargs.get("weighted_metrics"):
             raise InputError(
-                "TextEmbedder.compile does not take metrics. Call "
-                "keras_bert_impl.evaluate(embedder, examples) for its scores."
+                "TextEmbedder.compile does not take metrics. To compute scores, call "
+                "keras_bert_impl.evaluate(embedder, examples)."
             )
         if loss is not None:
             losses.check_loss(loss)

@@ -16,13 +16,14 @@ POOLINGS: dict[str, "Pooling"] = {}  # in the order of concatenation
 
 
 class Pooling:
-    """A text vector from the hidden states of all tokens.
+    """Computes a text vector from the hidden states of the tokens.
 
     Args:
         name: value of `pooling`, as in `sentence-transformers`.
-        layer: Keras layer of states `[rows, length, hidden]` and `padding_mask` `[rows, length]`;
-            None for the state of the first token.
-        write: function of (graph, states, mask) that adds the pooling to an exported graph.
+        layer: class of a Keras layer, called with states `[rows, length, hidden]` and
+            `padding_mask` `[rows, length]`. None: the vector is the state of the first token.
+        write: function that adds the pooling to an exported graph, called with (graph, states,
+            mask).
     """
 
     def __init__(self, name: str, layer: Any, write: Any) -> None:

@@ -34,7 +34,7 @@ def search(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Finds the vectors with the highest cosine similarity to each query (exhaustive search).
 
-    Memory for intermediate results does not depend on the number of queries and vectors.
+    Queries and vectors are compared in blocks, to limit memory.
 
     Args:
         embedder: the `TextEmbedder` that computed the vectors.
@@ -86,10 +86,13 @@ def search(
 
 
 def _nearest(wanted, block, k):
-    """Returns the indices and cosines of the nearest vectors, [queries, up to k], by index.
+    """Returns the indices and cosines of the nearest vectors, [queries, min(k, vectors)].
+
+    The results are sorted by index.
 
     Args:
-        wanted, block: float32 [queries, dim] and [vectors, dim], unit length.
+        wanted: float32 [queries, dim], unit length.
+        block: float32 [vectors, dim], unit length.
     """
     k = min(k, len(block))
     columns = np.zeros((len(wanted), k), "int64")
@@ -103,7 +106,7 @@ def _nearest(wanted, block, k):
 
 
 def _highest(cosines, k):
-    """Returns the columns of the k highest values, int64 [queries, k], ascending."""
+    """Returns the column indices of the k highest values per row, sorted, int64 [queries, k]."""
     if k == cosines.shape[1]:
         return np.broadcast_to(np.arange(k), cosines.shape)
     least = np.partition(cosines, -k, axis=1)[:, -k, None]  # lowest of the k highest values
@@ -156,7 +159,7 @@ def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, 
 def check_vectors(
     embedder: TextEmbedder, vectors: np.ndarray, places: dict[int, PlacedText]
 ) -> None:
-    """Raises if `embedder` computes different vectors for these texts.
+    """Raises if `vectors` were computed with another model than `embedder`.
 
     Args:
         vectors: array `[texts, dim]`, from `read_vectors`.

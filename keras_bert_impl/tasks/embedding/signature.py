@@ -74,7 +74,7 @@ def _mixed(graph, states, model):
 
 
 class VectorSignatures(Signatures):
-    """Signatures with output `vectors`, float32 `[batch, dim]`."""
+    """Serving signatures with output `vectors`, float32 `[batch, dim]`."""
 
     answers_whole_rows = True
 
@@ -103,10 +103,10 @@ class VectorSignatures(Signatures):
 
 
 class EncoderSignatures(Signatures):
-    """Signatures for encoder outputs of texts.
+    """Serving signatures that return the encoder outputs for texts.
 
-    The outputs are `sequence_output`, float32 `[batch, length, hidden]`, padded to the batch's
-    longest text; `pooled_output`, float32 `[batch, hidden]`; and `num_tokens`, int32 `[batch]`. The
+    The outputs are `sequence_output`, float32 `[batch, length, hidden]`, padded to the longest text
+    of the batch; `pooled_output`, float32 `[batch, hidden]`; and `num_tokens`, int32 `[batch]`. The
     signature `embed` returns the mean of `sequence_output` over the tokens.
 
     Args:

@@ -126,9 +126,9 @@ class AnchorExamples(Examples):
 def anchor_scores(
     embedder: TextEmbedder, examples: AnchorExamples, directory: Path | None = None
 ) -> dict[str, float]:
-    """Scores the retrieval of positives by cosine similarity.
+    """Computes retrieval metrics: for each anchor, texts are ranked by cosine similarity.
 
-    Texts with the same cosine as the positive (up to 1e-6) rank before it.
+    If another text and the positive have equal cosines (up to 1e-6), the positive ranks last.
 
     Args:
         directory: existing folder for a file of ranks; None writes no file.

@@ -154,7 +154,6 @@ class TextVectors(_Mixin):
         return self.prompts.get(self.default_prompt_name, "") if prompt is None else prompt
 
     def _prepared(self, texts):
-        """Returns the texts to tokenize, string `[texts]`."""
         if self._prompt_now:
             texts = tf.strings.join([self._prompt_now, texts])
         return tf.strings.lower(texts, encoding="utf-8") if self.do_lower_case else texts

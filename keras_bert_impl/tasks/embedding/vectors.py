@@ -38,7 +38,7 @@ class PlacedText(NamedTuple):
 
     Attributes:
         path: file name.
-        line: 1-based line number; for a table, the number of the row's last line.
+        line: 1-based line number; for a row of a table, the number of its last line.
     """
 
     path: str
@@ -62,15 +62,15 @@ def read_texts(
         paths: str or `Path`, or a list of them.
         column: name of the table column or JSON field with the texts.
         unit: `"line"` or `"file"`: whether each line of a `.txt` file is a text, or the whole file.
-        delimiter, header: format of tables; see `read_table`. With a delimiter, a file in `paths`
-            may have any suffix, and `.txt` files are also tables.
+        delimiter, header: format of tables; see `read_table`. If a delimiter is given, `.txt` files
+            are read as tables, and files in `paths` may have any suffix.
 
     Returns:
         Iterator of `PlacedText`.
 
     Raises:
-        InputError: a path does not exist or a folder has no such files; or, during iteration, a
-            file is invalid.
+        InputError: a path does not exist, or a folder contains no text files or tables; or, during
+            iteration, a file is invalid.
     """
     check("unit", unit, Annotated[str, OneOf(*UNITS)])
     paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
@@ -144,8 +144,9 @@ def write_vectors(
 ) -> int:
     """Embeds texts in chunks and writes the vectors to a file.
 
-    A `.npy` file contains float32 `[texts, dim]`, and a `.jsonl` file with the same name contains
-    the path, line and beginning of each text. A `.parquet` file contains both as columns.
+    If `path` ends in `.npy`, the vectors are an array, float32 `[texts, dim]`, and a `.jsonl` file
+    with the same name contains the path, line and beginning of each text. A `.parquet` file has the
+    columns `path`, `line`, `text` and `vector`.
 
     Args:
         embedder: `TextEmbedder`. Its prompt `"document"`, `"passage"` or `"corpus"`, if any, is
@@ -181,8 +182,8 @@ def write_vectors(
             for source in {one.path for one in chunk}:
                 if Path(source).resolve() in written:
                     raise InputError(
-                        f"{source} would be replaced by the vectors in {path}. Choose another file "
-                        "name."
+                        f"{source} would be overwritten, but it is an input file. Choose another "
+                        f"name than {path}."
                     )
             write(chunk, encode([one.text for one in chunk]))
             count += len(chunk)

@@ -1,7 +1,7 @@
 """Batches of features from raw texts; the texts of a batch have similar lengths.
 
-Shape legend: texts = texts of the whole set; rows = texts of one batch; length = sequence length,
-including padding.
+Shape legend: texts = number of texts in the data; rows = number of texts in a batch; length =
+sequence length, including padding.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ class FlatRows:
     """Concatenated sequences of different lengths, without padding.
 
     Attributes:
-        row_splits: int64 [texts + 1]. Text i is `row_splits[i]` to `row_splits[i + 1]`.
+        row_splits: int64 [texts + 1]. Text i has the tokens `row_splits[i]` to `row_splits[i + 1]`.
         widths: sequence lengths to which batches are padded, ascending.
     """
 
@@ -52,7 +52,7 @@ class FlatRows:
         return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)
 
     def positions(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the positions of the tokens of a batch.
+        """Returns the token positions and the lengths of the texts in a batch.
 
         Args:
             rows: int64 [rows]. Indices of texts.
@@ -60,7 +60,7 @@ class FlatRows:
         Returns:
             `flat`, int64 [rows, length]: positions in the concatenated texts, 0 for padding;
             `place`, int32 [1, length]: positions in the sequence; `lengths`, int32 [rows, 1]. The
-            length is the smallest of `widths` that fits the longest text.
+            dimension `length` is the smallest of `widths` that is not below the longest text.
         """
         starts = tf.gather(self.row_splits, rows)[:, tf.newaxis]  # [rows, 1]
         lengths = tf.cast(tf.gather(self.row_splits, rows + 1)[:, tf.newaxis] - starts, tf.int32)
@@ -122,7 +122,6 @@ def tokenize_texts(
 
 
 def _beginnings(tokenizer, max_length, texts):
-    """Tokenizes texts; for long texts, only the start."""
     if not tokenizer.can_be_cut:
         return tokenizer(texts, length=max_length)
     cut = [beginning(text, max_length) if isinstance(text, str) else text for text in texts]
@@ -150,7 +149,7 @@ def flat_rows(features: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
 
 
 def in_one(chunks: list[dict[str, np.ndarray]]) -> dict[str, tf.Tensor]:
-    """Concatenates return values of `flat_rows` to fields of `TokenizedTexts`."""
+    """Concatenates return values of `flat_rows`; replaces `lengths` by `row_splits`."""
     parts = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     parts["row_splits"] = splits_of(parts.pop("lengths"))
     # The input pipeline runs on the CPU.
@@ -190,7 +189,6 @@ def doublings(max_length: int, first: int = 32) -> list[int]:
 
 
 def widths(model: Any, longest: int) -> list[int]:
-    """Returns the sequence lengths to which batches are padded."""
     if isinstance(model.distribute_strategy, tf.distribute.TPUStrategy):
         return [longest]
     if _is_compiled(model):
@@ -200,7 +198,7 @@ def widths(model: Any, longest: int) -> list[int]:
 
 
 def takes_any_shape(model: Any) -> bool:
-    """Whether batches may have any shape without recompiling."""
+    """Whether many different batch shapes cost nothing: on a CPU, without XLA compilation."""
     on_tpu = isinstance(model.distribute_strategy, tf.distribute.TPUStrategy)
     return not (_is_compiled(model) or on_tpu or tf.config.list_logical_devices("GPU"))
 
@@ -218,7 +216,7 @@ def training_batches(
     first_batch: int | tf.Variable = 0,
     steps: int | None = None,
 ) -> tf.data.Dataset:
-    """Creates a dataset of batches that depend only on (seed, epoch).
+    """Creates a dataset of training batches; their order depends only on `seed` and the epoch.
 
     Args:
         targets: arrays or `tf.RaggedTensor`s [texts, ...]: labels and, if given, weights.
@@ -300,9 +298,8 @@ def batch_of(tokenized: Any, targets: tuple, numbers: tf.Tensor | None = None) -
 
 
 def _rows_of(target, numbers, width):
-    """Gathers targets; pads targets of tokens with 0."""
     rows = tf.gather(target, numbers)
-    if isinstance(rows, tf.RaggedTensor):
+    if isinstance(rows, tf.RaggedTensor):  # each token has a target; padding gets 0
         rows = rows.to_tensor(shape=tf.stack([-1, tf.cast(width, tf.int64), *rows.shape[2:]]))
     return rows
 
@@ -337,7 +334,7 @@ def list_of_batches(
 
 
 def _row_numbers(tokenized, batch_size, any_shape):
-    """Returns the text indices of each batch and their concatenation."""
+    """Sorts texts by length; returns the text indices of each batch, and of all batches."""
     lengths = tokenized.lengths.numpy()
     order = np.argsort(lengths, kind="stable")
     ends = np.arange(batch_size, len(order), batch_size)
@@ -347,9 +344,10 @@ def _row_numbers(tokenized, batch_size, any_shape):
 
 
 def _ends_by_padding(lengths, batch_size):
-    """Returns the ends of all batches except the last, for ascending lengths.
+    """Returns the indices at which texts, sorted by length, are split into batches.
 
-    A batch ends if it is full, or if padding it to the next length takes longer than a new batch.
+    A text starts a new batch if the batch is full, or if padding the batch to the length of the
+    text would take longer than another batch.
     """
     ends, start, total = [], 0, 0
     for end, length in enumerate(lengths.tolist()):

@@ -1,4 +1,4 @@
-"""Examples in memory: texts, or features of the user."""
+"""Examples in memory: texts, or features that the user passes."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ def task_inputs(rank: int = 2) -> dict[str, keras.KerasTensor]:
 
 
 class FeatureRows:
-    """Features in memory, for `batching` instead of tokenized texts.
+    """Features in memory, with the methods of `TokenizedTexts` that create batches.
 
     Args:
         features: dict of int arrays `[rows, ...]`.
@@ -51,20 +51,16 @@ class FeatureRows:
 
     @property
     def lengths(self) -> tf.Tensor:
-        """int32 `[rows]`, all 0, because rows of equal width need no sorting."""
+        """int32 `[rows]`, all 0: rows have equal lengths, so batches keep the order of the rows."""
         return tf.zeros(len(self), tf.int32)
 
     def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Gathers the features of a batch.
-
-        Args:
-            rows: int64 `[batch]`.
-        """
+        """Returns the features at the indices `rows`, int64 `[batch]`."""
         return {name: tf.gather(value, rows) for name, value in self.arrays.items()}
 
 
 class CheckedExamples(NamedTuple):
-    """Checked examples in memory: the arguments of `model.rows`.
+    """Texts, labels and weights in memory, after validation; the arguments of `model.rows`.
 
     Attributes:
         texts: return value of `model.as_texts`, or `FeatureRows`.

@@ -47,7 +47,7 @@ def read(
         shuffle, has_begun: see `_features_of_batches`.
 
     Returns:
-        `CheckedExamples`; for batches, a dataset of features.
+        `CheckedExamples` for data in memory; a dataset of features for batches.
     """
     if not is_batched(x):
         return _examples_of(model, x, y, sample_weight)
@@ -133,11 +133,11 @@ def _validation_parts(model, data):
 def encode_dataset(
     model: Any, dataset: tf.data.Dataset, with_labels: bool = True
 ) -> tf.data.Dataset:
-    """Converts a dataset of the user to features and targets.
+    """Converts a dataset that the user passes to a dataset of features and targets.
 
     Args:
         dataset: dataset of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
-            string tensor `[batch]`, a tuple of two, or a dict of features.
+            string tensor `[batch]`, a tuple of two string tensors, or a dict of features.
     """
     x, y, _ = _parts_of_spec(dataset.element_spec)
     with_labels = with_labels and (model.needs_labels or y is not None)
@@ -212,7 +212,7 @@ def _check_has_labels(model, x, y, with_labels):
             )
     if not with_labels and _is_string(x) and _is_string(y):
         raise InputError(
-            "the dataset yields (string, string), a text and its label. For text pairs, yield "
+            "the dataset yields (string, string), a text and a label. For text pairs, yield "
             "((first, second),)."
         )
 
@@ -267,7 +267,7 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
         are_texts = _are_texts(texts) and _are_texts(second)
         if are_texts and not set(user_input.values(second)) <= labels:
             raise InputError(
-                "a batch (texts, texts) contains texts and labels. For text pairs, yield "
+                "a batch (texts, texts) is read as texts and labels. For text pairs, yield "
                 "((first, second),)."
             )
         yield texts
@@ -276,8 +276,8 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
 def _features_of_batches(model, x, shuffle, has_begun):
     """Creates a dataset of features, labels and weights from batches of texts.
 
-    The first batch is read before the first epoch. `has_begun` returns whether that epoch has
-    begun.
+    The first batch is read before training, to determine shapes. `has_begun` returns whether
+    training has begun.
     """
     epochs, seed = itertools.count(), model.compile_arguments().get("seed", 0)
     is_stream = user_input.is_stream(x)

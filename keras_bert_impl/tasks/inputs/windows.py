@@ -1,7 +1,7 @@
-"""Examples of several rows: multiple choices, texts to compare, or windows of a long text.
+"""Examples with several rows: multiple choices, texts to compare, or windows of a long text.
 
-Shape legend: group = rows of an example, including padding rows; windows = rows of one text;
-length = sequence length.
+A row is one input sequence of the network. Shape legend: group = number of rows of an example,
+including padding rows; windows = number of rows of a text; length = sequence length.
 """
 
 import dataclasses
@@ -32,14 +32,13 @@ from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack
 
 @dataclasses.dataclass(frozen=True)
 class GroupedTexts:
-    """Examples of one or more rows.
+    """Tokenized examples, each with one or more rows.
 
     Attributes:
-        rows: `TokenizedTexts` with the rows of all examples; or `GroupedTexts` if rows have
-            windows.
-        splits: int64 tensor [examples + 1]. Example i has rows `splits[i]` to `splits[i + 1]`, at
-            least one.
-        sizes: group sizes to which batches are padded, ascending.
+        rows: the rows of all examples, `TokenizedTexts`; or `GroupedTexts` if each row is a text
+            that is split into windows.
+        splits: int64 tensor [examples + 1]. Example i has rows `splits[i]` to `splits[i + 1]`.
+        sizes: numbers of rows to which the examples of a batch are padded, ascending.
     """
 
     rows: "TokenizedTexts | GroupedTexts"
@@ -66,7 +65,7 @@ class GroupedTexts:
 
     @property
     def lengths(self) -> tf.Tensor:
-        """Sort key, int32 [examples]: number of rows, then length of the longest row."""
+        """Keys that sort by the number of rows, then by the longest row; int32 [examples]."""
         return _lengths_of_groups(self.rows.lengths, self.splits, longest=self.rows.longest)
 
     def features(self, numbers: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -92,7 +91,6 @@ def _lengths_of_groups(lengths, splits, *, longest):
 
 @in_one_graph
 def _rows_of_groups(splits, numbers):
-    """Returns the rows of the groups `numbers` and the number of rows of each group."""
     begins, ends = tf.gather(splits, numbers), tf.gather(splits, numbers + 1)
     rows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
     return rows, ends - begins
@@ -132,8 +130,8 @@ def stack_groups(
         counts: int64 [batch]. Number of rows of each example.
 
     Returns:
-        dict of int32 [batch, group, ..., length]. Examples with fewer rows get padding rows:
-        `padding_mask` is 0, and ids are `pad_id`.
+        dict of int32 [batch, group, ..., length]. Examples with fewer rows than `group` get padding
+        rows, in which `padding_mask` is 0 and all token ids are `pad_id`.
     """
     size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # there may be 0 examples
     place = tf.range(tf.cast(size, tf.int64))[tf.newaxis]  # [1, group]
@@ -184,7 +182,7 @@ def pack_head_and_tail(
     """Packs texts; keeps the start and end of texts that are too long.
 
     Returns:
-        dict of int32 [texts, length], as from a `Tokenizer`.
+        Features, dict of int32 [texts, length]; see `Tokenizer.pack`.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
     """
@@ -207,7 +205,7 @@ def pack_head_and_tail(
 
 
 def other_length(tokenizer: Tokenizer, length: int) -> int:
-    """Returns the token limit of the other text in a pair."""
+    """Returns the maximum number of tokens of the text in a pair that is not the long part."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 
@@ -216,11 +214,11 @@ class DocumentWindows:
     """Splits texts into windows that start `stride` tokens apart.
 
     Attributes:
-        max_length: maximum tokens of a window.
+        max_length: maximum number of tokens in a window.
         max_windows: maximum number of windows per text; the rest of the text is ignored.
         long_part: see `pack_windows`.
         widths: see `tokenize_texts`.
-        counts: numbers of windows to which batches are padded, ascending, up to `max_windows`.
+        counts: numbers of windows to which the texts of a batch are padded, ascending.
     """
 
     tokenizer: Tokenizer
@@ -261,7 +259,7 @@ class DocumentWindows:
         return stack_groups(features, counts, sizes=tuple(self.counts), pad_id=pad_id)
 
     def _windows(self, texts):
-        """Returns features, int32 [windows, length], and windows per text, int64 [texts]."""
+        """Returns features, int32 [windows, length], and windows of each text, int64 [texts]."""
         short = other_length(self.tokenizer, self.max_length)
         made = pack_windows(
             self.tokenizer, one_kind(texts), self.max_length, self.stride, short, self.long_part
@@ -279,14 +277,14 @@ class DocumentWindows:
 
 @dataclasses.dataclass(frozen=True)
 class TokenizedWindows(TokenizedTexts):
-    """`TokenizedTexts` whose rows are windows, in the order of the texts.
+    """Tokenized texts, split into windows; each row is a window.
 
     Attributes:
-        texts: int64 [rows]. Index of each window's text.
-        tokens: int32 [positions]. Index of the token in its text; -1 for special tokens and for the
-            first text of a pair.
-        has_most_context: bool [positions]. Whether the token has the most context in this window.
-            Only this window predicts the token.
+        texts: int64 [rows]. Index of the text of each window, ascending.
+        tokens: int32 [positions]. Index of the token in the text; -1 for special tokens and for the
+            tokens of the first text of a pair.
+        has_most_context: bool [positions]. If a token is in several windows, True in the window in
+            which the token has the most context. The prediction of this window is used.
         text_splits: int64 [texts + 1]. The tokens of text i are at `text_splits[i]` to
             `text_splits[i + 1]` of `token_starts`.
         token_starts, token_ends: int32 [tokens of all texts]. Character offsets in the text.
@@ -306,7 +304,7 @@ class TokenizedWindows(TokenizedTexts):
         return rows, np.arange(splits[-1]) - splits[rows]
 
     def token_numbers(self) -> np.ndarray:
-        """Index of each token over all texts, int64 [positions]; -1 for none."""
+        """Index of each token among the tokens of all texts, int64 [positions]; -1 as in `tokens`."""
         rows, _ = self.columns()
         numbers = self.text_splits[self.texts[rows]] + self.tokens
         return np.where(self.tokens >= 0, numbers, -1)
@@ -334,7 +332,6 @@ def tokenize_windows(
 
 
 def _flat_windows(windows, first_text):
-    """Returns the fields of `TokenizedWindows`; `first_text` is the index of the first text."""
     tokens, has_most_context = _positions(windows)
     return {
         "texts": windows.texts.numpy() + first_text,
@@ -348,7 +345,6 @@ def _flat_windows(windows, first_text):
 
 @in_one_graph
 def _positions(windows):
-    """Returns (tokens, has_most_context) without padding, [positions]."""
     is_real = windows.features["padding_mask"] == 1
     of_rows = windows.tokens(), windows.has_most_context()
     return tuple(tf.boolean_mask(values, is_real) for values in of_rows)

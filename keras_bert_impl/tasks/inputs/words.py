@@ -40,7 +40,7 @@ def find_words(text: str) -> Words:
 
 
 def single_token_words(tokenizer: Tokenizer) -> dict[int, str]:
-    """Returns {token id: word} for words that are one token and contain a letter."""
+    """Returns {token id: word} for all words that are a single token and contain a letter."""
     written = {}
     for number, token in enumerate(tokenizer.vocabulary):
         word = token.lstrip("Ġ▁").removesuffix("</w>")  # markers of word starts and ends
@@ -96,10 +96,10 @@ class TokenAlignment:
     """Alignment of tokens with words, over all texts.
 
     Attributes:
-        words: int64 [tokens]. Index of the token's word among all words; -1 for tokens outside words.
-        firsts: int64 [words]. First token of the word; -1 for none. Several words may have the
-            same token.
-        owns: bool [words]. Whether any token belongs to the word.
+        words: int64 [tokens]. Index of the word that contains the token; -1 for no word.
+        firsts: int64 [words]. Index of the first token of each word; -1 for no token. If a token
+            contains several words, these words have the same first token.
+        owns: bool [words]. Whether the word occurs in `words`.
         word_splits: int64 [texts + 1]. The words of text i start at `word_splits[i]`.
     """
 

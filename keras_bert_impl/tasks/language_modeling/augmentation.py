@@ -34,11 +34,11 @@ def augment(
     """Returns labeled texts, each followed by copies with some words replaced.
 
     A word that is a single token is masked and replaced by one of the model's `top_k` predictions.
-    A word of several subwords is replaced by one of the `top_k` nearest words. Their input
+    A word of several subwords is replaced by one of the `top_k` nearest words: those whose input
     embeddings have the highest cosine similarity to the mean of the subword embeddings. (The source
-    uses GloVe embeddings.) A replacement is always a different single-token word with a letter.
-    Words without letters, such as numbers and punctuation, are kept. The texts of a pair are
-    augmented separately.
+    uses GloVe embeddings.) All replacements are single tokens that contain a letter. Words without
+    letters, such as numbers and punctuation, are kept. The texts of a pair are augmented
+    separately.
 
     Random choices depend only on the seed and the index of the text.
 
@@ -133,7 +133,7 @@ def _copy(words, candidates, rate, draw):
 
 
 def _candidates(model, sentences, top_k, batch_size):
-    """Returns the candidate replacements of each text, string [words, top_k]."""
+    """Returns an array of candidate replacements per text, string [words, top_k]."""
     vocabulary = single_token_words(model.tokenizer)
     top_k = min(top_k, len(vocabulary) - 1)
     if top_k < 1:
@@ -170,7 +170,7 @@ def _guesses(model, tokenized, masks, ids, top_k, batch_size):
     """Returns the indices in `ids` of the top_k predicted words, int [masks, top_k].
 
     Args:
-        masks: int64 [masks], positions to mask, each in a separate row.
+        masks: int64 [masks], positions in the concatenated windows. Each row has one mask.
         ids: int array [words], candidate tokens. The original token is never chosen.
     """
     rows, columns = (array[masks] for array in tokenized.columns())
@@ -195,8 +195,8 @@ def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
 
     Args:
         token_ids: int array [tokens].
-        words_of_tokens: int64 [tokens], word of each token.
-        words: int64 [words], ascending: indices of words with several tokens.
+        words_of_tokens: int64 [tokens], index of the word that contains each token.
+        words: int64 [words], indices of the words with several tokens, ascending.
     """
     table = np.asarray(model.encoder.embeddings.token_embeddings, "float32")
     targets = unit_length(table[ids])

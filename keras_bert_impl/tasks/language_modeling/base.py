@@ -37,7 +37,6 @@ class Perplexity(NamedTuple):
 
     @classmethod
     def of(cls, log_likelihoods: np.ndarray, num_tokens: np.ndarray) -> "Perplexity":
-        """Computes the perplexity from the sums of the texts."""
         mean = log_likelihoods.sum() / num_tokens.sum()
         return cls(float(np.exp(-mean)), log_likelihoods, num_tokens)
 
@@ -49,7 +48,7 @@ class TokenIds(LabelCodec):
         labels = np.asarray(labels)
         if labels.ndim != 2 or len(labels) != count or labels.dtype.kind not in "iu":
             raise InputError(
-                "fit creates the labels of texts. Leave out the labels. Labels of "
+                "the labels of texts are created by the model. Leave out the labels. Labels of "
                 f"features must be integers [rows, predictions], {NO_LABEL} for none. Received: "
                 f"{labels.dtype} {labels.shape}"
             )
@@ -60,9 +59,10 @@ class TokenIds(LabelCodec):
 
 
 class LanguageModel(TokenLabels, TaskModel):
-    """Base class of models that predict tokens; labels are token ids, negative for none.
+    """Base class of models that predict tokens.
 
-    Subclasses define `completed` and `completed_dataset`, which create the labels of texts.
+    Labels are token ids; positions that are not predicted have a negative label. For texts,
+    subclasses create the labels in `completed` and `completed_dataset`.
     """
 
     has_masked_losses = False

@@ -141,7 +141,7 @@ class CausalLM(LanguageModel):
     ) -> Any:
         """Continues texts token by token.
 
-        The keys and values of earlier tokens are kept, so that each step computes one token.
+        Keys and values of earlier tokens are cached, so each step computes only one token per text.
 
         Args:
             texts: see `RawTextTrainer`, but without pairs. A single text returns a single result.
@@ -154,8 +154,8 @@ class CausalLM(LanguageModel):
             stop: tokens that end a text: tokens of the vocabulary, or strings that are a single
                 token, such as `"\n"` in GPT-2. Default: the tokenizer's separator, such
                 as `[SEP]`; `[]` for none.
-            seed: seed of the draws; a draw depends only on the seed and the indices of text and
-                token.
+            seed: random seed. Each draw depends only on the seed, the index of the text and the
+                position of the token.
 
         Returns:
             list of `Continuation`s.
@@ -186,7 +186,7 @@ class CausalLM(LanguageModel):
         return self.tokenizer.token_to_id(token)
 
     def _generated(self, prompts, texts, count, sampling, ends):
-        """Returns the new ids of each prompt, and whether a stop token ended them."""
+        """Returns the new token ids of each prompt, and whether a stop token was generated."""
         ids, mask = _padded(prompts, self.tokenizer.pad_id)
         positions = np.tile(np.arange(ids.shape[1], dtype="int32"), (len(ids), 1))
         places = mask.sum(axis=1) - 1  # [rows], last token of each prompt
@@ -207,7 +207,6 @@ class CausalLM(LanguageModel):
         return [_until(row, ends) for row in np.stack(found, axis=1).tolist()]
 
     def _next(self, ids, positions, mask, places, cache):
-        """Computes the logits of the next tokens and the cache."""
         arguments = ids, positions, mask, places.astype("int32")
         if keras.backend.backend() != "tensorflow":
             return self._step(*map(keras.ops.convert_to_tensor, arguments), cache)
@@ -264,12 +263,12 @@ class CausalLM(LanguageModel):
     def _token_ids(self, texts, count, closes):
         """Returns the ids of each text.
 
-        Rows start with the tokenizer's start token. If the start token is also the separator, as in
-        GPT-2, only empty texts start with it.
+        Each text starts with the tokenizer's start token. If the tokenizer has one token for start
+        and separator, as in GPT-2, the token is added only to empty texts.
 
         Args:
-            count: number of tokens that must fit after a text.
-            closes: whether rows end with the separator.
+            count: number of new tokens for which the maximum length must leave room.
+            closes: whether texts end with the separator.
         """
         for position, text in enumerate(texts):
             if isinstance(text, tuple):
@@ -314,7 +313,7 @@ def _with_next_tokens(features, *targets):
 
 
 def _batches(lengths: Iterable[int]) -> Iterable[list[int]]:
-    """Yields the indices of texts of similar length for each batch."""
+    """Sorts texts by length; yields the indices of the texts in each batch."""
     lengths = np.asarray(lengths)
     batch: list[int] = []
     for text in np.argsort(lengths, kind="stable").tolist():

@@ -84,7 +84,7 @@ def masked_batches(
     mask_id: int,
     batch_size: int,
 ) -> tf.data.Dataset:
-    """Creates batches of rows with one masked token each.
+    """Creates batches of sequences; in each sequence, one token is masked.
 
     Args:
         rows, positions: int64 [masks]. Row and position of each mask.

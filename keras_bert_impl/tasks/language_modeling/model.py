@@ -52,10 +52,10 @@ class MaskedLM(LanguageModel):
     each text are masked and predicted. Masks differ in each epoch; `evaluate` uses fixed masks. The
     loss is the mean over the masked tokens. For pre-training on a corpus, see `pretrain`.
 
-    The network returns float32 logits `[batch, predictions, vocabulary]`. Its inputs are `FEATURES`
-    and `masked_positions`, int32 `[batch, predictions]`; `predict` takes the same features. Labels
-    for features are int32 `[batch, predictions]`, -100 for none. `fill` predicts the masks in
-    texts.
+    The network takes `FEATURES` and `masked_positions`, int32 `[batch, predictions]`, and returns
+    float32 logits `[batch, predictions, vocabulary]`. `predict` takes a dict of these features; to
+    predict the masks in texts, call `fill`. Labels for features are int32 `[batch, predictions]`,
+    -100 for none.
 
     Args:
         max_length: texts are truncated to this number of tokens. Default: the encoder's maximum.
@@ -143,11 +143,12 @@ class MaskedLM(LanguageModel):
         """Predicts the most likely tokens for each mask.
 
         Args:
-            texts: see `RawTextTrainer`; each needs at least one of the tokenizer's mask tokens
-                (`[MASK]` or `<mask>`). A single text returns a single result.
+            texts: see `RawTextTrainer`. Each text must contain the tokenizer's mask token (`[MASK]`
+                or `<mask>`) at least once. A single text returns a single result.
             top_k: maximum number of tokens per mask.
             candidates: tokens to choose from: vocabulary entries, or words that are a single token.
-                Scores are still probabilities over the whole vocabulary. Default None: all tokens.
+                Scores are probabilities over the whole vocabulary, also with candidates. Default
+                None: all tokens.
 
         Returns:
             For each text, a list with one list per mask: up to `top_k` `Filling`s, most likely
@@ -197,7 +198,7 @@ class MaskedLM(LanguageModel):
         return keras.ops.convert_to_numpy(keras.ops.softmax(outputs_of_batch(self, features)))
 
     def signatures(self, top_k: int = 5) -> FillingSignatures:
-        """Returns the `graphs.signatures.Signatures` of the exported model.
+        """Returns the serving signatures of the exported model.
 
         Args:
             top_k: number of tokens per mask.
@@ -236,12 +237,12 @@ class MaskedLM(LanguageModel):
     def pseudo_perplexity(self, texts: Any, batch_size: int = 32) -> Perplexity:
         """Computes the pseudo-perplexity of a corpus.
 
-        Each token of a text, except special tokens, is masked once. The sum of the
-        original tokens' log probabilities is the text's pseudo-log-likelihood.
+        Each token of a text, except special tokens, is masked once. The pseudo-log-likelihood of
+        the text is the sum of the log probabilities of the original tokens.
 
         Args:
             texts: see `RawTextTrainer`, but without pairs.
-            batch_size: rows per batch; a text of n tokens has n rows.
+            batch_size: number of masked sequences per batch; a text of n tokens has n sequences.
 
         Raises:
             InputError: a text is too long for the model, or there are no tokens.
@@ -256,7 +257,7 @@ class MaskedLM(LanguageModel):
 
 
 def _batches_of_masks(counts, lengths):
-    """Yields the indices of texts of similar length for each batch.
+    """Sorts texts by length; yields the indices of the texts in each batch.
 
     Args:
         counts: list of int [texts], number of masks.

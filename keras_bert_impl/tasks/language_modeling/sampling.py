@@ -20,7 +20,8 @@ class Sampling:
         temperature: divisor of the logits; 0 selects the most likely token.
         top_k: number of the most likely tokens to draw from; None for all.
         top_p: draws from the most likely tokens whose probabilities add up to at least this value.
-        seed: a draw depends only on the seed, the text and the position of the token.
+        seed: random seed. Each draw depends only on the seed, the index of the text and the
+            position of the token.
 
     Raises:
         InputError: a value is invalid.

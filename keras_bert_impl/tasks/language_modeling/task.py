@@ -1,4 +1,4 @@
-"""Tasks of language models; the registry uses them to load models."""
+"""Entries of the task registry for language models; the registry uses them to load models."""
 
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.language_modeling.causal import CausalLM
@@ -6,14 +6,14 @@ from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 
 
 class MaskedLanguageModeling(Task):
-    """Masked-token prediction. `MaskedLM.fit` and `adapt` train it on unlabeled texts."""
+    """Masked language modeling. `MaskedLM.fit` and `adapt` train the model on unlabeled texts."""
 
     model_classes = (MaskedLM,)
     report = "keras_bert_impl.reports.sections.pretraining"
 
 
 class CausalLanguageModeling(Task):
-    """Next-token prediction. `CausalLM.fit` trains it on unlabeled texts."""
+    """Causal language modeling. `CausalLM.fit` trains the model on unlabeled texts."""
 
     model_classes = (CausalLM,)
 

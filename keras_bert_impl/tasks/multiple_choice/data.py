@@ -35,7 +35,7 @@ class ChoiceExamples(LabeledExamples):
         lines: list of int, last line or row of each example; None if not from a file.
         skipped: tuple of str: location of each skipped row, with the reason.
         read_with: see `LabeledExamples`.
-        unit: unit of `lines`: `"line"` or `"row"`.
+        unit: what `lines` counts: `"line"` or `"row"`.
         files: file of each example, if there are several files.
     """
 
@@ -85,9 +85,9 @@ def write_choice_predictions(
 
     Args:
         path: the `.tsv` file.
-        probabilities: list of float32 arrays `[endings]`, from `MultipleChoice.predict`. Rows with
-            fewer endings than others have empty cells at the end.
-        examples: if given, their correct ending, line and prompt are added to each row.
+        probabilities: list of float32 arrays `[endings]`, from `MultipleChoice.predict`. If the
+            number of endings differs, short rows are filled with empty cells.
+        examples: if given, the correct ending, line and prompt of each example are added.
     """
     most = max(map(len, probabilities), default=0)
 
@@ -109,21 +109,21 @@ def read_choices(
 ) -> ChoiceExamples:
     """Reads prompts with endings.
 
-    The suffix determines the format: `.csv` is SWAG and `.tsv` is CODAH. A `.jsonl` or `.json` file
-    contains an object per line or an array of objects. The objects are in the SIQA format, or have
-    the keys `prompt`, `endings` (a list of two or more) and `answer` (the 0-based index of the
-    correct ending). See `lines.raw_lines` for encodings, line ends and compression. Blank lines are
-    skipped.
+    The suffix determines the format. A `.csv` file must have the SWAG format, and a `.tsv` file the
+    CODAH format. A `.jsonl` or `.json` file contains an object per line or an array of objects. The
+    objects are in the SIQA format, or have the keys `prompt`, `endings` (a list of two or more) and
+    `answer` (the 0-based index of the correct ending). See `lines.raw_lines` for encodings, line
+    ends and compression. Blank lines are skipped.
 
-    - SWAG: the prompt is `sent1`, and `sent2` is prepended to each of `ending0`, `ending1`, ... In
-      files without these two columns, the prompt is `startphrase`.
+    - SWAG: the prompt is `sent1`, and `sent2` is prepended to each of `ending0`, `ending1`, ... If
+      the file does not have the columns `sent1` and `sent2`, the prompt is `startphrase`.
     - SIQA: the prompt is context and question. The answer is in `label` (1 to 3), in `correct` or
       `label_letter` (A to C), or in a separate file, such as `dev-labels.lst` next to `dev.jsonl`.
 
     Args:
         labels: str or `Path` of the SIQA label file, if it has a different name.
-        skip_bad_rows: whether to skip invalid rows. A warning reports their number, and `skipped`
-            lists them.
+        skip_bad_rows: whether to skip invalid rows. A warning reports the number of skipped rows,
+            and the attribute `skipped` lists them.
 
     Returns:
         `ChoiceExamples`, unlabeled if the file has no answers.
@@ -134,7 +134,7 @@ def read_choices(
             range or missing in some rows only, the encoding is wrong, or there is a NUL byte.
 
     Source: Zellers et al. 2018 (SWAG), Chen et al. 2019 (CODAH), Sap et al. 2019 (SIQA), and the
-        published files (for SIQA, both versions).
+        published files (two versions of SIQA).
 
     Example:
         examples = read_choices("codah/full_data.tsv")
@@ -225,7 +225,7 @@ def _number(where, value, first=0):
 
 
 def _swag_rows(path):
-    """Returns a function that converts a row to an example, and an iterator of rows."""
+    """Returns (function, iterator of rows); the function converts a row to an example."""
     header, delimiter = csv_header(path, needed=("ending0", "ending1"))
     records = itertools.islice(csv_records(path, delimiter), 1, None)
     endings = sorted(filter(_ENDING.fullmatch, header), key=lambda name: int(name[6:]))
@@ -277,7 +277,7 @@ def _codah_row(path, numbered):
 
 
 def _json_rows(path, labels, unit):
-    """Same as `_swag_rows`; `labels` is the path of the label file, if any."""
+    """Same as `_swag_rows`, for JSON; `labels` is the path of a SIQA label file, or None."""
     rows = table_rows.json_array(path) if unit == "row" else table_rows.json_lines(path)
     example = functools.partial(_json_row, path, unit, labels)
     if labels is None:
@@ -322,7 +322,6 @@ def _json_row(path, unit, labels, numbered_and_label):
 
 
 def _siqa_label(where, row):
-    """Returns the 0-based answer of a SIQA row, if any."""
     for name in ("correct", "label_letter"):
         if row.get(name) is not None:
             if row[name] not in ("A", "B", "C"):
@@ -332,5 +331,4 @@ def _siqa_label(where, row):
 
 
 def _label_of_line(path, line, content):
-    """Returns the 0-based answer in a line of SIQA's label file."""
     return _number(f"{path}, line {line}", decoded(content, path, line), first=1)

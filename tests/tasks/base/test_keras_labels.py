@@ -154,7 +154,7 @@ def test_rejects_invalid_labels_in_data_sets_of_other_tasks():
     embedder = TextEmbedder(encoder(), tokenizer())
     pairs = list(zip(TEXTS, TEXTS))
     data = tf.data.Dataset.from_tensor_slices((pairs, [5.0] * 64)).batch(8)
-    with pytest.raises(InputError, match="cosines, from -1 to 1: scale them. Received: 5"):
+    with pytest.raises(InputError, match="cosines, from -1 to 1. Scale the labels. Received: 5"):
         embedder.evaluate(data, verbose=0)
     predictor = NextSentencePredictor(encoder(), tokenizer())
     data = tf.data.Dataset.from_tensor_slices(((TEXTS, TEXTS), [2] * 64)).batch(8)

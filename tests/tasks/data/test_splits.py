@@ -144,7 +144,7 @@ def test_groups_that_share_a_text_are_one_unit():
 
 def test_one_group_for_everything_cannot_be_split():
     data = dataclasses.replace(examples(["a", "b"] * 5), groups=["g"] * 10)
-    with pytest.raises(InputError, match="leaves one set empty. Equal texts, groups"):
+    with pytest.raises(InputError, match="leaves one set empty. Examples with the same text"):
         hold_out(data, 0.5)
 
 

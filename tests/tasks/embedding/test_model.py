@@ -358,7 +358,7 @@ def test_rejects_invalid_arguments(arguments, message):
 @pytest.mark.parametrize(
     "loss, x, y, message",
     [
-        ("cosine", PAIRS, SCORES * 5, "example 0: the label -5.0 must be a cosine"),
+        ("cosine", PAIRS, SCORES * 5, "example 0: the label -5.0 must be from -1 to 1. Scale"),
         ("cosent", PAIRS, [float("nan")] * 17, r"text 0 has no label \(nan\)"),
         ("cosine", PAIRS, None, "labels are missing"),
         ("cosine", PAIRS, SCORES[:3], "17 texts, but 3 labels"),

@@ -153,9 +153,9 @@ def test_replaces_no_text_that_it_embeds(embedder, tmp_path, capsys):
     (tmp_path / "texts.jsonl").write_text('{"text": "good film", "id": 1}\n')
     before = (tmp_path / "texts.jsonl").read_bytes()
     vectors.write_vectors(embedder, read_texts(tmp_path / "texts.jsonl"), tmp_path / "v.parquet")
-    with pytest.raises(InputError, match="texts.jsonl would be replaced"):
+    with pytest.raises(InputError, match="texts.jsonl would be overwritten"):
         vectors.write_vectors(embedder, read_texts(tmp_path), tmp_path / "texts.npy")
-    with pytest.raises(InputError, match="v.parquet would be replaced"):
+    with pytest.raises(InputError, match="v.parquet would be overwritten"):
         vectors.write_vectors(embedder, read_texts(tmp_path), tmp_path / "v.parquet")
     command = ["embed", "--model", "bert-base-uncased", str(tmp_path / "texts.jsonl")]
     assert main([*command, "--out", str(tmp_path / "texts.npy")]) == 2
@@ -283,5 +283,5 @@ def test_parquet_replaces_no_table_of_its_name(folder, embedder, tmp_path):
     texts.write_text('{"text": "a film"}\n')
     write_vectors(embedder, read_texts(texts), tmp_path / "rows.parquet")
     assert texts.read_text() == '{"text": "a film"}\n'
-    with pytest.raises(InputError, match="rows.jsonl would be replaced"):
+    with pytest.raises(InputError, match="rows.jsonl would be overwritten"):
         write_vectors(embedder, read_texts(texts), tmp_path / "rows.npy")

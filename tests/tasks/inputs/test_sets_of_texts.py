@@ -95,7 +95,7 @@ def test_scores_mnli_on_all_dev_sets(base, tmp_path):
     [
         (["--regression", "--class-weight=balanced"], "class_weight requires one label per text"),
         (["--id", "review"], "id 'a film' is already used in line 2"),
-        (["--task", "xnli"], "--task requires --data (its folder)"),
+        (["--task", "xnli"], "--task requires the folder of the task in --data"),
     ],
 )
 def test_rejects_invalid_input(base, tmp_path, capsys, more, message):

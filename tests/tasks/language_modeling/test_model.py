@@ -228,7 +228,7 @@ def test_rejects_invalid_training_data():
         model.compile(loss="mse")
     with pytest.raises(InputError, match="model.fill"):
         model.predict(TEXTS)
-    with pytest.raises(InputError, match="fit creates the labels of texts"):
+    with pytest.raises(InputError, match="the labels of texts are created by the model"):
         model.fit(TEXTS, TEXTS, verbose=0)
     with pytest.raises(InputError, match="batch_size must be"):
         model.fit(TEXTS, batch_size=0, verbose=0)
