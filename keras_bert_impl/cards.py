@@ -62,8 +62,8 @@ def model_card(
     parts += [
         "## Limits",
         f"Longer texts are truncated to {limit} tokens, unless the model reads windows. The "
-        "scores apply to texts similar to the scored texts. The model has not been examined for "
-        "bias. Add to this card what you know about its use.",
+        "scores may be lower for texts that differ from the validation set. The model has not been "
+        "examined for bias. Add to this card what you know about the use of the model.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -76,7 +76,7 @@ def export_card(
     sections: Sequence[str],
     run: str | Path | None = None,
 ) -> str:
-    """Returns the text of the card of an exported model in Markdown."""
+    """Returns the model card of an exported model, in Markdown."""
     parts = [
         front_matter(model, run=run),
         f"# {as_text(name)}",
@@ -94,8 +94,8 @@ def in_transformers(settings: Sequence[str]) -> str:
     """Returns a warning about settings that `transformers` does not support."""
     return (
         f"Other libraries do not support {', '.join(settings)}: `transformers` and "
-        "`sentence-transformers` ignore it, may initialize weights randomly, and return "
-        "different scores. Load the model with keras_bert_impl, or export it."
+        "`sentence-transformers` ignore these settings, may initialize weights randomly, and "
+        "return different scores. Load the model with keras_bert_impl, or export the model."
     )
 
 
@@ -194,8 +194,8 @@ def license_of(published: str | None) -> str:
         return "Unknown: it depends on the base model and on the data."
     terms = MODELS[published].license
     return (
-        f"The weights of {published} were published under {terms}. The data may have "
-        "additional terms."
+        f"The weights of {published} were published under {terms}. The training data may have "
+        "additional license terms."
     )
 
 
@@ -222,7 +222,7 @@ def _import_of(model_class, kind):
     if module.startswith(f"{package}."):
         return f"from {package} import {kind}"
     if module == "__main__" or getattr(sys.modules.get(module), kind, None) is not model_class:
-        return f"# {kind} is a class of the program that wrote this model: import it here."
+        return f"# {kind} is defined in the program that saved this model. Import {kind} here."
     return f"from {module} import {kind}"
 
 

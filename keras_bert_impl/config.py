@@ -42,7 +42,7 @@ class Adapter:
             each block, before the residual connection of the block. `"pfeiffer"`: only the network
             after the feed-forward layer. `"prefix"`: trained keys and values prepended to the keys
             and values of each attention layer. `"prompt"`: trained vectors prepended to the
-            embeddings. A task model initializes them with embeddings of common words.
+            embeddings. A task model initializes these vectors with embeddings of common words.
         size: LoRA rank (default 4), bottleneck width (default 64) or number of vectors (default
             20).
         alpha: The LoRA product is multiplied by `alpha / size`.
@@ -51,8 +51,9 @@ class Adapter:
             without gates.
         activation: `"gelu"`, `"relu"` or `"silu"`, in the bottleneck. Default: gelu for
             `"houlsby"`, relu for `"pfeiffer"`.
-        after_norm: Whether the network of `"pfeiffer"` reads normalized states, after the residual
-            connection, as in AdapterHub's files. Requires a post-norm encoder.
+        after_norm: For `"pfeiffer"`: whether the bottleneck network is placed after the residual
+            connection and its layer normalization, as in AdapterHub's files. Requires an encoder
+            with `pre_norm=False`.
 
     Blocks that share weights, as in ALBERT, also share adapter weights.
 
@@ -152,18 +153,18 @@ class EncoderConfig:
         initializer_range: Standard deviation of the truncated normal initializer.
         pad_token_id: Id of the `[PAD]` token.
         use_pooler: Whether to apply a tanh dense layer to the output of `pooling`.
-        architecture: One of `ARCHITECTURES`. Determines the heads and the tensor names in a model
-            directory. The other fields determine the computation.
+        architecture: One of `ARCHITECTURES`. Sets the layers of the task heads and the names of the
+            tensors in a model directory. The other fields describe the layers of the encoder.
         embedding_dim: Width of the embeddings, which a linear layer projects to `hidden_dim`. If
             None, the width is `hidden_dim` and there is no projection.
-        position_offset: Index of the position embedding of the first token. If it is not 0, padding
-            is not counted and uses the index `position_offset - 1`.
-        num_layer_groups: Number of blocks with separate weights. Each block is shared by the same
-            number of consecutive layers. None for one block per layer.
+        position_offset: Index of the position embedding of the first token. If `position_offset` is
+            not 0, padding tokens are not counted and use the index `position_offset - 1`.
+        num_layer_groups: Number of groups of consecutive layers that share weights. All groups have
+            the same size. None if no layers share weights.
         pre_norm: Whether a block normalizes its inputs instead of its outputs.
-        final_norm: Requires `pre_norm`. Whether to normalize the outputs of the last block. The
-            first block then does not normalize the inputs of its attention if the embeddings
-            already normalize them.
+        final_norm: Whether to normalize the outputs of the last block. Requires `pre_norm`. If
+            `final_norm` and `embedding_norm` are True, the attention inputs of the first block are
+            not normalized again.
         embedding_norm: Whether to normalize the embeddings. False requires `pre_norm`.
         pooling: Source of `pooled_output`: `"cls"`, the last hidden state of the first token, or
             `"mean"`, the mean of the last hidden states of all tokens except padding.
@@ -178,7 +179,8 @@ class EncoderConfig:
         max_global_tokens: Maximum number of global tokens per sequence; only for Longformer. All
             blocks use local attention. Global tokens attend to all tokens, and all tokens attend to
             global tokens. None for other architectures.
-        local_rotary_base: `rotary_base` of local blocks; None for the same value.
+        local_rotary_base: Base of the rotary position embedding in blocks with local attention.
+            None to use `rotary_base`.
         block_size: Number of tokens in a block of block-sparse attention, for BigBird only. None
             for full attention.
         num_random_blocks: Number of random blocks that each block attends to in training, with
@@ -255,7 +257,9 @@ class EncoderConfig:
     def _check_positions(self) -> None:
         if self.rotary_base is not None:
             if self.position_offset or self.hidden_dim // self.num_heads % 2:
-                raise InputError("rotary_base requires an even head width and position_offset=0.")
+                raise InputError(
+                    "rotary_base requires an even hidden_dim / num_heads, and position_offset=0."
+                )
         if self.local_rotary_base is not None:
             if self.rotary_base is None or self.window is None:
                 raise InputError("local_rotary_base requires rotary_base and window.")
@@ -303,8 +307,11 @@ class EncoderConfig:
 
     @property
     def pooled_by(self) -> str:
-        """`pooling`; for a causal ModernBERT `"last"`, the last hidden state of the last token
-        before padding, as in `ModernBertDecoderForSequenceClassification`."""
+        """`"last"` for a causal ModernBERT, `pooling` for other encoders.
+
+        `"last"` is the last hidden state of the last token before padding, as in
+        `ModernBertDecoderForSequenceClassification`.
+        """
         return "last" if self.causal and self.architecture == "modernbert" else self.pooling
 
     @property
@@ -317,11 +324,11 @@ class EncoderConfig:
         return index > 0 or not (self.final_norm and self.embedding_norm)
 
     def is_local(self, index: int) -> bool:
-        """Returns whether the block at this index uses local attention, limited to `window`."""
+        """Returns whether the block at this index uses local attention."""
         return self.max_global_tokens is not None or index % self.global_every != 0
 
     def rotary_base_of(self, index: int) -> float | None:
-        """Returns the rotary base of the block at this index; None without rotary positions."""
+        """Returns the rotary base of the block at this index, or None for learned positions."""
         if self.is_local(index) and self.local_rotary_base is not None:
             return self.local_rotary_base
         return self.rotary_base

@@ -51,8 +51,8 @@ def finetune(
     weights are trained (see `TuningSettings`), `from_pretrained` loads them with the base model;
     `peft` loads LoRA weights. It also contains `recipe.yaml`, `data.json`, `metrics.jsonl`,
     `tensorboard/` and `report.html`. The results of the saved model on `dev` are in `scores.json`
-    and `predictions.tsv`, and for questions in the three files of SQuAD. A teacher (see
-    `ObjectiveSettings`) is not saved.
+    and `predictions.tsv`, and for questions in the three files of SQuAD. The teacher of a
+    distillation (see `ObjectiveSettings`) is not saved.
 
     An interrupted run resumes from its newest checkpoint, which is at most `checkpoint_minutes`
     old. Batches and dropout are the same as in an uninterrupted run. A finished run removes its
@@ -74,11 +74,11 @@ def finetune(
         callbacks: see `fit` of Keras.
         verbose: output on stderr: 0 for none; 1 (or `"auto"`) for a summary of the data, a progress
             bar and a line per epoch; 2 for the same output without the bar.
-        more_dev: dict of name -> additional validation set, such as MNLI's mismatched set. Their
-            scores are named `NAME/...`; their predictions are in the folder NAME.
-        keep_checkpoints: whether a finished run keeps its checkpoints.
-        read_with: reading options of a command, for `keras-bert predict` and `evaluate`. Default:
-            the options with which the examples were read.
+        more_dev: dict of name -> additional validation set, such as MNLI's mismatched set. The
+            scores of a set are named `NAME/...`, and the predictions are in the folder NAME.
+        keep_checkpoints: whether to keep the checkpoints of a finished run.
+        read_with: options for reading files, which `keras-bert predict` and `evaluate` use as
+            defaults. Default: the options with which the examples were read.
         **settings: fields of `FinetuneSettings`.
 
     Returns:
@@ -131,11 +131,11 @@ def finetune_set(
     The directory contains the run directories `runs/NAME`, named after their settings in the grid;
     `scores.json` with the return value of this function; and `model/`, `recipe.yaml` and
     `data.json` of the best run. The directory can be used like the directory of a single run. An
-    interrupted set resumes and keeps finished runs. When a set is resumed, the grid may have
+    interrupted call resumes and does not train finished runs again. The grid may then have
     additional values.
 
     Settings are selected on `dev`, so the score of the best run is too optimistic. Evaluate the
-    best model on other examples.
+    best model on a test set.
 
     Args:
         model, train, dev, strategy, resume, callbacks, verbose: see `finetune`.
@@ -144,17 +144,18 @@ def finetune_set(
         grid: dict of setting -> list of values, such as `{"seed": [1, 2, 3]}` or `PAPER_GRID`; each
             combination is one run. Runs that differ only in `seed` form a group.
         say: function that is called with the name of each run.
-        **settings: the other fields of `FinetuneSettings`, the same for all runs.
+        **settings: fields of `FinetuneSettings` that are not in the grid, for all runs.
 
     Returns:
-        A dict of `metric`, the task's first metric, by which groups are compared; `best`, the path
-        of the run with the best score in the group with the best mean (for `mean_squared_error`,
-        the lowest; NaN ranks last); and `groups`, best first, a list of dicts: `settings`, `runs`,
-        a dict of path -> scores, and `scores`, a dict of metric -> `mean`, `std` (sample standard
-        deviation; None for one run), `min`, `max`.
+        A dict of `metric`, the task's first metric; `groups`, a list of dicts, from the best to the
+        worst mean of `metric`; and `best`, the path of the best run in the best group. For
+        `mean_squared_error`, the lowest value is the best. NaN is the worst value.
+
+        A group contains `settings`; `runs`, a dict of path -> scores; and `scores`, a dict of
+        metric -> `mean`, `std` (sample standard deviation; None for one run), `min`, `max`.
 
     Raises:
-        InputError: see `finetune`. No run starts if a combination is invalid.
+        InputError: see `finetune`. All runs are checked before the first run starts.
 
     Source of `PAPER_GRID`: Devlin et al., "BERT", appendix A.3.
 

@@ -1,9 +1,9 @@
-"""Error messages with suggestions for names from other libraries.
+"""Errors that suggest the correct call if a user tries a name from another library.
 
-`GUESSES` contains names that users of other libraries may try. The errors show the correct call.
-The class decorator `@first_guesses("Name")` handles attributes (an `AttributeError`, so `hasattr`
-returns False). The function decorator `@known_arguments("Name.method")` handles keyword arguments
-(an `InputError`). Both read `GUESSES[name]`. For imports, see `import_guesses`.
+`GUESSES` maps names from other libraries to calls in this library. A class with the decorator
+`@first_guesses("Name")` raises `AttributeError` for these attributes, so that `hasattr` returns
+False. A function with the decorator `@known_arguments("Name.method")` raises `InputError` for these
+keyword arguments. For imports, see `import_guesses`.
 """
 
 import difflib
@@ -119,7 +119,7 @@ _CALLS = {
         "model.predict(texts)": "generate predict_proba predict_classes predict_generator",
         "model.fit(batches, steps_per_epoch=100)": "fit_generator train",
         "model.evaluate(batches, steps=100)": "evaluate_generator",
-        "from_pretrained(name, max_length=128); model.max_length is its value": "max_seq_length",
+        "from_pretrained(name, max_length=128), and read model.max_length": "max_seq_length",
         "model.labels": "id2label label2id classes_",
         "model.num_classes": "num_labels",
         'from_pretrained(name, dtype="mixed_bfloat16")': "half",
@@ -266,7 +266,7 @@ GUESSES = {
 
 
 class _Guess:
-    """Descriptor of a missing attribute. The error names the correct attribute."""
+    """Descriptor that raises `AttributeError` with the correct call."""
 
     def __init__(self, owner: str, name: str, line: str) -> None:
         self._name = name
@@ -287,7 +287,7 @@ class _Guess:
 
 
 def first_guesses(name: str) -> Callable[[type], type]:
-    """Class decorator that adds the attributes in `GUESSES[name]`, which raise errors."""
+    """Class decorator: the attributes in `GUESSES[name]` raise `AttributeError`."""
 
     def decorate(cls):
         for guess, line in GUESSES[name].items():

@@ -228,4 +228,4 @@ def test_a_class_of_another_module_is_imported_from_there(tmp_path, monkeypatch)
         pass
 
     text = model_card(Local(helpers.encoder(), helpers.tokenizer(), labels=["a", "b"]), "x")
-    assert "# Local is a class of the program that wrote this model" in text
+    assert "# Local is defined in the program that saved this model. Import Local here." in text

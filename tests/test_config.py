@@ -46,7 +46,7 @@ def test_to_dict_round_trip():
         ({"final_norm": True}, "final_norm=True requires pre_norm=True"),
         ({"rotary_base": 0.0}, "rotary_base must be a positive number.*0.0"),
         ({"rotary_base": 10.0, "position_offset": 2}, "rotary_base requires .* position_offset=0"),
-        ({"rotary_base": 10.0, "num_heads": 16}, "rotary_base requires an even head width"),
+        ({"rotary_base": 10.0, "num_heads": 16}, "rotary_base requires an even hidden_dim / num"),
         ({"local_rotary_base": 10.0}, "local_rotary_base requires rotary_base and window"),
         ({"global_every": 0}, "global_every must be a positive integer.*0"),
         ({"global_every": 2}, "window requires global_every.*window=None, global_every=2"),

@@ -201,7 +201,7 @@ def quantizes(family, dtype, folder):
 def makes_students(family, dtype, folder):
     teacher = saved(family, folder / "teacher")
     if family in SHARED_LAYERS:
-        with pytest.raises(InputError, match="share weights or differ in kind"):
+        with pytest.raises(InputError, match="share weights or have different kinds"):
             student_of(teacher, folder / "student", 1)
         return
     assert len(student_of(teacher, folder / "student", 1)) == 1

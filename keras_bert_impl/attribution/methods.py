@@ -30,14 +30,16 @@ def attribute(
 ) -> Attribution:
     """Attributes an output of a model to the words of a text.
 
-    The baseline is the text with every token of a word replaced by the mask token; special tokens
-    stay. The output is the log-odds of a class, `log(p / (1 - p))`, a regression value, or the sum
-    of an answer's start and end logits. The model is not changed.
+    The output is the log-odds of a class, `log(p / (1 - p))`, a regression value, or the sum of an
+    answer's start and end logits. The baseline is the text in which all tokens except special
+    tokens are replaced by the mask token. The model is not changed.
 
-    - `"integrated_gradients"`: integrates the gradient from the baseline embeddings to the text
-    embeddings. The integral is multiplied by the difference of the embeddings. The
-      scores add up to `output - baseline`, except for the numerical error `Attribution.gap`.
-    - `"occlusion"`: the output for the text minus the output for the text with this word masked.
+    - `"integrated_gradients"`: the gradient of the output is integrated along the line from the
+      baseline embeddings to the text embeddings. The score of a token is the product of this
+      integral and the difference between both embeddings. The scores add up to
+      `output - baseline`, except for the numerical error `Attribution.gap`.
+    - `"occlusion"`: the score of a word is the output for the text minus the output for the text in
+      which the word is masked.
 
     A text is truncated to `max_length`.
 
@@ -102,7 +104,7 @@ class _Network:
         return self.model(features, training=False)
 
     def occluded(self, word_of, count, masked, objective):
-        """Returns the output with each word masked, float64 `[words]`."""
+        """Returns one output per word, float64 `[words]`, for the text with this word masked."""
         ids = self.features["token_ids"]
         found = []
         for words in _batches(np.arange(count)):
@@ -142,8 +144,8 @@ class _Path:
         alphas: float32 `[points, 1, 1]`; 0 for the baseline, 1 for the text.
 
     Attributes:
-        offsets: `[points, length, hidden]`, zeros that are added to the points. Gradients are with
-            respect to this tensor.
+        offsets: zeros `[points, length, hidden]` that are added to the embeddings of the points.
+            The gradient with respect to `offsets` is the gradient with respect to the embeddings.
     """
 
     offsets: Any
@@ -154,7 +156,7 @@ class _Path:
         self.masked, self.alphas = masked, alphas
 
     def run(self, compute, features):
-        """Runs the encoder on the points; see `encoders_run_by`."""
+        """Runs the encoder on the embeddings of the points. An argument of `encoders_run_by`."""
         layers = self.layers._replace(embeddings=self._embed)
         return apply_layers(layers, with_all_names(features))[0]
 

@@ -1,4 +1,4 @@
-"""The first input row of a text, and the word of each token."""
+"""Tokenizes a text for `attribute`, and finds the word of each token."""
 
 from typing import Any, NamedTuple
 
@@ -13,13 +13,13 @@ _MOST_SPECIAL_TOKENS = 4  # maximum number of special tokens between two segment
 
 
 class TextRow(NamedTuple):
-    """Features of a text, and its words.
+    """Features and words of a tokenized text.
 
     Attributes:
         features: int32 `[1, length]` each, or `[1, 1, length]` for a model that reads windows.
-        words: words with at least one token in the row, with a score of 0.
-        numbers: index of each word among all words of its segment.
-        word_of: int64 `[length]`. Index into `words` of each token; -1 for special tokens.
+        words: words with at least one token in the features. All scores are 0.
+        numbers: for each item of `words`, the index of the word in the segment.
+        word_of: for each token, the index in `words`, or -1 for special tokens: int64 `[length]`.
         is_cut: whether the text was truncated.
     """
 
@@ -31,7 +31,7 @@ class TextRow(NamedTuple):
 
 
 def text_row(model: Any, text: Any) -> TextRow:
-    """Tokenizes a text or pair; returns its first row."""
+    """Tokenizes a text or pair. Of a text with several windows, only the first one is returned."""
     try:
         texts = model.as_texts([text])
     except InputError as error:
@@ -82,7 +82,12 @@ def _decoded(text):
 
 
 def _align(tokenizer, words, ids, cursor):
-    """Returns (position of the first token, word of each token, whether the row has all tokens)."""
+    """Finds the tokens of the words in `ids`.
+
+    Returns:
+        (index of the first token in `ids`, index of the word of each token, whether `ids` contains
+        all tokens of the words).
+    """
     if not len(words.starts):
         return cursor, np.zeros(0, int), True
     tokens, _, ends = (part[0].numpy() for part in tokenizer.tokenize_with_offsets([words.text]))

@@ -1,4 +1,4 @@
-"""Output and arguments of several commands."""
+"""Arguments and output functions that several commands use."""
 
 import argparse
 import dataclasses
@@ -26,15 +26,15 @@ class Kind:
 
     Args:
         completes: what shell completion suggests: `"file"`, `"directory"`, `"model"` or `"recipe"`.
-        check: function of the value and all arguments, which raises an `InputError` for an invalid
-            value. None means that the command checks the value.
+        check: function that receives the value and all arguments, and raises `InputError` for an
+            invalid value. None if the command checks the value.
     """
 
     completes: str
     check: Callable[[str, Namespace], None] | None = None
 
     def __call__(self, text: str) -> str:
-        """Returns the value unchanged. `check_values` checks it after all arguments are parsed."""
+        """Expands `~`. When all arguments are parsed, `check_values` checks the value."""
         return expanded(text)
 
 
@@ -56,7 +56,7 @@ def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
 
 
 def _given(parser, arguments):
-    """Yields (argument name, kind, value) for each value that has a `Kind`."""
+    """Yields (argument name, kind, value) for the values of arguments whose type is a `Kind`."""
     for action in parser._actions:
         if isinstance(action.type, Kind):
             name = (action.option_strings or [str(action.metavar or action.dest)])[-1]
@@ -218,7 +218,7 @@ def print_scores(scores: Mapping[str, float]) -> None:
 
 
 def with_bounds(interval: Mapping[str, Any]) -> str:
-    """Formats the `value` of an interval with its bounds `low` and `high`, if there are any."""
+    """Formats an interval as `value [low, high]`, or as `value` if the interval has no bounds."""
     if interval["low"] is None:
         return f"{interval['value']:.4f}"
     return f"{interval['value']:.4f} [{interval['low']:.4f}, {interval['high']:.4f}]"
@@ -244,7 +244,7 @@ def whole_numbers(text: str) -> list[int]:
 
 
 def add_seeds(container: ArgumentsContainer) -> None:
-    """Adds the seeds of an experiment, which repeats its runs with each of them."""
+    """Adds `--seeds`, the seeds of the runs of an experiment."""
     container.add_argument(
         "--seeds", type=whole_numbers, default="1,2,3", metavar="1,2,3", help="one run per seed"
     )
@@ -278,7 +278,7 @@ def add_table_form(parser: ArgumentsContainer) -> None:
 
 
 def add_documents(parser: argparse.ArgumentParser, name: str = "text", **options: Any) -> None:
-    """Adds the arguments for input documents; `name` and `options` are for the paths."""
+    """Adds the arguments for documents. `name` is the argument for the paths."""
     from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
     group = parser.add_argument_group("text")

@@ -27,8 +27,8 @@ _SHOWN = ("keras", "tensorflow", "tensorflow-text", "keras-hub", "numpy")
 _TIMEOUT = 300  # seconds
 _MODULES = ("tensorflow", "tensorflow_text", "keras", "keras_hub")
 _NO_TEXT = (
-    "; WordPiece then uses only TensorFlow's core operations, and only SavedModels exported with "
-    "--no-custom-ops can be loaded"
+    "; WordPiece tokenizers use TensorFlow's core operations instead, and SavedModels can be "
+    "loaded only if they were exported with --no-custom-ops"
 )
 _NO_HUB = "; models cannot be converted to KerasHub"
 _DISPENSABLE = {"tensorflow-text": _NO_TEXT, "tensorflow_text": _NO_TEXT}
@@ -65,7 +65,7 @@ _HUBS = {"Hugging Face": "https://huggingface.co", "Kaggle": "https://www.kaggle
 
 
 class Problem(NamedTuple):
-    """A problem, and the command that fixes it. A note is not a failure."""
+    """A problem, and the command that fixes it. For notes, `is_failure` is False."""
 
     what: str
     do: str
@@ -109,7 +109,7 @@ class Doctor(Command):
 
 
 def _sections_of(check):
-    """Returns the sections of a check, or a section with its error."""
+    """Returns the sections of a check. If the check fails, returns a section with the error."""
     try:
         found = check()
     except Exception as error:
@@ -158,7 +158,10 @@ def version_of(name: str) -> str | None:
 
 
 def _requirements():
-    """Yields (extra or None, requirement) for this platform, those without an extra first."""
+    """Yields (name of the extra or None, requirement) for the requirements on this platform.
+
+    Requirements without an extra come first.
+    """
     try:
         lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # The package runs from a checkout.
@@ -199,7 +202,7 @@ def _unfit_companions():
 
 
 def _clashes():
-    """Yields a problem for each distribution with the same command or package name."""
+    """Yields problems for other distributions that install a command or package of this name."""
     for point in metadata.entry_points(group="console_scripts", name=_COMMAND):
         if point.value != _ENTRY_POINT:
             other = getattr(point.dist, "name", point.value)
@@ -215,8 +218,8 @@ def _clashes():
         )
     if version_of("keras-bert") is not None:
         yield Problem(
-            "keras-bert, a different project with the package keras_bert, is installed. This "
-            "command has the same name, but is not affected.",
+            "keras-bert is installed, a different project with the package keras_bert. The command "
+            "`keras-bert` does not use it.",
             "pip uninstall keras-bert, if you do not use it",
             is_failure=False,
         )
@@ -254,7 +257,7 @@ def _uses_jax():
 
 
 def _probe():
-    """Returns the results of the probe and None, or None and an error message."""
+    """Imports the packages in a new process. Returns (results, None) or (None, error message)."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(

@@ -95,7 +95,6 @@ class Embed(Command):
         add_dtype(group)
 
     def check_files(self, arguments: Namespace) -> None:
-        """Checks the output before TensorFlow is imported."""
         if not arguments.out.endswith((".npy", ".parquet")):
             raise InputError(f"{arguments.out}: the name must end in .npy or .parquet.")
         if arguments.out.endswith(".npy"):
@@ -213,7 +212,7 @@ class FillMask(Command):
         parser.add_argument("--json", action="store_true", help="print the words as JSON")
 
     def check(self, arguments: Namespace) -> None:
-        """Checks that there is a text. The model may be the first positional argument."""
+        """Checks that at least one text is given. The first argument may be the model."""
         path, texts = _model_and_texts(arguments)
         if not texts:
             raise InputError('the text is missing: write keras-bert fill-mask DIR "a [MASK] text".')
@@ -350,7 +349,7 @@ class Look(Command):
 
 
 def _load(name):
-    """Loads a task model, a masked LM or an encoder: the first that the files support."""
+    """Loads a fine-tuned model with the task head, and other models as a masked LM or encoder."""
     from keras_bert_impl.interop import open_model, read_encoder_config
     from keras_bert_impl.models.weights import MissingTensorError
     from keras_bert_impl.runs.run import load_tuned

@@ -220,7 +220,7 @@ def _check_combination(arguments):
     if arguments.labels and (arguments.tfds or arguments.task not in (None, *with_labels)):
         names = " or ".join(with_labels)
         raise InputError(
-            f"--labels requires a table or --task {names}; other sources contain label names."
+            f"--labels requires a table or --task {names}. Other sources already define the labels."
         )
     if getattr(arguments, "dev_split", None) and (arguments.dev or arguments.data):
         raise InputError(
@@ -245,7 +245,7 @@ def check_tables(arguments: argparse.Namespace) -> None:
 
 
 def read_files(arguments: argparse.Namespace) -> None:
-    """Reads the files for `read_examples`, before TensorFlow is imported."""
+    """Reads files before TensorFlow is imported. `read_examples` then returns the examples."""
     if arguments.task in readers() and not (arguments.tfds or arguments.data):
         splits = ("train",) if arguments.dev_split else ("train", "dev")
         whole = _with_dev(arguments)
@@ -264,7 +264,7 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
 
 
 def _reader(task):
-    """Returns the reader of a task. Only tasks registered by users need TensorFlow."""
+    """Returns the reader of a task. Imports TensorFlow only for tasks registered by users."""
     if task in readers():
         return readers()[task]
     from keras_bert_impl.tasks.registry import task_named
@@ -273,7 +273,7 @@ def _reader(task):
 
 
 def read_split(arguments: argparse.Namespace, split: str) -> Any:
-    """Reads the examples of a split without TensorFlow. Tables of texts do not need labels."""
+    """Reads the examples of a split without TensorFlow. In tables, labels are optional."""
 
     def read(source):
         source = dataclasses.replace(source, splits=(split,))
@@ -314,7 +314,7 @@ def _source(arguments):
 
 
 def _with_dev(arguments):
-    """Returns the arguments with `dev` set to the file that `--dev-split` splits."""
+    """If `--dev-split` is given, sets `dev` to the training file, which is split later."""
     if not vars(arguments).get("dev_split"):
         return arguments
     changed = {"dev": arguments.train, "dev_split": None}
@@ -355,7 +355,7 @@ def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> A
 
 
 def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the other MNLI sets that exist: {name: examples}."""
+    """Returns the additional validation sets of MNLI that exist: {name: examples}."""
     if arguments.task != "mnli":
         return {}
     from keras_bert_impl.tasks.data.published import read_more_mnli

@@ -58,7 +58,7 @@ class Export(Command):
             "--out",
             type=OUTPUT_DIRECTORY,
             metavar="DIR",
-            help="directory to write; for a SavedModel, the folder of the model's versions",
+            help="directory to write; for a SavedModel, each export adds a numbered version folder",
         )
         group.add_argument(
             "--format",
@@ -154,7 +154,7 @@ class Export(Command):
         if bool(arguments.out) == isinstance(arguments.check, str):
             raise InputError("pass --out to export, or --check DIR to check an export.")
         if arguments.ids_only and arguments.check:
-            raise InputError("--check requires strings, which --ids-only does not export.")
+            raise InputError("--check compares outputs for strings. Leave out --ids-only.")
         for name in ("no_custom_ops", "xla", "whole_batches", "dev", "task", "max_drop"):
             if getattr(arguments, name) and not arguments.out:
                 raise InputError(f"{_option(name)} requires --out, the SavedModel to write.")
@@ -175,7 +175,7 @@ class Export(Command):
             if arguments.others:
                 several = load_several([arguments.model, *arguments.others], *how)
                 if arguments.check and not several.answers_at_once:
-                    raise InputError("--check requires models of one task that tokenize alike.")
+                    raise InputError("--check requires models with equal tasks and tokenizers.")
                 signatures: Signatures = several
             else:
                 signatures = load_signatures(arguments.model, arguments.use, *how)
@@ -223,13 +223,13 @@ def _score(arguments, model):
 
 
 def _say_neighbors(arguments, model):
-    """Prints how many nearest neighbors of an embedder change with a 16-bit type."""
+    """For a 16-bit embedder, prints how many nearest neighbors differ from float32."""
     if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
         return
     from keras_bert_impl.runs.evaluation import load_model
     from keras_bert_impl.serving.network.proof import changed_neighbors
 
-    with Progress("comparing nearest neighbors with those in float32"):
+    with Progress("comparing nearest neighbors with float32"):
         float32 = load_model(arguments.model, arguments.use, "float32", arguments.base)
         say(f"{changed_neighbors(float32, model)}, compared with float32")
 

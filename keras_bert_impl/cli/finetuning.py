@@ -48,7 +48,7 @@ _PAPER = "paper"
 
 @dataclasses.dataclass(frozen=True)
 class _Settings(FinetuneSettings, AdaptationSettings):
-    """All settings of the command, for its help and value types."""
+    """Settings of `keras-bert finetune`, for the help and for value checks."""
 
 
 def _settings_class(kind: type = _Settings) -> type:
@@ -285,7 +285,7 @@ def _adapt(text, directory, settings, of_adaptation, how):
 
 
 def _print_groups(summary):
-    """Prints groups of runs, best first. A single group has all metrics."""
+    """Prints a table with a row for each group or, for a single group, for each metric."""
     from keras_bert_impl.finetuning import name_of
 
     groups, metric = summary["groups"], summary["metric"]

@@ -32,7 +32,7 @@ GROUPS = {
         ),
     },
     "prepare and train": {
-        "check": ("preparing.Check", "show what a run would read from files of examples"),
+        "check": ("preparing.Check", "check files of examples and show their statistics"),
         "clean": (
             "pretraining.Clean",
             "clean text: HTML, broken characters, other languages and near-duplicates",
@@ -57,7 +57,7 @@ GROUPS = {
         ),
         "ablate": (
             "experiments.ablations.Ablate",
-            "compare objectives, sizes and masks of pre-training by small runs",
+            "compare pre-training objectives, model sizes and masks in small runs",
         ),
         "student": ("models.Student", "create a student model from a teacher's layers"),
         "input-worker": (
@@ -110,7 +110,7 @@ _ESCAPED = "keras_bert_impl.escaped"
 
 
 def _escaped(error):
-    """Encoding error handler that writes characters as escapes of JSON."""
+    """Encoding error handler that writes unsupported characters as JSON escapes."""
     text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     units = (text[place : place + 2].hex() for place in range(0, len(text), 2))
     return "".join(f"\\u{unit}" for unit in units), error.end

@@ -92,7 +92,7 @@ def _rows():
 
 
 def _matches(row, words):
-    """Returns whether each word starts a word in the name, architecture or tokenizer."""
+    """Returns whether each item of `words` is the start of a word in the row."""
     text = " ".join(row[key] for key in ("name", "architecture", "hub", "tokenizer")).lower()
     text += " uncased" if row["lowercase"] else " cased"
 
@@ -118,7 +118,7 @@ class TokenizerReport(Command):
         group.add_argument("--json", action="store_true", help="print the reports as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints a table with a row for each model, and the words that each splits most."""
+        """Prints statistics for each tokenizer, and the words that it splits most."""
         from keras_bert_impl.pretraining import read_documents
         from keras_bert_impl.tokenizers import Tokenizer
         from keras_bert_impl.tokenizers.report import tokenizer_report

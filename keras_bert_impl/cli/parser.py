@@ -29,7 +29,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return text
 
     def _format_action_invocation(self, action):
-        """Omits the `--no-KEY` options of switches, which the group title explains."""
+        """Shows a switch without `--no-KEY`, because the group title explains these options."""
         names = action.option_strings
         if len(names) == 2 and names[1] == names[0].replace("--", "--no-", 1):
             return names[0]
@@ -110,7 +110,8 @@ class Command:
         uses_tensorflow: whether TensorFlow is imported before `run`.
         tensorflow_alone: whether only TensorFlow is imported, without Keras.
         needs_tensorflow_backend: whether Keras must use TensorFlow.
-        kept: message about files kept after an interruption; `{out}` is the output. May be empty.
+        kept: message after an interruption, about the kept files. `{out}` is replaced by the output
+            directory. Default: no message.
     """
 
     example = ""
@@ -131,7 +132,7 @@ class Command:
         """Raises for invalid combinations of arguments, without importing TensorFlow."""
 
     def check_files(self, arguments: argparse.Namespace) -> None:
-        """Checks the contents of files. `check` has already checked that they exist."""
+        """Checks the contents of existing files."""
 
     def run(self, arguments: argparse.Namespace) -> None:
         """Runs the command."""

@@ -78,7 +78,7 @@ def _columns_of_run(arguments):
 
 
 def _columns(path, arguments, model):
-    """Returns (columns of texts, columns of second segments or None)."""
+    """Returns (column of the text, column of the second text or None)."""
     from keras_bert_impl.tasks.data.tables import table_columns
 
     if arguments.text:
@@ -136,7 +136,6 @@ class Predict(Command):
         group.add_argument("--json", action="store_true", help="print a JSON object for each text")
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the output before TensorFlow is imported."""
         from keras_bert_impl.runs.prediction_table import check_output
 
         if arguments.out == STANDARD_INPUT:
@@ -205,7 +204,7 @@ def _print(block, as_objects):
 
 
 def _answered(rows, model, task):
-    """Yields blocks of (input row, prediction, cells of a line)."""
+    """Yields lists of (input row, prediction, printed cells), one list per block of texts."""
     from keras_bert_impl.tasks.inputs.blocks import blocks
 
     waiting = collections.deque()

@@ -64,8 +64,8 @@ class Vocab(Command):
             "--extend",
             type=MODEL,
             metavar="MODEL",
-            help="model to write, with additional tokens for words of the text, for continued "
-            "pre-training",
+            help="model to extend with tokens for frequent words of the text; --out is the extended "
+            "model, for continued pre-training",
         )
         group.add_argument(
             "--add",

@@ -66,7 +66,7 @@ class Clean(Command):
             type=float,
             default=0.8,
             metavar="SIMILARITY",
-            help="Jaccard similarity from which a document repeats an earlier document",
+            help="minimum Jaccard similarity between near-duplicates",
         )
         group.add_argument(
             "--workers",
@@ -271,7 +271,7 @@ class InputWorker(Command):
             type=positive_int,
             default=5050,
             metavar="N",
-            help="first of two ports to use",
+            help="port to listen on; the next port, N + 1, is also used",
         )
 
     def run(self, arguments: Namespace) -> None:
@@ -341,7 +341,7 @@ class Quickstart(Command):
             ("", show.score_lines(scores)),
             ("masked words in held-out sentences", show.fill_mask_lines(job)),
             (
-                "predictions in a new process that only imports tensorflow and tensorflow_text",
+                "predictions of the SavedModel in a process without keras_bert_impl",
                 show.answer_lines(job),
             ),
             ("pictures", [f"  {path}" for path in pictures]),

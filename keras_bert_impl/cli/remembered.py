@@ -59,7 +59,7 @@ def has_data(arguments: argparse.Namespace) -> bool:
 
 
 def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argparse.Namespace:
-    """Fills in missing columns from a run."""
+    """Fills in missing columns from the read options of a run."""
     names = list(_COLUMNS)
     files = files_of(arguments.dev)
     form = form_of_run(options, files[0]) if files else None
@@ -72,9 +72,9 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
 
 
 def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
-    """Fills in the columns and the task of a run, for a training command.
+    """If a training command starts from a run, fills in the columns and the task of the run.
 
-    The arguments are unchanged if they name columns, a task or a data set.
+    Returns the arguments unchanged if the user passed columns, a task or a data set.
     """
     given = vars(arguments)
     run = run_of(arguments.model) if arguments.model and arguments.train else None
@@ -92,7 +92,7 @@ def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
 def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | None:
     """Returns the read options of a run for files with the suffix of `path`, or None.
 
-    The encoding of the run is ignored if the file is UTF-8.
+    If the file is valid UTF-8, the options do not contain the encoding of the run.
     """
     before = files_of(options.get("dev") or options.get("train"))
     if suffix_of(path) not in map(suffix_of, before):
@@ -101,7 +101,7 @@ def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | N
 
 
 def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Namespace:
-    """Fills in the read options of a run if the file suffix is the same."""
+    """Fills in the read options of a run if the run read a file with the suffix of `path`."""
     form = form_of_run(read_options(arguments.model), path) or {}
     return _completed(arguments, {name: form[name] for name in form if name in vars(arguments)})
 
@@ -109,7 +109,7 @@ def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Names
 def with_data(
     arguments: argparse.Namespace, options: dict[str, Any], run: str | Path
 ) -> argparse.Namespace:
-    """Fills in the data on which a run was scored."""
+    """Fills in the paths and read options of the data on which a run was scored."""
     found = {"language": ExampleSource.language} | options
     train = found.pop("train", None)
     if found.get("dev_split"):
@@ -136,7 +136,7 @@ def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.
     """Fills in missing arguments from the run of the model.
 
     Returns:
-        (arguments, whether they contain the data on which the run was scored).
+        (completed arguments, whether the data are the validation data of the run).
     """
     options = read_options(run)
     if has_data(arguments):
@@ -145,7 +145,7 @@ def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.
 
 
 def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
-    """Reads the examples to score on. For a run with `--dev-split`, the split is repeated."""
+    """Reads the examples to score on. `--dev-split` holds out the same examples as in the run."""
     share = vars(arguments).get("dev_split")
     whole = argparse.Namespace(**vars(arguments) | {"dev_split": None})
     examples = read_examples_of(model, whole, split)
@@ -163,6 +163,6 @@ def check_unchanged(run: str | Path, examples: Any) -> None:
     before = read_json(Path(run) / "data.json").mapping("dev")
     if before.text("sha256") != examples.fingerprint:
         raise InputError(
-            f"{examples.source} has changed since {run} was scored on it. Pass --dev FILE to score "
-            "on the current file."
+            f"{examples.source} has changed since {run} was scored on it. To score on the changed "
+            "file, pass --dev FILE."
         )

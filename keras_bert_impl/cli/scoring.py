@@ -76,7 +76,7 @@ class Evaluate(Command):
             "--against",
             type=MODEL,
             metavar="OLD",
-            help="run or model directory to compare with on the same texts",
+            help="run or model directory of an older model that is scored on the same texts",
         )
         group.add_argument(
             "--max-drop",
@@ -174,7 +174,7 @@ class Report(Command):
             for name in ("dev", "data", "tfds", "dtype", "base", "pictures"):
                 if getattr(arguments, name):
                     raise InputError(
-                        f"--{name} does not apply to the page of a benchmark: leave it out."
+                        f"--{name} is not supported for GLUE reports. Leave out --{name}."
                     )
             out = arguments.out or ("comparison.html" if others else Path(run) / "report.html")
             print(f"wrote {write_glue_page(arguments.run, out)}")
@@ -196,7 +196,7 @@ class Report(Command):
 
 
 def _model_and_examples(run, arguments):
-    """Returns (model or None, examples or None), from the arguments or the run."""
+    """Returns the model and the examples for a report, or (None, None) without examples."""
     from keras_bert_impl.runs.run import load_tuned
 
     is_named = has_data(arguments)
@@ -240,7 +240,7 @@ class Drift(Command):
             type=PATH,
             required=True,
             metavar="FILE",
-            help="served texts: any file that `keras-bert predict` reads",
+            help="file with served texts, in a format that `keras-bert predict` supports",
         )
         group.add_argument(
             "--reference",
@@ -358,7 +358,7 @@ def _read_by_task(options, model):
 
 
 def _rows(compared, reference, served):
-    """Returns the table: a row per quantity, with the fractions of its classes below."""
+    """Returns the rows of the table: one row per quantity, and one row per class."""
     rows = []
     for name, one in compared.items():
         p = f"{one.p_value:.3f}" if one.p_value >= 0.001 else "<0.001"

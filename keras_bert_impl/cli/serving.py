@@ -120,7 +120,7 @@ class Serve(Command):
             _serve(arguments, folder, listener)
 
     def _check_defaults(self, arguments):
-        """Raises `InputError` for options that the container files would not contain."""
+        """Raises `InputError` for options that `--write-docker` does not write to the files."""
         parser = ArgumentParser()
         self.add_arguments(parser)
         defaults = vars(parser.parse_args([arguments.folder, "--write-docker", "."]))
@@ -131,8 +131,8 @@ class Serve(Command):
         ]
         if given:
             raise InputError(
-                f"--write-docker does not write {', '.join(given)} to the files. Omit it, and add "
-                "it to `command` in compose.yaml or `args` in kubernetes.yaml."
+                f"--write-docker does not write {', '.join(given)} to the files. Add the options to "
+                "`command` in compose.yaml or `args` in kubernetes.yaml instead."
             )
 
 

@@ -104,7 +104,7 @@ def settings_of(settings_class: type) -> list[Setting]:
 
 
 def groups_of(settings_class: type) -> dict[str, list[Setting]]:
-    """Returns {first docstring line: settings} of a dataclass and its base classes."""
+    """Returns {title: settings} for a dataclass and each of its base classes."""
     found = {}
     for kind in settings_class.__mro__:
         if dataclasses.is_dataclass(kind) and (settings := settings_of(kind)):
@@ -284,7 +284,7 @@ def read_recipe(name: str, settings_class: type, recipes: Recipes) -> dict[str, 
 
 
 def _checked(settings_class, key, value, where):
-    """Validates a dataclass field; the error message contains `where`."""
+    """Validates the value of a setting. Error messages start with `where`."""
     hints = settings_hints(settings_class)
     if key not in hints:
         raise InputError(f"{where}: there is no setting {key!r}; {nearest(key, hints)}")

@@ -87,7 +87,7 @@ def convert(
 
 
 def check_target(target: str | Path, model: ModelSource) -> None:
-    """Raises `InputError` if other files in the target would be read with the new model."""
+    """Raises `InputError` if the target contains files that would be loaded with the new model."""
     kept = _KEPT if read_sentence_settings(model.task_path) else ("modules.json", *_KEPT)
     found = [name for name in kept if (local_path(target) / name).exists()]
     if found:
@@ -124,7 +124,10 @@ def write_model(
 def read_tensors(
     model: ModelSource, config: EncoderConfig, layers: list[int] | None = None
 ) -> Tensors:
-    """Returns all known tensors of a model, under their current Hugging Face names."""
+    """Returns the tensors of a model: {current Hugging Face name: array}.
+
+    If `layers` is given, only these layers are included.
+    """
     whole, heads = all_tensors(config)
     arrays = {name.variable: model.read(name.tensor) for name in whole}
     for name in whole:
@@ -147,7 +150,7 @@ def read_tensors(
 
 
 def _in_whole(variable, layers):
-    """Returns the path of a variable in the original encoder, before `layers` were selected."""
+    """Converts the path of a variable in the student to the path in the teacher."""
     found = re.match(r"layer_(\d+)/", variable)
     if layers is None or not found:
         return variable
@@ -174,22 +177,22 @@ def student_of(
 ) -> list[int]:
     """Creates a student model from a teacher's layers, embeddings, heads and tokenizer.
 
-    The student is a starting point for training; to learn from the teacher, see
-    `runs.distillation`.
+    The student must be trained before use. For knowledge distillation, see `runs.distillation`.
 
     Args:
         teacher: Anything that `Encoder.from_pretrained` accepts.
         directory: The model directory to write; existing files with the same names are replaced.
-        layers: 0-based layer indices in ascending order, or the number of layers. In the latter
-            case, the layers are evenly spaced: 6 of 12 are 0, 2, 4, 7, 9, 11.
+        layers: 0-based layer indices in ascending order, or a number of evenly spaced layers, such
+            as 6 for the layers 0, 2, 4, 7, 9 and 11 of 12.
 
     Returns:
-        The layers taken.
+        The indices of the copied layers.
 
     Raises:
-        InputError: a layer does not exist, or the layers share weights or differ in kind.
+        InputError: a layer does not exist, or the teacher has layers that share weights or that
+            have different kinds of attention.
 
-    Source: Sanh et al. 2019 (arXiv:1910.01108), section 3, where every other layer is taken.
+    Source: Sanh et al. 2019 (arXiv:1910.01108), section 3, which copies every other layer.
 
     Example:
         student_of("bert-base-uncased", "student", layers=6)
@@ -216,8 +219,8 @@ def _chosen(layers: int | Sequence[int], config: EncoderConfig) -> list[int]:
     """Converts the `layers` argument of `student_of` to a list of int."""
     if config.num_layer_groups is not None or config.global_every > 1:
         raise InputError(
-            f"the layers of this {config.architecture} encoder share weights or differ in kind; a "
-            "student needs separate layers of one kind."
+            f"the layers of this {config.architecture} encoder share weights or have different "
+            "kinds of attention. Choose a teacher with separate layers of one kind."
         )
     if not isinstance(layers, (list, tuple, np.ndarray, range)):
         count = check("layers", layers, int)

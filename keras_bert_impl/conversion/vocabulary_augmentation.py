@@ -26,7 +26,7 @@ _PER_TOKEN = ("embeddings/token_embeddings", "masked_lm/output_bias")
 
 
 class Augmented(NamedTuple):
-    """New tokens, and the mean number of tokens per word before and after."""
+    """The new tokens, and the mean number of tokens per word before and after the extension."""
 
     tokens: list[str]
     tokens_per_word: list[float]
@@ -49,16 +49,16 @@ def augment_vocabulary(
         min_frequency: Minimum number of occurrences of a word or a pair of subwords.
 
     Raises:
-        InputError: no word or pair that the tokenizer splits occurs often enough.
+        InputError: no new token occurs at least `min_frequency` times.
 
     Example:
         from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
         texts = 5 * ["films"]
         augment_vocabulary("path/to/model", "larger", texts).tokens_per_word  # before and after
 
-    Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1. New embeddings are also initialized
-        with the mean of the subword embeddings, but new subwords are selected by training a
-        vocabulary. This function selects them with `learn_tokens`.
+    Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1. As in the paper, the embedding of a
+        new token is initialized with the mean of the subword embeddings. In contrast to the paper,
+        new tokens are selected by `learn_tokens`.
     """
     num_tokens = check("num_tokens", num_tokens, PositiveInt)
     min_frequency = check("min_frequency", min_frequency, PositiveInt)
@@ -66,15 +66,15 @@ def augment_vocabulary(
     larger, old_ids, tokens_per_word = learn_tokens(tokenizer, texts, num_tokens, min_frequency)
     if not old_ids:
         raise InputError(
-            "no new subwords: no word or pair of subwords that the tokenizer splits occurs "
-            f"{min_frequency} times in the texts."
+            f"there are no tokens to add: no new token occurs at least {min_frequency} times in the "
+            "texts. Pass more texts, or a lower min_frequency."
         )
     _write(target, model, tokenizer, larger, old_ids.values())
     return Augmented(list(old_ids), tokens_per_word)
 
 
 def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) -> Tokenizer:
-    """Adds tokens such as `[E1]` to a model's vocabulary. They are matched as literal strings."""
+    """Adds tokens such as `[E1]` to a model's vocabulary, which match only as literal strings."""
     model, tokenizer = _open(source)
     larger = tokenizer.add_tokens(tokens)
     new = larger.vocabulary[tokenizer.vocabulary_size :]
@@ -86,12 +86,12 @@ def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) ->
 def _open(source):
     model = open_model(source)
     if (model.path / GENERATOR).is_dir():
-        raise InputError(f"{source} has a generator, whose vocabulary cannot be extended.")
+        raise InputError(f"The vocabulary of the generator in {source} cannot be extended.")
     return model, Tokenizer.from_pretrained(model.path)
 
 
 def _write(target, model, tokenizer, larger, old_ids):
-    """Writes a model with the extended tokenizer; `old_ids` has the old ids of each new token."""
+    """Writes the extended model. `old_ids` contains the old token ids of each new token."""
     config = read_encoder_config(model)
     size = max(config.vocabulary_size, larger.vocabulary_size)
     tensors = read_tensors(model, config)
@@ -109,7 +109,7 @@ def _write(target, model, tokenizer, larger, old_ids):
 
 
 def _with_means(array, first, old_ids, size):
-    """Appends the mean of the old tokens' rows for each new token; returns `[size, ...]`."""
+    """Extends `array` to `size` rows. New rows are the mean of the rows in an item of `old_ids`."""
     rows = np.zeros((size, *array.shape[1:]), array.dtype)
     rows[: len(array)] = array  # A table may have more rows than the tokenizer has tokens.
     for number, ids in enumerate(old_ids, first):

@@ -1,4 +1,4 @@
-"""Sets of runs that answer a question: cross-validation, benchmarks and ablations."""
+"""Experiments with several runs: cross-validation, GLUE, learning curves and ablations."""
 
 from keras_bert_impl.lazy import lazy_names
 

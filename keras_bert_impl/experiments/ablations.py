@@ -62,7 +62,7 @@ def ablate(
     say: Callable[[str], Any] = lambda text: None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Answers questions about pre-training by small runs, compared by the score of a task.
+    """Pre-trains small models with different settings and compares the scores of a task.
 
     A question has several variants, which differ in the objective, the size, the masks, the number
     of steps or the fine-tuning. For each variant and seed, a model is pre-trained on the corpus and
@@ -70,8 +70,8 @@ def ablate(
 
     The directory contains `records` and, if it was learned, `tokenizer`; the run directories
     `pretraining/NAME` and `finetuning/NAME`, named after the changed settings; `scores.json`, the
-    return value of this function; and `report.html`. Both files are written after each seed. An
-    interrupted call resumes.
+    return value of this function; and `report.html`. `scores.json` and `report.html` are written
+    after each seed. An interrupted call resumes.
 
     Args:
         corpus: see `prepare`.
@@ -88,11 +88,12 @@ def ablate(
             also applies to pre-training.
 
     Returns:
-        A dict of `metric` and `questions`: name -> list of dicts, one per variant: `name`, `runs`
-        (path -> score), `score` and `difference` from the first variant of the question with the
-        same seed. `score` and `difference` are dicts of `value`, the mean over the seeds, and
-        `low` and `high`, the bounds of its 95% interval by Student's t-distribution (None for one
-        seed).
+        A dict of `metric`, the name of the score, and `questions`, a dict of question -> list with
+        a dict for each variant. This dict contains `name`, the name of the variant; `runs`, a dict
+        of path -> score; `score`; and `difference`, the score minus the score of the first variant
+        with the same seed. `score` and `difference` are dicts of `value`, the mean over the seeds,
+        and `low` and `high`, the bounds of the 95% interval by Student's t-distribution (None for
+        one seed).
 
     Raises:
         InputError: the corpus, the examples or a setting is invalid. Settings and examples are
@@ -137,7 +138,7 @@ def ablate(
 
 
 class _Runs:
-    """The runs of an output directory, each executed once."""
+    """Trains the variants in an output directory. Equal runs are trained only once."""
 
     def __init__(
         self,
@@ -174,7 +175,7 @@ class _Runs:
                 ) from error
 
     def prepare(self, corpus: Any, tokenizer: Tokenizer | None, objectives: Iterable[str]) -> None:
-        """Writes the records. Runs on other records then raise, so the corpus cannot change."""
+        """Writes the records. If the corpus has changed, existing runs raise an error."""
         with as_paths(corpus) as (paths, format, field):
             self._tokenizer = tokenizer or self._learned(read_documents(paths, format, field))
             self._vocabulary_size = self._tokenizer.vocabulary_size
@@ -190,7 +191,7 @@ class _Runs:
                 )
 
     def score(self, variant: Variant, seed: int) -> tuple[str, float]:
-        """Trains a model unless a run has trained it; returns the path and score of its run."""
+        """Trains a variant, unless the run is finished. Returns the path and score of the run."""
         changes = _changes(variant)
         path = f"finetuning/{_name(changes | variant.finetuning, seed)}"
         if path not in self._scores:
@@ -252,7 +253,7 @@ class _Runs:
 
 
 def _changes(variant):
-    """Returns the changes of a variant that its pre-training depends on."""
+    """Returns the settings of a variant that change the pre-training."""
     sizes = {name: getattr(variant, name) for name in ("records", "steps", "layers", "width")}
     changed = {name: size for name, size in sizes.items() if size != getattr(Variant, name)}
     return changed | variant.pretraining

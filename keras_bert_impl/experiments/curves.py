@@ -35,40 +35,41 @@ def learning_curve(
     say: Callable[[str], Any] = lambda text: None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Fine-tunes a model on parts of the training set, to see how many labels are needed.
+    """Fine-tunes a model on parts of the training set, to estimate how many labels are needed.
 
-    Each run trains on `size` examples per class, drawn by its seed. A larger part contains the
-    smaller ones. All tuning methods of a seed train on the same parts, and all runs are scored on
-    `dev`. For tasks without one class per text, `size` is the total number of examples.
+    Each run trains on a random sample with `size` examples per class. For tasks without one class
+    per text, `size` is the total number of examples. For each seed, larger samples contain the
+    smaller samples, and all tuning methods train on the same samples. All runs are scored on `dev`.
 
     The directory contains the run directories `runs/size=8,tuning=full,seed=1`, ...; `scores.json`
-    with the return value of this function; and `report.html` with the curves. Both are written
-    after each size. An interrupted experiment resumes.
+    with the return value of this function; and `report.html` with the curves. `scores.json` and
+    `report.html` are written after each size. An interrupted experiment resumes.
 
     Args:
         model: see `finetune`.
-        train: labeled examples from which the parts are drawn; see `finetune`.
+        train: labeled examples to sample from; see `finetune`.
         dev: examples to score on.
         output_directory: directory to write.
-        sizes: numbers of examples per class, in ascending order. The last size may exceed the
-            number of examples of some or all classes.
-        tuning: values of the setting `tuning`; or a dict of them to learning rates, None for the
-            default rate.
-        seeds: a run per seed. The seed also determines the examples.
+        sizes: numbers of examples per class, in ascending order. If a class has fewer examples, all
+            examples of the class are used. Only the last size may use the whole training set.
+        tuning: tuning methods, see `TuningSettings`; or a dict of tuning method -> learning rate,
+            with None for the default rate.
+        seeds: seeds of the runs. The seed also determines the sample.
         min_steps: see `FinetuneSettings`.
         resume: see `finetune`.
         say: function that is called with the name of each run.
         **options: `strategy`, `callbacks`, `verbose` and `keep_checkpoints` of `finetune`, and
-            fields of `FinetuneSettings`, the same for all runs.
+            fields of `FinetuneSettings`, for all runs.
 
     Returns:
-        `metric`, the name of the score, and `curves`, a dict of tuning method or baseline -> list
-        of points. A point is a dict of `size`; `examples`, the size of the training set; `value`,
-        the mean over the seeds; `low` and `high`, the bounds of its 95% interval by Student's
-        t-distribution (None for one seed); and `scores`, the score for each seed.
+        A dict of `metric`, the name of the score, and `curves`, a dict of tuning method or
+        baseline -> list of points. A point is a dict of `size`; `examples`, the size of the
+        training set; `value`, the mean over the seeds; `low` and `high`, the bounds of the 95%
+        interval by Student's t-distribution (None for one seed); and `scores`, the score for each
+        seed.
 
     Raises:
-        InputError: see `finetune`. No run starts if a run is invalid.
+        InputError: see `finetune`. All runs are checked before the first run starts.
 
     Example:
         from keras_bert_impl.experiments import learning_curve
@@ -124,19 +125,19 @@ def _checked_sizes(sizes):
 
 
 def _parts(train, sizes, seeds):
-    """Draws the training sets: (size, seed) -> examples."""
+    """Samples the training sets. Returns {(size, seed): examples}."""
     parts = {(size, seed): few_examples(train, size, seed) for seed in seeds for size in sizes}
     for size, next_size in zip(sizes, sizes[1:]):
         if len(parts[size, seeds[0]]) == len(train):
             raise InputError(
-                f"{size} examples per class are the whole of {train.source}, so the size {next_size} "
-                "has no further examples. Leave it out."
+                f"the size {size} already uses all examples of {train.source}. "
+                f"Leave out the size {next_size}."
             )
     return parts
 
 
 def _settings(train, dev, settings, way, rate, seed):
-    """Returns the settings of a run, with the metric of the whole training set."""
+    """Returns the settings of a run. The metric is chosen for the whole training set."""
     settings = settings | {"tuning": way, "seed": seed}
     if rate is not None:
         settings["learning_rate"] = rate

@@ -57,12 +57,12 @@ def finetune_glue(
 
     The directory contains `cola`, `sst2`, ..., each written by `finetune_set`; `test`, the
     predictions of each task's best model for the test sets, in the format of the benchmark's
-    server; `scores.json`, the return value of this function; and `report.html`. The files are
-    written after each task. An interrupted benchmark resumes.
+    server; `scores.json`, the return value of this function; and `report.html`. All files are
+    updated after each task. An interrupted benchmark resumes.
 
     The score of a task is the mean of its metrics: Matthews correlation (CoLA), accuracy and F1
     (MRPC, QQP), Pearson and Spearman correlation (STS-B), accuracy on both sets (MNLI), accuracy
-    (all others). The diagnostic set is scored with MNLI. It is not in the average.
+    (all others). The diagnostic set is scored with the MNLI model, but not included in the average.
 
     Args:
         model: see `finetune`.
@@ -71,16 +71,16 @@ def finetune_glue(
         output_directory: directory to write.
         grid: settings to compare, such as `{"seed": [1, 2, 3]}`; see `finetune_set`. Default: one
             run per task.
-        skip_bad_rows: see `read_glue`. QQP's published training set has invalid rows. Test sets
-            must be valid.
+        skip_bad_rows: see `read_glue`. QQP's published training set has invalid rows. An invalid
+            row in a test set always raises.
         say: function that is called with the name of each run, and with the skipped tasks.
-        **options: other arguments of `finetune_set`, and fields of `FinetuneSettings`, which
-            replace the `SETTINGS` of all tasks.
+        **options: other arguments of `finetune_set`, and fields of `FinetuneSettings`. These fields
+            apply to all tasks and override `SETTINGS`.
 
     Returns:
         A dict of `average`, the mean of the task scores; `tasks`, a dict of name -> `score`,
         `metrics`, `runs` (path -> score), `best` (path of the best run) and `baselines` (name ->
-        score); and `skipped`, the names of the other tasks. `average`, `score` and each entry of
+        score); and `skipped`, the names of the skipped tasks. `average`, `score` and each entry of
         `metrics` are dicts of `mean`, `std`, `min`, `max` over the seeds.
 
     Raises:
@@ -182,7 +182,7 @@ def _average(tasks):
 
 
 def _predict_tests(name, data, directory, say):
-    """Writes the predictions of a task's best model for its test sets, if there are any."""
+    """Writes the predictions of a task's best model for the existing test sets of the task."""
     tests = _TESTS.get(name, {TASKS[name].folder: (name, "test")})
     found = {file: test for file, test in tests.items() if has_glue(test[0], data, test[1])}
     if not found:

@@ -1,4 +1,4 @@
-"""Questions and settings of `ablate`. Does not import TensorFlow, so that `--help` is fast."""
+"""Questions and settings of `ablate`, without TensorFlow, so that `--help` is fast."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -10,15 +10,16 @@ from keras_bert_impl.io.settings import OneOf, PositiveInt, Range, Seed, check, 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """A group of runs that answers a question, one run for each seed.
+    """Settings that `ablate` compares with the other variants of a question.
 
     Attributes:
         name: name in the results.
         pretraining: changed fields of `PretrainSettings`.
         finetuning: changed fields of `FinetuneSettings`.
         records: objective of `prepare`.
-        steps: factor of the pre-training steps; 0 for random weights.
-        layers, width: factors of the number of layers, and of the heads and dimensions.
+        steps: factor for the number of pre-training steps; 0 for random weights.
+        layers: factor for the number of layers.
+        width: factor for the number of attention heads and for all dimensions.
     """
 
     name: str
@@ -35,7 +36,7 @@ _CAUSAL = {"objectives": ("left_to_right",)}
 _PAIRS = {"objectives": ("masked_lm", "next_sentence")}
 _HEAD = {"tuning": "head", "learning_rate": None}
 
-# Question -> its variants. The others are compared with the first one.
+# Question -> variants. All variants are compared with the first variant.
 QUESTIONS: dict[str, tuple[Variant, ...]] = {
     # Devlin et al., section 5.1
     "objective": (
@@ -88,7 +89,7 @@ def with_defaults(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
-    """Returns the seeds; raises `InputError` unless they are different."""
+    """Returns the seeds. Raises `InputError` if there is none, or if two are equal."""
     checked = check("seeds", seeds, tuple[Seed, ...])
     if not checked or len({*checked}) < len(checked):
         raise InputError(f"seeds must be different numbers. Received: {list(checked)}")
@@ -98,7 +99,7 @@ def checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
 def chosen_questions(
     questions: Sequence[str] | Mapping[str, Sequence[Variant]],
 ) -> Mapping[str, Sequence[Variant]]:
-    """Returns the variants of each question; raises `InputError` for unknown names."""
+    """Returns {question: variants}. Raises `InputError` for unknown names."""
     if isinstance(questions, Mapping):
         return questions
     names = check("questions", questions, tuple[Annotated[str, OneOf(*QUESTIONS)], ...])

@@ -15,7 +15,7 @@ Bucket = tuple[int, int]  # (rows, length)
 
 @contextlib.contextmanager
 def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[Callable]:
-    """Traces each encoder once, for inference, for all graphs that are traced in the context.
+    """Context in which all traced graphs share one inference graph per encoder.
 
     Yields a function for `encoders_run_by`.
     """
@@ -55,7 +55,7 @@ def check_buckets(buckets: Sequence[Bucket], max_length: int) -> None:
 
 
 def rows_of_part(buckets: Sequence[Bucket], rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """Returns the number of rows per chunk that fills a bucket best, int32; works in any graph."""
+    """Returns the number of rows per chunk: the rows of the largest suitable bucket, or `rows`."""
     fitting = [
         tf.where((length <= longest) & (longest <= 2 * length) & (rows <= 2 * most), most, 0)
         for most, longest in buckets
@@ -65,7 +65,7 @@ def rows_of_part(buckets: Sequence[Bucket], rows: tf.Tensor, length: tf.Tensor) 
 
 
 def _branch(compiled, features, rows, length, bucket):
-    """Returns a function that runs the encoder on rows padded to a bucket."""
+    """Returns a function that pads the features to the shape of a bucket and runs the encoder."""
     padding = [[0, bucket[0] - rows], [0, bucket[1] - length]]
 
     def cut(output):
@@ -96,7 +96,7 @@ def in_chunks(
     tokens: tf.Tensor | None = None,
     buckets: Sequence[Bucket] = (),
 ) -> Rows:
-    """Applies a function to chunks of rows and concatenates the results; works in any graph.
+    """Applies a function to chunks of rows and concatenates the results.
 
     Args:
         rows: tensors `[rows, ...]`.
@@ -155,7 +155,10 @@ def sorted_by_length(rows: Rows) -> tuple[Rows, tf.Tensor]:
 
 
 def _lengths(mask):
-    """Returns the number of tokens of each row, or the length if it is empty: int32 [rows]."""
+    """Returns the length of each row up to the last token, int32 [rows].
+
+    For a row without tokens, returns the padded length.
+    """
     full = tf.shape(mask)[-1]
     places = tf.where(tf.not_equal(mask, 0), tf.range(1, full + 1), 0)
     last = tf.reduce_max(places, axis=list(range(1, mask.shape.rank)))
@@ -167,7 +170,7 @@ def _count(rows):
 
 
 def _in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
-    """Applies a function to one chunk after the other. Parallel chunks would need more memory."""
+    """Applies a function to the chunks one after the other, to limit memory."""
     specs = {name: tf.TensorSpec([None, *row.shape[1:]], row.dtype) for name, row in rows.items()}
     with tf.init_scope():  # All signatures use this graph.
         function = function.get_concrete_function(specs)

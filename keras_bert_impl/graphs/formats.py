@@ -1,8 +1,8 @@
 """Exports a model to a named format.
 
-The formats are modules of `serving`, which are imported when needed. TensorFlow is imported only
-for an export. A model on another backend is exported in a process with the TensorFlow backend,
-which runs `python -m keras_bert_impl.graphs.formats DIRECTORY`.
+Each format has a module in `serving`. These modules and TensorFlow are imported only for an export.
+If Keras uses another backend, the export runs in a new process with the TensorFlow backend:
+`python -m keras_bert_impl.graphs.formats DIRECTORY`.
 """
 
 import importlib
@@ -137,8 +137,8 @@ def export_model(
     suffix = local_path(filepath).suffix
     if format == SAVED_MODEL and suffix in _OTHER_SUFFIXES:
         raise InputError(
-            f"{filepath} would be a SavedModel: write export({os.fspath(filepath)!r}, "
-            f"format={_OTHER_SUFFIXES[suffix]!r})."
+            f"format={SAVED_MODEL!r} writes a directory, but {filepath} has the suffix of another "
+            f"format. Write export({os.fspath(filepath)!r}, format={_OTHER_SUFFIXES[suffix]!r})."
         )
     known = model.signature_settings if format == SAVED_MODEL else settings_of(format)
     unknown = [name for name in settings if name not in known]

@@ -1,7 +1,7 @@
 """ONNX operators for the layers of an encoder and its heads.
 
-Each function adds the operators of one Keras layer to a `Graph`. Its arguments are tensor names and
-the path of the layer's weights. Shapes are the same as in the layer.
+Each function adds the operators of one Keras layer to a `Graph`. The arguments are the input
+tensors and the path of the layer's weights. The tensors have the same shapes as in Keras.
 """
 
 from typing import Any
@@ -87,7 +87,10 @@ def embeddings(graph: Graph, config: EncoderConfig, features: Tensors) -> Tensor
 
 
 def _nan_outside(graph, config, features):
-    """Returns NaN for ids out of range, else 0: [batch, length, 1]. Runtimes do not check ids."""
+    """Returns [batch, length, 1]: NaN for tokens with an id out of range, 0 for other tokens.
+
+    The NaN shows the error in the outputs, because runtimes do not check ids.
+    """
     limits = {"input_ids": config.vocabulary_size}
     if "token_type_ids" in features:
         limits["token_type_ids"] = config.num_segments
@@ -149,7 +152,7 @@ def _fused_embeddings(graph, config, features):
 
 
 def _positions(graph, config, ids):
-    """Returns the position of each token, int64 [batch, length]; padding has no position."""
+    """Returns the position of each token, int64 [batch, length]. Padding is not counted."""
     is_real = graph.add("Not", graph.add("Equal", ids, config.pad_token_id))
     is_real = graph.cast(is_real, "float32")  # TensorRT accumulates only floating-point numbers
     count = graph.cast(graph.add("Mul", graph.add("CumSum", is_real, 1), is_real), "int64")
@@ -160,7 +163,7 @@ def _positions(graph, config, ids):
 
 
 class Attention:
-    """Adds `layers.AttentionBias` once, and `layers.SelfAttention` for each block."""
+    """Adds `layers.SelfAttention` for each block. All blocks share one `layers.AttentionBias`."""
 
     def __init__(self, graph: Graph, config: EncoderConfig, features: Tensors) -> None:
         self.graph = graph
@@ -256,14 +259,14 @@ class Attention:
         return graph.add("Cos", angles), graph.add("Sin", angles)
 
     def _once(self, key, make):
-        """Returns a tensor that all blocks use; adds it to the graph on first use."""
+        """Returns a tensor that several blocks share. The first call creates the tensor."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
 
 
 def _range(graph, length):
-    """Returns 0, 1, ..., length - 1 for an int64 length `[1]`."""
+    """Returns the int64 tensor [0, 1, ..., length - 1]. `length` is an int64 tensor `[1]`."""
     return graph.add("Range", 0, graph.add("Squeeze", length), 1)
 
 

@@ -1,4 +1,4 @@
-"""Builds the networks of models from single operators, for other runtimes."""
+"""Converts models to graphs of operators for ONNX and LiteRT."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,13 +17,13 @@ NO_ROW = np.float32(-1e9)  # logit of a padding choice; see `layers.ChoiceLogits
 
 
 def input_names(config: EncoderConfig) -> dict[str, str]:
-    """Returns {input: feature name} of an encoder."""
+    """Returns {name of a graph input: name of the encoder's feature}."""
     names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
     return names | ({"token_type_ids": "segment_ids"} if config.num_segments > 1 else {})
 
 
 def add_inputs(graph: Graph, config: EncoderConfig, group: Sequence[str] = ()) -> Tensors:
-    """Adds the inputs; `group` names the dimensions between `batch` and `length`."""
+    """Adds the inputs of shape `[batch, *group, length]`. `group` contains dimension names."""
     shape = ["batch", *group, "length"]
     return {name: graph.input(name, shape) for name in input_names(config)}
 
@@ -95,7 +95,7 @@ def text_vectors(
 def pool_windows(
     graph: Graph, rows: Tensor, mask: Tensor, dim: int, pooling: str, name: str = "pool_windows"
 ) -> Tensor:
-    """Adds `layers.PoolWindows`, in float32; `rows` is [texts * windows, dim]."""
+    """Adds `layers.PoolWindows`, in float32. `rows` has the shape [texts * windows, dim]."""
     shape = graph.add("Concat", graph.add("Shape", mask, end=2), [dim], axis=0)
     vectors = graph.add("Reshape", graph.as_float32(rows), shape)  # [texts, windows, dim]
     real = graph.add("ReduceMax", graph.cast(mask, "float32"), axes=[2])  # [batch, windows, 1]
@@ -126,14 +126,14 @@ class Network:
         return 2 + len(self.groups)
 
     def write(self, graph: Graph) -> None:
-        """Adds the network and its outputs to a graph that contains `weights_of(model)`."""
+        """Adds operators and outputs to a graph. The graph already contains `weights_of(model)`."""
         raise NotImplementedError
 
     def outputs_of_model(self, features: dict) -> dict[str, np.ndarray]:
         return {"logits": to_numpy(self.model(features, training=False))}
 
     def as_model_outputs(self, session: Callable, features: dict) -> np.ndarray:
-        """Runs a session on a batch; returns outputs in the Keras model's format."""
+        """Runs the exported network on a batch. Returns the outputs in the Keras model's format."""
         return session(features)["logits"]
 
 

@@ -1,4 +1,4 @@
-"""Base class of serving signatures, and their input checks."""
+"""Base class for the serving signatures of a model."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -32,12 +32,13 @@ HUB_NAMES = {  # input names of the encoders that Google published as SavedModel
 
 
 class Signatures:
-    """Signatures of an exported model. Each kind of output has a subclass.
+    """Base class for the signatures of an exported model.
 
-    A subclass implements `answers` (on features). It may implement `answers_of_strings` (on
-    strings) and `more` (additional signatures). The first dimension of every output is the batch,
-    so that a server can batch requests. Outputs of varying length are padded, and another output
-    contains their lengths.
+    A subclass implements `answers`, which computes the outputs from features. A subclass may also
+    override `answers_of_strings`, which computes the outputs from strings, and `more`, which
+    returns additional signatures. The first dimension of every output is the batch, so that a
+    server can batch requests. Outputs of varying length are padded, and a second output contains
+    the lengths.
 
     Args:
         model: the model to export.
@@ -46,8 +47,8 @@ class Signatures:
     Attributes:
         buckets: shapes (rows, length) for which XLA compiles the encoders; see `graphs.chunks`. Set
             before tracing. Default: none.
-        whole_batches: whether to process a request at once, which is best on a GPU. Otherwise it is
-            processed in chunks of similar length. Set before tracing. Default: False.
+        whole_batches: whether to process a request in one batch, which suits GPUs. If False, a
+            request is processed in chunks of similar length. Set before tracing. Default: False.
         custom_ops: whether tokenizers may use operations of TensorFlow Text. Set before tracing.
             Default: True.
     """
@@ -80,20 +81,20 @@ class Signatures:
         raise NotImplementedError
 
     def tokenize(self, *texts: tf.Tensor) -> Tensors:
-        """Converts string tensors to features for `answers`."""
+        """Tokenizes string tensors; returns the features for `answers`."""
         return self.model.features_in_graph(texts[0] if len(texts) == 1 else texts)
 
     def answers_of_strings(self, *texts: tf.Tensor) -> Tensors:
         return self.answers_of_ids(self.tokenize(*texts))
 
     def answers_of_ids(self, features: Tensors) -> Tensors:
-        """Returns the outputs for features from a client."""
+        """Returns the outputs if a client sends features instead of strings."""
         if self.answers_whole_rows:
             return self.by_length(self.network, features)
         return self.in_chunks(self.network, features)
 
     def more(self) -> dict[str, tuple[Callable, dict[str, int]]]:
-        """Returns additional string signatures: {name: (function, input ranks)}."""
+        """Returns additional signatures on strings: {name: (function, {input name: rank})}."""
         return {}
 
     def reference(self, **inputs: list) -> list[dict[str, Any]]:
@@ -109,30 +110,30 @@ class Signatures:
         return text
 
     def takes_pairs(self) -> bool:
-        """Returns whether the encoder supports the segment id of second texts."""
+        """Returns whether the encoder supports text pairs."""
         segments = self.config.num_segments
         return not segments or self.tokenizer.segment_of_second < segments
 
     @property
     def models(self) -> list[keras.Model]:
-        """The models whose variables the graphs use."""
+        """The models whose variables are exported with the signatures."""
         return [self.model]
 
     def described(self) -> dict[str, Any]:
-        """Returns information for clients: {JSON file name: content}."""
+        """Returns information for clients, such as the labels: {name of a JSON file: content}."""
         names = ("labels", "thresholds")
         return {name: value for name in names if (value := getattr(self.model, name, None))}
 
     @property
     def tokenization(self) -> tuple:
-        """Value that is equal if `tokenize` returns the same features."""
+        """Signatures with equal values of this property tokenize texts to equal features."""
         long_texts = getattr(self.model, "long_texts", None)
         return type(self), self.tokenizer.fingerprint, self.max_length, long_texts
 
     # === Shared by all subclasses ===
 
     def functions(self, ids_only: bool = False) -> Functions:
-        """Returns the signatures; `ids_only` omits those on strings."""
+        """Returns the signatures. `ids_only` omits the signatures on strings."""
         check_buckets(self.buckets, self.config.max_length)
         names = ["serving_default", *self.more(), "embed", "tokenize", "ids", "hub_ids"]
         with encoders_traced_once(self.buckets), core_operations(not self.custom_ops):
@@ -168,7 +169,8 @@ class Signatures:
         """Same as `in_chunks`, but chunks contain rows of similar length.
 
         Args:
-            function: returns one result per row, without a dimension that depends on the length.
+            function: returns one result per row. The results must have no length dimension,
+                because chunks differ in length.
         """
         results, order = self.in_order_of_length(function, rows, least_length)
         back = tf.argsort(order)
@@ -177,10 +179,10 @@ class Signatures:
     def in_order_of_length(
         self, function: Callable, rows: Tensors, least_length: int = 1
     ) -> tuple[Tensors, tf.Tensor]:
-        """Same as `by_length`, but the results are not reordered.
+        """Same as `by_length`, but the results are sorted by length.
 
         Returns:
-            (results in the order of processing, int32 `[rows]` index of the result of each row).
+            (sorted results, int32 `[rows]` with the original index of each result).
         """
         if self.buckets or self.whole_batches:
             return self.in_chunks(function, rows), tf.range(tf.shape(rows["padding_mask"])[0])
@@ -199,7 +201,7 @@ class Signatures:
         return {"vectors": self.pooling(states, features["padding_mask"])}
 
     def _of_ids(self, names):
-        """Returns the signature on features; `names` maps feature names to input names."""
+        """Returns a signature on features. `names` maps feature names to input names."""
 
         def answer(*given):
             features = dict(zip(names, given))
@@ -209,7 +211,7 @@ class Signatures:
         return _concrete(answer, dict.fromkeys(names.values(), self.features_rank), tf.int32)
 
     def _checks(self, features, names):
-        """Returns in-graph assertions, because some devices do not report invalid ids."""
+        """Returns assertions on the features. Some devices do not check ids themselves."""
         limits = {"token_ids": self.config.vocabulary_size}
         if self.config.num_segments:
             limits["segment_ids"] = self.config.num_segments

@@ -21,14 +21,14 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class SeveralSignatures(Signatures):
     """Signatures of several fine-tuned models, for one SavedModel.
 
-    Weights that are equal in several models, such as the frozen encoder below their adapters, are
-    stored once. The signatures of a model are `NAME`, `NAME_pairs` and `NAME_ids`. If all models
-    have the same task and tokenization, `serving_default` returns the outputs of all models, with
-    names such as `NAME_label`. If their encoders differ only in the pooler, as with
-    `tuning="head"`, the encoder runs once.
+    Weights that are equal in several models, such as a frozen encoder, are stored once. Each model
+    has the signatures `NAME`, `NAME_pairs` and `NAME_ids`. If all models have the same task and
+    tokenization, `serving_default` returns the outputs of all models, with names such as
+    `NAME_label`. If the encoders of the models differ only in the pooler, as after fine-tuning with
+    `tuning="head"`, `serving_default` runs the encoder once.
 
     Args:
-        parts: dict of name -> signatures of a model.
+        parts: dict of model name -> signatures of the model.
 
     Raises:
         InputError: a name is invalid or used twice, or a value is not the signatures of a model.
@@ -104,7 +104,7 @@ class SeveralSignatures(Signatures):
 
     @contextlib.contextmanager
     def _traced(self) -> Iterator[None]:
-        """Traces encoders that differ only in the pooler once, and runs them once per graph."""
+        """Context in which encoders that differ only in the pooler are traced and run as one."""
         leaders: dict[tuple, Encoder] = {}
         encoders = {part.encoder: leaders.setdefault(_body(part.encoder), part.encoder)
                     for part in self.parts.values()}  # fmt: skip
@@ -150,7 +150,7 @@ def _check(parts):
 
 
 def _body(encoder):
-    """Returns a value that is equal for encoders that differ only in the pooler."""
+    """Returns a dictionary key for an encoder without the pooler."""
     config = dataclasses.replace(encoder.config, use_pooler=True)
     weights = [id(w.value) for w in encoder.weights if not w.path.startswith("pooler/")]
     return repr(config), encoder.compute_dtype, *weights

@@ -1,4 +1,4 @@
-"""Local directories of models from directories, hub names and published names."""
+"""Finds the directory of a model by path, hub name or published name."""
 
 import difflib
 import functools
@@ -23,7 +23,8 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
     """Returns the directory with a model's files, downloading them if needed.
 
     The libraries `huggingface_hub` and `kagglehub` use their usual caches and environment
-    variables, and resume interrupted downloads. With `HF_HUB_OFFLINE=1`, no network is used.
+    variables, and resume interrupted downloads. With `HF_HUB_OFFLINE=1`, models are read only from
+    the Hugging Face cache.
 
     Args:
         name_or_path: A model directory; a run directory; `hf://owner/name[@revision]` on the
@@ -31,7 +32,7 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
             `kaggle://owner/model/framework/variation[/version]`; or the name of a published model
             (`bert-base-uncased`) or KerasHub preset (`bert_tiny_en_uncased`).
         revision: Branch, tag or commit on the Hugging Face hub. The default is the revision in the
-            name, or `main` if it has none.
+            name, or `main` if the name contains no revision.
 
     Returns:
         `Path` of a directory with `config.json` and weights. Do not write to a downloaded
@@ -101,14 +102,14 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
 
 
 def _model_of(directory):
-    """Returns the model directory of a run, or the directory itself."""
+    """Returns `model/` of a run directory. Returns other directories unchanged."""
     model = directory / "model"
     is_run = (model / "config.json").is_file() and not (directory / "config.json").exists()
     return model if is_run else directory
 
 
 def _no_directory_but(name, download):
-    """Downloads `owner/name`. An error also mentions that no such directory exists."""
+    """Downloads `owner/name`. An error message adds that there is no directory of this name."""
     try:
         return download()
     except InputError as error:

@@ -252,5 +252,5 @@ def test_what_is_missing_without_tensorflow_text(monkeypatch, no_probe):
     notes = [what for what, is_failure in found.items() if not is_failure]
     assert len(notes) == 3
     assert (
-        "tensorflow_text cannot be imported: ImportError: no; WordPiece then uses only" in notes[2]
+        "tensorflow_text cannot be imported: ImportError: no; WordPiece tokenizers use" in notes[2]
     )

@@ -105,7 +105,7 @@ def test_metric_and_label_names_are_those_of_the_whole_training_set(runs, tmp_pa
         ({"sizes": [0]}, "sizes must be"),
         (
             {"sizes": [60, 90]},
-            "60 examples per class are the whole of .*, so the size 90 has no further",
+            "the size 60 already uses all examples of .*. Leave out the size 90.",
         ),
         ({"seeds": [1, 1]}, "seeds must be different"),
         ({"tuning": []}, "at least one tuning method"),
@@ -172,7 +172,7 @@ def test_the_command_trains_and_draws_the_curves(tmp_path, capsys):
         (["--tuning=lora"], "leave out tuning: --tune sets it for each run."),
         (["--seed=4"], "leave out seed: --seeds sets it for each run."),
         (["--adapter-size=4"], "adapter_size cannot be combined with tuning=full"),
-        (["--task=glue", "--data=."], "--task glue is not supported: choose one of its tasks."),
+        (["--task=glue", "--data=."], "--task glue is not supported. Choose one GLUE task"),
     ],
 )
 def test_the_command_rejects_invalid_options(tmp_path, capsys, arguments, message):

@@ -24,7 +24,7 @@ def signatures(monkeypatch):
     [
         ([], "pass --out to export, or --check DIR"),
         (["--out", "a", "--check", "b"], "pass --out to export, or --check DIR"),
-        (["--out", "a", "--check", "--ids-only"], "--check requires strings"),
+        (["--out", "a", "--check", "--ids-only"], "--check compares outputs for strings"),
         (["--check"], "pass --out to export, or --check DIR"),
         (["--out", "a", "--max-drop", "1"], "--max-drop requires labeled examples"),
         (["--check", "a", "--xla", "1x8"], "--xla requires --out"),

@@ -46,7 +46,7 @@ _MAIN = ("budget", "epochs", "learning_rate", "max_length")
 
 @dataclasses.dataclass(frozen=True)
 class _Settings(AblationSettings, FinetuneSettings):
-    """Settings of fine-tuning that have other defaults than in `finetune`.
+    """Settings of fine-tuning with different defaults in ablations.
 
     Args:
         learning_rate: Peak learning rate.
@@ -115,7 +115,7 @@ class Ablate(Command):
         read_recipe(arguments.pretraining, PretrainSettings, recipes())
 
     def _settings(self, arguments):
-        """Returns the settings of the command, which are valid together."""
+        """Returns the settings of the command. Raises `InputError` if they are invalid."""
         given = given_settings(arguments, self.settings_class)
         own = {field.name for field in dataclasses.fields(AblationSettings)}
         of_runs = with_defaults({name: given[name] for name in given.keys() - own})

@@ -79,7 +79,7 @@ class LearningCurve(Command):
             type=positive_int,
             default=200,
             metavar="N",
-            help="steps per run, by repeating small training sets",
+            help="minimum number of steps per run; small training sets are repeated",
         )
         add_examples(parser, is_training=True)
         add_settings(parser, self.settings_class, main=_MAIN)
@@ -92,7 +92,7 @@ class LearningCurve(Command):
         """Checks the combination of arguments, and the settings."""
         check_run(arguments)
         if arguments.task == GLUE:
-            raise InputError("--task glue is not supported: choose one of its tasks.")
+            raise InputError("--task glue is not supported. Choose one GLUE task, such as mrpc.")
         check_examples(arguments)
         settings = given_settings(arguments, self.settings_class)
         for name, option in _OF_RUNS.items():
