@@ -79,7 +79,6 @@ def check_not_read(output: str | os.PathLike, inputs: Iterable[str | os.PathLike
 
 
 def check_model(name: str, value: object) -> None:
-    """Checks a setting that names a model."""
     if isinstance(value, str) and not value.endswith(".json"):
         try:
             _check_model(value, Namespace())
@@ -244,7 +243,6 @@ def whole_numbers(text: str) -> list[int]:
 
 
 def add_seeds(container: ArgumentsContainer) -> None:
-    """Adds `--seeds`, the seeds of the runs of an experiment."""
     container.add_argument(
         "--seeds", type=whole_numbers, default="1,2,3", metavar="1,2,3", help="one run per seed"
     )
@@ -258,7 +256,6 @@ def _delimiter(text):
 
 
 def add_table_form(parser: ArgumentsContainer) -> None:
-    """Adds the arguments for the encoding, delimiter and header of a table."""
     parser.add_argument(
         "--encoding",
         metavar="NAME",
@@ -278,7 +275,6 @@ def add_table_form(parser: ArgumentsContainer) -> None:
 
 
 def add_documents(parser: argparse.ArgumentParser, name: str = "text", **options: Any) -> None:
-    """Adds the arguments for documents. `name` is the argument for the paths."""
     from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
     group = parser.add_argument_group("text")

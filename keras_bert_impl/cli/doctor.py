@@ -94,7 +94,6 @@ class Doctor(Command):
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the report; exits with status 1 after a failure."""
         checks = [check_packages, check_devices, check_caches, check_variables]
         checks += [check_hubs] if arguments.online else []
         sections = [section for check in checks for section in _sections_of(check)]
@@ -294,7 +293,6 @@ def _memory():
 
 
 def _gpus():
-    """Returns the name and memory of each GPU of the NVIDIA driver."""
     command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
     if not shutil.which(command[0]):
         return []

@@ -153,7 +153,6 @@ class Search(Command):
         parser.add_argument("--json", action="store_true", help="print the texts as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints cosine similarity, location and start of the most similar texts, best first."""
         from keras_bert_impl.runs.run import load_embedder
         from keras_bert_impl.tasks.embedding.search import (
             check_vectors,
@@ -212,7 +211,6 @@ class FillMask(Command):
         parser.add_argument("--json", action="store_true", help="print the words as JSON")
 
     def check(self, arguments: Namespace) -> None:
-        """Checks that at least one text is given. The first argument may be the model."""
         path, texts = _model_and_texts(arguments)
         if not texts:
             raise InputError('the text is missing: write keras-bert fill-mask DIR "a [MASK] text".')

@@ -233,7 +233,6 @@ def _tasks_with(option):
 
 
 def reads_tables(task: str | None) -> bool:
-    """Returns whether a task reads texts and pairs from tables."""
     return "pair" in reader_options().get(task, ())
 
 
@@ -355,7 +354,6 @@ def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> A
 
 
 def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the additional validation sets of MNLI that exist: {name: examples}."""
     if arguments.task != "mnli":
         return {}
     from keras_bert_impl.tasks.data.published import read_more_mnli

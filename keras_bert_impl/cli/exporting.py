@@ -200,7 +200,6 @@ def _option(name):
 
 
 def _buckets(text):
-    """Parses `--xla` to a list of (rows, length)."""
     if text is None:
         return []
     buckets = [re.fullmatch(r"(\d+)x(\d+)", bucket) for bucket in text.split(",")]

@@ -68,7 +68,6 @@ class Finetune(Command):
 
     @property
     def settings_class(self) -> type:
-        """Settings of fine-tuning and of all registered tasks."""
         return _settings_class()
 
     def add_arguments(self, parser: ArgumentParser) -> None:

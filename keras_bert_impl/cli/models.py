@@ -56,7 +56,6 @@ class Models(Command):
         parser.add_argument("--json", action="store_true", help="print all columns as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the table; exits with status 1 if no model matches."""
         rows = [row for row in _rows() if _matches(row, arguments.filter)]
         if not rows:
             words = " ".join(arguments.filter)
@@ -118,7 +117,6 @@ class TokenizerReport(Command):
         group.add_argument("--json", action="store_true", help="print the reports as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints statistics for each tokenizer, and the words that it splits most."""
         from keras_bert_impl.pretraining import read_documents
         from keras_bert_impl.tokenizers import Tokenizer
         from keras_bert_impl.tokenizers.report import tokenizer_report

@@ -158,7 +158,6 @@ class Predict(Command):
             check_columns(arguments.input, layout, arguments.delimiter)
 
     def run(self, arguments: Namespace) -> None:
-        """Predicts texts in blocks; prints a line for each text, or writes a table."""
         from keras_bert_impl.runs.prediction_table import table_writer
         from keras_bert_impl.runs.run import load_tuned
         from keras_bert_impl.tasks.registry import task_of_model

@@ -76,7 +76,6 @@ class Clean(Command):
         )
 
     def run(self, arguments: Namespace) -> None:
-        """Prints what each step removed and changed."""
         from keras_bert_impl.pretraining import clean
 
         with Progress("cleaning", unit="documents") as progress:
@@ -282,7 +281,7 @@ class InputWorker(Command):
 
 
 def start(host: str, port: int) -> Any:
-    """Starts a tf.data service in this process; returns its worker."""
+    """Starts a tf.data service in this process. Returns the worker."""
     import tensorflow as tf
 
     service = tf.data.experimental.service

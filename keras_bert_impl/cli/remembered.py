@@ -35,7 +35,6 @@ def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def _absolute(name):
-    """Returns the absolute path of a file; a split name is unchanged."""
     return str(Path(name).absolute()) if Path(name).exists() else name
 
 
@@ -44,12 +43,10 @@ def files_of(value: str | list[str] | None) -> list[str]:
 
 
 def run_of(model: str | Path) -> str | Path | None:
-    """Returns the run directory for `--model`, or None."""
     return model if (Path(model) / "model").is_dir() else None
 
 
 def read_options(run: str | Path) -> dict[str, Any]:
-    """Returns the read options of the model's run, or an empty dict."""
     path = Path(run) / "data.json"
     return dict(read_json(path).mapping("read_with")) if path.is_file() else {}
 
@@ -59,7 +56,6 @@ def has_data(arguments: argparse.Namespace) -> bool:
 
 
 def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argparse.Namespace:
-    """Fills in missing columns from the read options of a run."""
     names = list(_COLUMNS)
     files = files_of(arguments.dev)
     form = form_of_run(options, files[0]) if files else None

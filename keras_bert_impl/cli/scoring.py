@@ -96,7 +96,6 @@ class Evaluate(Command):
         check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the scores in the format of `scores.json`."""
         from keras_bert_impl.runs.evaluation import compare, evaluate
         from keras_bert_impl.runs.inputs import with_metric_of
         from keras_bert_impl.runs.run import load_tuned
@@ -256,7 +255,6 @@ class Drift(Command):
         group.add_argument("--json", action="store_true", help="print the comparison as JSON")
 
     def check(self, arguments: Namespace) -> None:
-        """Finds the run's training data if there is no --reference."""
         arguments.id = None
         options = read_options(arguments.model)
         if arguments.reference is None and not (options.get("train") or options.get("data")):

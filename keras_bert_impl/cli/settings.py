@@ -199,7 +199,6 @@ def _add_option(group, setting):
 
 
 def _choices(setting):
-    """Returns the names that an option accepts, or None for any value."""
     names = [*setting.choices, "null"] if setting.default is None else setting.choices
     return names if setting.metavar == "NAME" else None
 
@@ -237,7 +236,6 @@ def resolve_settings(
 def given_settings(
     arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
 ) -> dict[str, Any]:
-    """Returns the settings in the recipe and the options."""
     values = {}
     if arguments.recipe:
         values = read_recipe(arguments.recipe, settings_class, recipes or {})

@@ -216,7 +216,6 @@ def student_of(
 
 
 def _chosen(layers: int | Sequence[int], config: EncoderConfig) -> list[int]:
-    """Converts the `layers` argument of `student_of` to a list of int."""
     if config.num_layer_groups is not None or config.global_every > 1:
         raise InputError(
             f"the layers of this {config.architecture} encoder share weights or have different "

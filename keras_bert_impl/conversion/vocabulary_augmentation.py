@@ -109,7 +109,7 @@ def _write(target, model, tokenizer, larger, old_ids):
 
 
 def _with_means(array, first, old_ids, size):
-    """Extends `array` to `size` rows. New rows are the mean of the rows in an item of `old_ids`."""
+    """Extends `array` to `size` rows. A new row is the mean of the rows of the old token ids."""
     rows = np.zeros((size, *array.shape[1:]), array.dtype)
     rows[: len(array)] = array  # A table may have more rows than the tokenizer has tokens.
     for number, ids in enumerate(old_ids, first):

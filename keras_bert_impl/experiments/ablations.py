@@ -219,7 +219,6 @@ class _Runs:
         return run / "model"
 
     def _pretraining(self, variant, seed):
-        """Returns the `PretrainSettings` of a variant."""
         steps = max(1, round(self._budget * variant.steps))
         fields = self._recipe | {
             "model": self._model(variant).to_dict(),
@@ -233,7 +232,6 @@ class _Runs:
         return PretrainSettings(**fields | variant.pretraining)
 
     def _model(self, variant):
-        """Returns the `EncoderConfig` of a variant."""
         config = model_config(self._recipe.get("model", PretrainSettings.model))
         sizes = {name: getattr(config, name) for name in _WIDTHS}
         changes = {name: int(size * variant.width) for name, size in sizes.items() if size}
@@ -244,7 +242,6 @@ class _Runs:
         return self._options | variant.finetuning | {"seed": seed}
 
     def _learned(self, documents):
-        """Learns and writes a tokenizer."""
         texts = (text for document in documents for text in document.paragraphs)
         vocabulary = learn_wordpiece_vocabulary(texts, self._vocabulary_size)
         with replace_directory(self._directory / "tokenizer") as temporary:
@@ -260,7 +257,6 @@ def _changes(variant):
 
 
 def _name(changes, seed):
-    """Returns the folder name of a run."""
     shown = {
         key: "+".join(map(str, value)) if isinstance(value, (tuple, list)) else value
         for key, value in changes.items()
@@ -269,7 +265,6 @@ def _name(changes, seed):
 
 
 def _compared(group, runs, seeds):
-    """Returns the results of a question."""
     scores = [dict(runs.score(variant, seed) for seed in seeds) for variant in group]
     first = [*scores[0].values()]
     return [

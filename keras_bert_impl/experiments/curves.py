@@ -146,7 +146,6 @@ def _settings(train, dev, settings, way, rate, seed):
 
 
 def _summary(found, lengths):
-    """Returns the result of `learning_curve` for the finished runs."""
     first, scores = found[0]
     metric = next(iter(scores))
     curves: dict[str, dict[int, list[float]]] = {}

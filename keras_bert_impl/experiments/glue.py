@@ -128,7 +128,6 @@ def finetune_glue(
 
 
 def _tasks_with_data(data):
-    """Returns the names of the tasks with a training and a validation set."""
     folders = {name: local_path(data) / TASKS[name].folder for name in SETTINGS}
     found = [
         name
@@ -145,7 +144,6 @@ def _tasks_with_data(data):
 
 
 def _read(name, data, skip_bad_rows):
-    """Returns the training set, the validation set and additional validation sets of a task."""
     more = read_more_mnli(data, skip_bad_rows) if name == "mnli" else None
     return *(read_glue(name, data, split, skip_bad_rows) for split in ("train", "dev")), more
 

@@ -109,7 +109,7 @@ def _model_of(directory):
 
 
 def _no_directory_but(name, download):
-    """Downloads `owner/name`. An error message adds that there is no directory of this name."""
+    """Downloads `owner/name`. After a failure, raises that the directory does not exist either."""
     try:
         return download()
     except InputError as error:

@@ -65,7 +65,6 @@ class Ablate(Command):
 
     @property
     def settings_class(self) -> type:
-        """Settings of pre-training in ablations, and of fine-tuning."""
         return with_settings_of(_Settings, *registered_tasks())
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -115,7 +114,6 @@ class Ablate(Command):
         read_recipe(arguments.pretraining, PretrainSettings, recipes())
 
     def _settings(self, arguments):
-        """Returns the settings of the command. Raises `InputError` if they are invalid."""
         given = given_settings(arguments, self.settings_class)
         own = {field.name for field in dataclasses.fields(AblationSettings)}
         of_runs = with_defaults({name: given[name] for name in given.keys() - own})

@@ -49,7 +49,6 @@ class LearningCurve(Command):
 
     @property
     def settings_class(self) -> type:
-        """Settings of fine-tuning and of all registered tasks."""
         return with_settings_of(FinetuneSettings, *registered_tasks())
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -89,7 +88,6 @@ class LearningCurve(Command):
         )
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the combination of arguments, and the settings."""
         check_run(arguments)
         if arguments.task == GLUE:
             raise InputError("--task glue is not supported. Choose one GLUE task, such as mrpc.")
@@ -107,7 +105,6 @@ class LearningCurve(Command):
         read_files(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Trains all runs; prints the curves and the path of the report."""
         train, dev = read_train_and_dev(arguments, FinetuneSettings.seed)
         from keras_bert_impl.experiments.curves import learning_curve
 
