@@ -158,7 +158,7 @@ def test_distributions_that_clash_are_named(tmp_path, monkeypatch):
     what = [problem.what for problem in doctor._clashes()]
     assert what[0].startswith("other-bert also installs a command keras-bert")
     assert what[1].startswith("other-bert also installs a package keras_bert_impl")
-    assert what[2].startswith("keras-bert, a different project")
+    assert what[2].startswith("keras-bert is installed, a different project")
 
 
 def test_this_environment_has_no_clash():

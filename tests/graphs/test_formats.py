@@ -96,7 +96,7 @@ def test_an_exported_encoder_has_its_tokenizer(has_tokenizer, tmp_path):
 
 
 def test_a_name_of_another_format_is_no_saved_model(tmp_path):
-    with pytest.raises(InputError, match=r"write export\('.*m.onnx', format='onnx'\)"):
+    with pytest.raises(InputError, match=r"Write export\('.*m.onnx', format='onnx'\)"):
         helpers.classifier().export(str(tmp_path / "m.onnx"))
     assert not (tmp_path / "m.onnx").exists()
 
