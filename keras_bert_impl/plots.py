@@ -247,7 +247,6 @@ def attention_map(
 
 
 def _name_tokens(grid, tokens, count):
-    """Labels the rows of the heatmaps on the left and the columns of the heatmaps at the bottom."""
     every = -(-len(tokens) // _MOST_NAMED_TOKENS)
     places = list(range(0, len(tokens), every))
     labels = [tokens[place] for place in places]

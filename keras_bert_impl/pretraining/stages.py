@@ -138,7 +138,6 @@ class StageData:
         return self._distribute(stage, split="held_out"), num_batches
 
     def _distribute(self, stage, **arguments):
-        """Creates a dataset that is distributed over the replicas."""
         arguments = {"batch_size": stage.batch_size, **self._arguments, **arguments}
         replicas = self._strategy.num_replicas_in_sync
         if isinstance(self._strategy, JaxDevices):

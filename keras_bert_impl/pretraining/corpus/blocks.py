@@ -78,7 +78,6 @@ class TextBlock:
         self.characters += document.characters
 
     def joined(self, other: "TextBlock") -> "TextBlock":
-        """Returns a new block with the documents of this block and of `other`."""
         documents = self.documents + other.documents
         return TextBlock(self.split, documents, self.characters + other.characters)
 

@@ -48,7 +48,6 @@ def keep_freed_memory() -> None:
 
 
 def build_block(text_block: blocks.TextBlock) -> blocks.BuiltBlock:
-    """Builds a block with the settings and the tokenizer that `start` has loaded."""
     from keras_bert_impl.pretraining.corpus import blocks
 
     return blocks.build_block(text_block, _worker["settings"], _worker["word_tokens"])

@@ -107,7 +107,6 @@ def new_records(
 
 
 def save_tokenizer(tokenizer: Tokenizer, directory: str | Path) -> None:
-    """Saves a tokenizer to a local folder or a folder in a bucket."""
     if not is_remote(directory):
         tokenizer.save_pretrained(directory)
         return

@@ -267,7 +267,6 @@ def _check_splits(manifest):
 
 
 def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progress, finished):
-    """Writes the shards with local processes."""
     finished.open()
     documents = readers.read_documents(corpus.paths, corpus.format, corpus.text_field)
     read = {"documents": 0, "duplicate_documents": 0}

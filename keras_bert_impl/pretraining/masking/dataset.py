@@ -168,7 +168,6 @@ def num_held_out_batches(manifest: dict[str, Any], batch_size: int) -> int:
 
 
 def _fill_up(serialized, epochs, batch_size, empty_row):
-    """Appends empty rows to the last batch of the held-out split."""
     missing = batch_size - tf.shape(serialized)[0]
     serialized = tf.concat([serialized, tf.fill([missing], empty_row)], axis=0)
     return serialized, tf.pad(epochs, [[0, missing]])
