@@ -1,4 +1,4 @@
-"""Task declarations for the command line; does not import TensorFlow."""
+"""Names, readers and options of the tasks, for the command line. Does not import TensorFlow."""
 
 import functools
 import importlib
@@ -20,7 +20,7 @@ def _folders() -> list[ModuleType]:
 
 
 def task_names() -> list[str]:
-    """Returns the names of the tasks that read special file formats."""
+    """Returns the values of `--task`. Text classification has no name."""
     names = [folder.TASK_NAME for folder in _folders() if folder.TASK_NAME]
     return names + [task.name for task in registered_tasks() if task.name]  # type: ignore[attr-defined]
 
@@ -32,7 +32,7 @@ def settings_of_tasks() -> type:
 
 
 def registered_tasks() -> list[type]:
-    """Returns the tasks registered outside this package, without importing the registry."""
+    """Returns the tasks that other packages have registered. Does not import the registry."""
     registry = sys.modules.get(f"{__package__}.registry")
     return [] if registry is None else list(registry._registered)
 
@@ -42,14 +42,14 @@ def readers() -> dict[str | None, Callable[[Any, str], Any]]:
 
 
 def max_length_of(name: str | None) -> tuple[int, bool]:
-    """Returns the default `max_length` of a task, and whether it splits all longer texts."""
+    """Returns the default `max_length` of a task, and whether longer texts are always split."""
     (folder,) = (one for one in _folders() if name == one.TASK_NAME)
     are_split = not issubclass(folder.SETTINGS, LongTextSettings)
     return getattr(folder, "MAX_LENGTH", MAX_LENGTH), are_split
 
 
 def reader_options() -> dict[str | None, set[str]]:
-    """Returns the `ExampleSource` fields that each reader supports, except file names."""
+    """Returns, for each task, the `ExampleSource` fields that its reader supports."""
     return {folder.TASK_NAME: folder.READER_OPTIONS for folder in _folders()}
 
 

@@ -20,7 +20,7 @@ _registered: list[type[Task]] = []
 
 
 def register_task(task: type[Task]) -> type[Task]:
-    """Registers a task defined outside this package; usable as a decorator.
+    """Registers a task of another package. Can be used as a class decorator.
 
     Raises:
         InputError: another task has the same name or example class.
@@ -51,7 +51,7 @@ def _built_in():
 
 
 def task_named(name: str | None) -> type[Task]:
-    """Returns the task with this `--task` name; None for text tables."""
+    """Returns the task with this name, a value of `--task`. None means text classification."""
     for task in all_tasks():
         if task.name == name and task.example_class is not None:
             return task
@@ -68,7 +68,7 @@ def task_of_model(model: TaskModel) -> type[Task]:
 
 
 def task_of(train: Any, dev: Any) -> Task:
-    """Creates the task for a training and a validation set."""
+    """Creates the task that belongs to a training set and a validation set."""
     if type(train) is not type(dev):
         raise InputError(f"{train.source} and {dev.source} contain examples of different tasks.")
     for examples in (train, dev):
@@ -105,7 +105,7 @@ def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dic
 def score_more(
     model: TaskModel, more: dict[str, Any], directory: Path | None = None
 ) -> dict[str, float]:
-    """Scores a model on several sets; score names start with the name of the set."""
+    """Scores a model on several sets. The names of the scores start with the name of the set."""
     scores: dict[str, float] = {}
     for name, examples in more.items():
         folder = None if directory is None else directory / name
@@ -119,10 +119,10 @@ def score_more(
 def model_class_of(
     directory: str | Path, base: str | Path | None = None, kind: type[TaskModel] = TaskModel
 ) -> type[TaskModel]:
-    """Returns the task model class of a model directory, from its `config.json`.
+    """Returns the task model class that the `config.json` of a model directory names.
 
     Raises:
-        InputError: the class is not a subclass of `kind`.
+        InputError: this class is not a subclass of `kind`.
     """
     source = open_model(directory, base=base)
     found = _named_class(source) or _recognized_class(source)

@@ -1,9 +1,10 @@
-"""Reads and writes added tokens in tokenizer files.
+"""Reads and writes the added tokens in the tokenizer files of `transformers`.
 
-Versions of `transformers` since 2019 define added tokens in different files. In order of
-precedence: `added_tokens_decoder` of tokenizer_config.json; `added_tokens` of tokenizer.json;
-`added_tokens.json` with `special_tokens_map.json`; and the settings `additional_special_tokens`,
-`extra_special_tokens` and `..._token` of tokenizer_config.json.
+The file depends on the version of `transformers`. If several files define added tokens,
+`added_tokens_decoder` in tokenizer_config.json has the highest precedence, followed by
+`added_tokens` in tokenizer.json, then by `added_tokens.json` with `special_tokens_map.json`. The
+settings `additional_special_tokens`, `extra_special_tokens` and `..._token` in
+tokenizer_config.json have the lowest precedence.
 """
 
 import dataclasses
@@ -67,7 +68,7 @@ def _check_named(path, contents, tokens):
 
 
 def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
-    """Reads the added tokens of a directory. Tokens without an id are in the order of new ids."""
+    """Reads the added tokens from the tokenizer files in a directory, in the order of their ids."""
     found = _Found(special)
     path = directory / "tokenizer.json"
     entries = read_if_there(path).get("added_tokens") or []
@@ -123,7 +124,7 @@ def _named(files: dict[Path, dict[str, Any]]) -> Iterator[tuple[Path, Any]]:
 
 
 class _Found:
-    """Added tokens by content. The first definition of a token is used."""
+    """Collects added tokens. If a token is defined more than once, the first definition is used."""
 
     def __init__(self, special: tuple[str, ...]) -> None:
         self._special = special
@@ -161,7 +162,7 @@ class _Found:
 def special_as_matched(
     directory: Path, found: FoundTokens, contents: tuple[str, ...]
 ) -> tuple[bool, list[AddedToken]]:
-    """Returns (`mask_strips_left`, special tokens that are matched with default options)."""
+    """Returns `mask_strips_left`, and the special tokens with the default matching options."""
     config, names = (
         read_if_there(directory / name)
         for name in ("tokenizer_config.json", "special_tokens_map.json")
@@ -210,14 +211,14 @@ def with_added_tokens(
 
 
 def settings_of(found: FoundTokens, usual: list[AddedToken]) -> list[str | dict[str, Any]]:
-    """Returns the `added_tokens` argument of a tokenizer, without the tokens in `usual`."""
+    """Returns the `added_tokens` argument for a tokenizer. Tokens in `usual` are left out."""
     return [token.setting for token, _ in found if token not in usual]
 
 
 def as_objects(
     special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
 ) -> list[dict[str, Any]]:
-    """Returns `added_tokens` of tokenizer.json, in id order."""
+    """Returns the `added_tokens` list of tokenizer.json, sorted by id."""
     changed = {token.content: token for token in (*special, *added)}
     objects = [{"id": ids[name]} | dataclasses.asdict(t) for name, t in changed.items()]
     return sorted(objects, key=lambda token: token["id"])

@@ -1,7 +1,7 @@
 """Added tokens, which are matched as literal strings before texts are split into words.
 
-Tokens with `normalized=False` are matched first, in the input text. All other tokens are matched in
-the normalized text between them.
+Tokens with `normalized=False` are matched first, in the input text. The rest of the text is then
+normalized, and tokens with `normalized=True` are matched in it.
 """
 
 import dataclasses
@@ -28,11 +28,13 @@ class AddedToken:
 
     Attributes:
         content: One or more characters.
-        single_word: Whether a match must not be next to a letter, digit or `_`.
-        lstrip, rstrip: Whether a match includes the white space before it, or after it.
-        normalized: Whether the token is normalized and matched in the normalized text. In an
-            uncased tokenizer, `[E1]` then also matches `[e1]`.
-        special: Whether `detokenize` drops the token with `skip_special_tokens=True`.
+        single_word: If True, the token is only matched as a whole word: the characters before and
+            after it must not be letters, digits or `_`.
+        lstrip: Whether the white space before the token is part of the match.
+        rstrip: Whether the white space after the token is part of the match.
+        normalized: If True, the token and the text are normalized before matching. For example,
+            with an uncased tokenizer, the token `[E1]` also matches the text `[e1]`.
+        special: If True, `detokenize(..., skip_special_tokens=True)` removes the token.
     """
 
     content: str
@@ -44,7 +46,7 @@ class AddedToken:
 
     @property
     def setting(self) -> str | dict[str, Any]:
-        """Returns the content, or a dict of all fields if another field is not the default."""
+        """Returns `content` if all other fields have their defaults, else a dict of all fields."""
         return self.content if self == AddedToken(self.content) else dataclasses.asdict(self)
 
 
@@ -52,7 +54,7 @@ FIELDS = tuple(field.name for field in dataclasses.fields(AddedToken))
 
 
 def special_tokens(contents: Sequence[str], mask_strips_left: bool = False) -> list[AddedToken]:
-    """Returns the special tokens of a tokenizer, with the mask token last."""
+    """Returns the special tokens as `AddedToken`s. The mask token is the last one."""
     return [
         AddedToken(
             content,
@@ -103,7 +105,7 @@ def _is_text(content):
 
 
 def found_tokens(special: list[AddedToken], added: list[AddedToken]) -> list[AddedToken]:
-    """Returns all tokens to match: special tokens first, then added tokens."""
+    """Returns the special tokens and the added tokens, without duplicates."""
     return [*({token.content: token for token in (*special, *added)}).values()]
 
 
@@ -125,14 +127,14 @@ class AddedTokens:
         """Finds the tokens in texts.
 
         Args:
-            code_points: int32 [code points] of all texts. A code that no token contains follows
-                each text.
-            is_apart: bool [code points], True for letters that may be next to a `single_word`
-                token.
+            code_points: int32 [code points], the code points of all texts. Each text must be
+                followed by a separator, a number that is not a code point of any token.
+            is_apart: bool [code points], True for letters, digits and `_` that may be next to a
+                `single_word` token. Default: none may.
 
         Returns:
-            (starts, ends, numbers): int32 [matches], the span and the token index of each match.
-            Spans include stripped white space.
+            (starts, ends, numbers), each int32 [matches]: the start, the end and the token index of
+            each match. Matches include the white space that `lstrip` and `rstrip` add.
         """
         starts, tokens = self._longest(code_points)
         starts, ends, tokens = tf.cond(
@@ -143,7 +145,7 @@ class AddedTokens:
         return starts, ends, tf.gather(self.numbers, tokens)
 
     def _longest(self, code_points):
-        """Returns (starts, index of the longest token at each start), int32 [candidates]."""
+        """Returns (starts, tokens), int32 [candidates], with the longest token for each start."""
         candidates = places_of(self._may_begin(code_points))
 
         def step(depth, candidate, node, found):
@@ -167,7 +169,7 @@ class AddedTokens:
         return chosen(candidates, found >= 0), chosen(found, found >= 0)
 
     def _may_begin(self, code_points):
-        """Returns bool [code points], True for first characters of tokens."""
+        """Returns bool [code points], True if a token can start with this code point."""
         if not self._first:
             return tf.zeros_like(code_points, tf.bool)
         # If there are few first characters, comparisons are 5× faster than a table lookup.
@@ -177,7 +179,7 @@ class AddedTokens:
         return functools.reduce(tf.logical_or, equal)
 
     def _found(self, code_points, starts, tokens, is_apart):
-        """Removes overlapping matches, checks `single_word` and extends matches by white space."""
+        """Applies `single_word`, `lstrip` and `rstrip`, and removes overlapping matches."""
         ends = starts + tf.gather(self._lengths, tokens)
         found = _only(leftmost(starts, ends), (starts, ends, tokens))
         if self._single.any():
@@ -215,12 +217,12 @@ def _only(kept, found):
 def in_place(
     tokens: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, numbers: tf.Tensor
 ) -> tf.Tensor:
-    """Writes each match into int32 [code points]: the token index, then INSIDE. Else NO_TOKEN."""
+    """Marks matches in `tokens`: the token index at the first code point, then INSIDE."""
     return put(put(tokens, tf.ragged.range(starts, ends).values, INSIDE), starts, numbers)
 
 
 def _trie(tokens):
-    """Returns the trie of the tokens as (keys, children, tokens)."""
+    """Builds a trie of the tokens. Returns its arrays (keys, children, tokens)."""
     edges: dict[int, int] = {}
     ends: dict[int, int] = {}
     for number, token in enumerate(tokens):

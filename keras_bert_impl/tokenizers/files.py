@@ -43,7 +43,7 @@ def no_tokenizer(directory: Path) -> InputError:
 
 
 def tokenizer_directory(directory: str | Path) -> Path:
-    """Checks that a directory exists, and that its tokenizer files are inside it."""
+    """Checks that a directory exists and that no tokenizer file is a link to another directory."""
     directory = local_path(directory)
     if not directory.is_dir():
         raise InputError(
@@ -55,7 +55,7 @@ def tokenizer_directory(directory: str | Path) -> Path:
 
 
 def write_files(directory: str | Path, files: dict[str, str]) -> None:
-    """Writes all files or none; keeps other files in the directory."""
+    """Writes files to a directory. If writing fails, the directory stays unchanged."""
     with replace_directory(directory) as temporary:
         for name, text in files.items():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
@@ -64,7 +64,10 @@ def write_files(directory: str | Path, files: dict[str, str]) -> None:
 def check_settings(
     path: Path, settings: Mapping[str, Any], wanted: Mapping[str, Any], inside: str = ""
 ) -> None:
-    """Raises InputError if a setting has a value that is not in `wanted`."""
+    """Raises InputError if the value of a setting is not supported.
+
+    `wanted` lists supported values.
+    """
     for name, allowed in wanted.items():
         if name in settings and not any(_equal(settings[name], value) for value in allowed):
             raise InputError(
@@ -82,7 +85,10 @@ def is_preset(settings: dict[str, Any]) -> bool:
 
 
 def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `model` of a tokenizer.json, with `type` inferred if it is missing."""
+    """Returns the `model` object of a tokenizer.json.
+
+    Old files have no `type`, which is then inferred.
+    """
     model = whole.get("model")
     model = dict(model) if isinstance(model, dict) else {}
     if "type" not in model:
@@ -122,7 +128,10 @@ def in_order(vocabulary: Any) -> list[str]:
 
 
 def unique_in_order(vocabulary: Any) -> list[str]:
-    """Same as `in_order`, but raises InputError if a token occurs twice."""
+    """Returns the tokens in id order, like `in_order`.
+
+    Raises InputError if a token occurs twice.
+    """
     vocabulary = in_order(vocabulary)
     ids: dict[str, int] = {}
     for number, token in enumerate(vocabulary):
@@ -133,19 +142,19 @@ def unique_in_order(vocabulary: Any) -> list[str]:
 
 
 def as_vocabulary(vocabulary: Any) -> list[str]:
-    """Same as `unique_in_order`, but also accepts the path of a JSON file."""
+    """Returns the tokens of a vocabulary, or of a JSON file with a vocabulary, in id order."""
     if isinstance(vocabulary, (str, Path)):
         return tokens_by_id(local_path(vocabulary), read_json(local_path(vocabulary)))
     return unique_in_order(vocabulary)
 
 
 def last_ids(vocabulary: list[str]) -> dict[str, int]:
-    """Returns {token: id}. A duplicate token has its last id."""
+    """Returns {token: id}. If a token occurs more than once, its last id is used."""
     return {token: number for number, token in enumerate(vocabulary) if token}
 
 
 def ids_by_token(vocabulary: list[str]) -> dict[str, int]:
-    """Returns {token: id}. Duplicate tokens get different names, so that no id is missing."""
+    """Returns {token: id}. Duplicate tokens are renamed, so that the dict contains all ids."""
     last = last_ids(vocabulary)
     return {
         token if last.get(token) == number else _no_token(number): number

@@ -1,4 +1,4 @@
-"""Traced tokenizer graphs, and operations on positions in flat vectors."""
+"""Traces tokenizers as TensorFlow graphs, and defines vector operations for tokenizers."""
 
 import contextlib
 import contextvars
@@ -13,7 +13,10 @@ _CORE_ONLY = contextvars.ContextVar("core operations only", default=False)
 
 @contextlib.contextmanager
 def core_operations(only: bool = True) -> Iterator[None]:
-    """Context in which tokenizers use only core TensorFlow operations, not TensorFlow Text."""
+    """Context manager.
+
+    Inside it, tokenizers use core TensorFlow operations instead of TensorFlow Text.
+    """
     token = _CORE_ONLY.set(only)
     try:
         yield
@@ -22,7 +25,6 @@ def core_operations(only: bool = True) -> Iterator[None]:
 
 
 def core_operations_only() -> bool:
-    """Returns whether the call is inside `core_operations`."""
     return _CORE_ONLY.get()
 
 
@@ -35,15 +37,16 @@ def graph_of_ids(split: Callable, subwords: Callable) -> Callable:
 
 
 def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> Callable:
-    """Traces `Tokenizer.tokenize_with_offsets` for a string tensor [batch].
+    """Traces `Tokenizer.tokenize_with_offsets` as a graph function of a string tensor [batch].
 
     Args:
-        split: Function from a string tensor [batch] to words: an object with `texts`, int64 [texts
-            + 1], the index of each text's first word; `text_starts`, int32 [texts + 1], the index
-            of each text's first character; and the method `characters_of`.
-        subwords: Function from words to ragged [words, (tokens)] tensors: the ids, then the
-            arguments of `characters_of`. This method returns (starts, ends) int32 [tokens], the
-            span of each token in the characters of all texts.
+        split: Function that splits a string tensor [batch] into words. It returns an object with
+            `texts`, int64 [texts + 1], the index of the first word of each text; with
+            `text_starts`, int32 [texts + 1], the index of the first character of each text; and
+            with the method `characters_of`, which returns (starts, ends), int32 [tokens]: the
+            position of each token in the characters of all texts.
+        subwords: Function that splits these words into tokens. It returns ragged tensors [words,
+            (tokens)]: first the ids, then the arguments of `characters_of`.
     """
 
     def tokenize_with_offsets(texts):
@@ -59,7 +62,7 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
 
 
 def _traced(function):
-    """Traces a function of texts on the CPU, once inside and once outside `core_operations`."""
+    """Traces a function of texts twice: with core operations only, and with TensorFlow Text."""
 
     def on_cpu(texts):
         with tf.device("CPU:0"):
@@ -75,19 +78,19 @@ def _traced(function):
 
 
 def _per_text(subwords, words):
-    """Converts ragged [words, (tokens)] to [texts, (tokens)]."""
+    """Groups the tokens of words by text: ragged [words, (tokens)] to [texts, (tokens)]."""
     splits = tf.gather(subwords.row_splits, words.texts)
     return tf.RaggedTensor.from_row_splits(subwords.values, splits, validate=False)
 
 
 def subwords_of_unique(words: Any, split: Callable, added_ids: list[int]) -> list[tf.RaggedTensor]:
-    """Splits each distinct word once; an added token is a single token.
+    """Splits words into subwords. Splits each distinct word only once, and no added tokens.
 
     Args:
-        words: Object with `strings`, string [words], and `added`, int32 [words]: the index of an
-            added token, or negative for other words.
-        split: Function from string [words] to ragged [words, (tokens)]: ids, starts and, if
-            `characters_of` needs them, ends.
+        words: Object with `strings`, string [words], and `added`, int32 [words]. `added` is the
+            index of an added token; negative for other words.
+        split: Function that splits a string tensor [words] into subwords. It returns ragged tensors
+            [words, (tokens)]: ids, starts and, if `characters_of` has an argument for them, ends.
     """
     strings, number = tf.unique(words.strings)
     number = tf.where(words.added >= 0, tf.size(strings) + words.added, number)
@@ -97,23 +100,26 @@ def subwords_of_unique(words: Any, split: Callable, added_ids: list[int]) -> lis
 
 
 def places_of(mask: tf.Tensor) -> tf.Tensor:
-    """Returns the positions of True in a bool vector, int32."""
+    """Returns the positions of True in a bool vector as int32."""
     return tf.cast(tf.squeeze(tf.where(mask), axis=1), tf.int32)
 
 
 def chosen(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the values where the mask is True. The graph is smaller than `tf.boolean_mask`."""
+    """Returns the values where the mask is True. Adds fewer graph nodes than `tf.boolean_mask`."""
     return tf.gather(values, places_of(mask))
 
 
 def put(values: tf.Tensor, places: tf.Tensor, new: Any) -> tf.Tensor:
-    """Returns a copy with new values at the given positions."""
+    """Returns a copy of a vector with new values at the given positions."""
     new = tf.broadcast_to(new, tf.shape(places))
     return tf.tensor_scatter_nd_update(values, places[:, tf.newaxis], new)
 
 
 def numbers_of(counts: tf.Tensor) -> tf.Tensor:
-    """Returns the group of each item. Example: group sizes 2, 0, 1 give 0, 0, 2."""
+    """Returns the group index of each item.
+
+    For example, the group sizes [2, 0, 1] give [0, 0, 2].
+    """
     starts = tf.cumsum(counts, exclusive=True)[1:]
     ends = tf.reduce_sum(counts)
     begun = tf.math.unsorted_segment_sum(tf.ones_like(starts), starts, ends + 1)
@@ -121,13 +127,13 @@ def numbers_of(counts: tf.Tensor) -> tf.Tensor:
 
 
 def before(values: tf.Tensor, fill: int | bool, distance: int = 1) -> tf.Tensor:
-    """Shifts values to later positions; the first positions get `fill`."""
+    """Returns the value `distance` positions earlier. The first positions get `fill`."""
     filling = tf.fill([distance], tf.cast(fill, values.dtype))
     return tf.concat([filling, values], axis=0)[: tf.size(values)]
 
 
 def after(values: tf.Tensor, fill: int | bool, distance: int = 1) -> tf.Tensor:
-    """Shifts values to earlier positions; the last positions get `fill`."""
+    """Returns the value `distance` positions later. The last positions get `fill`."""
     filling = tf.fill([distance], tf.cast(fill, values.dtype))
     return tf.concat([values[distance:], filling], axis=0)[: tf.size(values)]
 
@@ -139,7 +145,10 @@ def token_ends(starts: tf.Tensor, words: tf.Tensor, word_ends: tf.Tensor) -> tf.
 
 
 def without_overlaps(pairs: tf.Tensor) -> tf.Tensor:
-    """Keeps every second one of consecutive positions, because pairs overlap as in `aaa`."""
+    """Removes overlapping pairs.
+
+    In `aaa`, the two pairs `aa` overlap, and only the first one is kept.
+    """
     places = tf.range(tf.size(pairs))
     begins = pairs & ~before(pairs, False)
     begun = tf.concat([chosen(places, begins), [0]], axis=0)
@@ -148,7 +157,7 @@ def without_overlaps(pairs: tf.Tensor) -> tf.Tensor:
 
 
 def leftmost(starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Selects non-overlapping matches from left to right; returns bool [matches]."""
+    """Selects matches from left to right, without overlaps. Returns bool [matches]."""
     size = tf.size(starts)
     overlap = tf.reduce_any(starts[1:] < ends[:-1])
     # After n rounds, 2^n matches are found, and `jumps` skips 2^n matches.

@@ -119,7 +119,7 @@ def _as_bytes(text, position):
 
 
 def beginning(text: str, num_tokens: int) -> str:
-    """Returns the start of a text. It has at least `num_tokens` tokens, except in rare cases."""
+    """Returns the first part of a text, which is almost always longer than `num_tokens` tokens."""
     place = _CHARACTERS_OF_TOKEN * num_tokens
     cut = _CUT.search(text, place, 2 * place) if len(text) > 2 * place else None
     return text[: cut.start()] if cut else text
@@ -140,27 +140,29 @@ def pack_segments(
 ) -> dict[str, tf.Tensor]:
     """Packs one or two segments of token ids into each row, with core TensorFlow operations only.
 
-    Long rows are truncated as with `truncation=True` in `transformers`: first the longer segment,
-    then both to equal lengths. If the available number of tokens is odd, the longer segment gets
-    one more token. If both are equally long, the second segment gets it.
+    Long rows are truncated as with `truncation=True` in `transformers`: the longer segment is
+    truncated first. If the row is still too long, both segments are truncated to the same length.
+    If the number of available tokens is odd, the longer segment gets one more token; if both
+    segments have the same length, the second segment gets one more token.
 
     Args:
         first, second: int32 [batch, (tokens)].
-        cls_id, sep_id, pad_id: The ids of [CLS], [SEP] and [PAD].
-        is_pair: bool [batch], whether each row has a second segment. Default: all rows have one if
-            `second` is given.
+        cls_id, sep_id, pad_id: Ids of [CLS], [SEP] and [PAD].
+        is_pair: bool [batch], whether each row has a second segment. Default: if `second` is given,
+            all rows have a second segment.
         length: Sequence length. Default: the length of the longest row.
-        multiple_of: Without `length`, the sequence length is a multiple of this number.
-        num_separators: Number of [SEP] tokens between two segments; 2 for RoBERTa.
-        segment_of_second: The segment id of the second segment; 0 for RoBERTa.
+        multiple_of: If `length` is None, the sequence length is rounded up to a multiple of this
+            number.
+        num_separators: Number of [SEP] tokens between two segments. RoBERTa uses 2.
+        segment_of_second: Segment id of the second segment. RoBERTa uses 0.
 
     Returns:
-        dict of int32 tensors [batch, length]: `token_ids`; `segment_ids`, `segment_of_second` for
-        the second segment and its [SEP], and 0 for all other tokens; `padding_mask`, 1 for real
-        tokens.
+        dict of int32 tensors [batch, length]: `token_ids`; `segment_ids`; and `padding_mask`, 1 for
+        real tokens and 0 for padding. In `segment_ids`, the second segment and the [SEP] after it
+        have the value `segment_of_second`, and all other tokens have the value 0.
 
     Raises:
-        InputError: `length` has no room for the special tokens.
+        InputError: `length` is less than the number of special tokens.
 
     Example:
         from keras_bert_impl.tokenizers import pack_segments
@@ -217,7 +219,10 @@ def pack_segments(
 
 
 def _parts(segment, in_graph):
-    """Returns (values, row starts, row lengths) of a ragged tensor, as arrays in eager mode."""
+    """Returns (values, row starts, row lengths) of a ragged tensor.
+
+    In eager mode, they are arrays.
+    """
     if in_graph:
         return segment.values, segment.row_starts(), segment.row_lengths()
     splits = segment.row_splits.numpy()
@@ -225,7 +230,7 @@ def _parts(segment, in_graph):
 
 
 def _longest_first(ops, first, second, room, is_pair):
-    """Returns the lengths of both segments after truncation, int64 [batch]."""
+    """Returns the lengths of the first and the second segments after truncation, int64 [batch]."""
     shorter = ops.minimum(first, second)
     longer = ops.where(shorter > room, shorter, ops.maximum(shorter, room - shorter))
     half = room // 2

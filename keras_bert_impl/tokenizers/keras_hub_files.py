@@ -1,4 +1,4 @@
-"""Reads the tokenizer files of a KerasHub preset: `tokenizer.json` and `assets/tokenizer`."""
+"""Reads the tokenizer files of KerasHub presets, `tokenizer.json` and `assets/tokenizer`."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,10 @@ NOTES: dict[str, dict[str, Any]] = {
 
 
 def kind_of(path: Path) -> str:
-    """Returns the kind of tokenizer, a key of `NOTES`, in KerasHub's `tokenizer.json`."""
+    """Returns the kind of tokenizer in a `tokenizer.json` of KerasHub.
+
+    The kinds are the keys of `NOTES`.
+    """
     name = read_json(path).get("registered_name")
     package, _, kind = str(name).partition(">")
     if package not in _PACKAGES or kind not in _KINDS:
@@ -87,7 +90,7 @@ def sentencepiece_notes(path: Path) -> dict[str, Any]:
 
 
 def notes(path: Path, kind: str) -> dict[str, Any]:
-    """Reads our own arguments from KerasHub's `tokenizer.json`."""
+    """Reads the arguments that this package adds to the `tokenizer.json` of KerasHub."""
     found = read_json(path).get("keras_bert_impl", {})
     # `extra_tokens` is an old name for the setting in SentencePiece tokenizers.
     types = NOTES[kind] | {"extra_tokens": list}

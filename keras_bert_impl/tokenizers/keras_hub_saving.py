@@ -82,7 +82,7 @@ def _arguments(tokenizer):
 
 
 def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
-    """Adds our own settings to a preset. KerasHub ignores them."""
+    """Adds the settings that only this package supports to a preset. KerasHub ignores them."""
     config = tokenizer.get_config()
     (kind,) = [name for name, cls in _KINDS.items() if type(tokenizer) is cls]
     notes = {name: config[name] for name in NOTES[kind]}
@@ -99,7 +99,10 @@ def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
 
 
 def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
-    """Creates a SentencePiece model for KerasHub's tokenizer that gives the same ids."""
+    """Creates a SentencePiece model.
+
+    With it, KerasHub's tokenizer returns the same ids as `tokenizer`.
+    """
     # Only SentencePiece models need protobuf.
     from sentencepiece import sentencepiece_model_pb2
 
@@ -151,7 +154,7 @@ def _kind(piece, facts):
 
 
 def _with_folding(character_map):
-    """Compiles a character map that first lowercases and strips accents, as in ALBERT."""
+    """Compiles a character map that lowercases texts and strips accents, as ALBERT does."""
     import sentencepiece
     from sentencepiece import sentencepiece_model_pb2
 

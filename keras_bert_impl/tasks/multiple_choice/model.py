@@ -111,27 +111,30 @@ class ChoiceSignatures(Signatures):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MultipleChoice(TaskModel):
-    """Predicts the probability of each ending of a prompt.
+    """Model for multiple choice. Predicts the probability of each ending of a prompt.
 
-    Each prompt is encoded with each ending as a text pair. The head is the published head of the
-    architecture: for BERT, a linear layer on the pooled output.
+    Each prompt is encoded together with each of its endings as a text pair. The head is the head
+    that was published with the architecture. For BERT, it is a linear layer on the pooled output.
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are (prompt,
-    endings) tuples with a list of two or more endings; their number may vary. Labels are the
-    0-based indices of the correct endings. Features are int32 `[batch, choices, length]`; a choice
-    with an all-zero `padding_mask` is padding. If `long_texts` splits prompts into windows,
-    features are `[batch, choices, windows, length]`, and each window contains the whole ending.
+    endings) tuples, where `endings` is a list of two or more endings. The number of endings may
+    differ between prompts. Labels are the 0-based indices of the correct endings. Features are
+    int32 `[batch, choices, length]`. Choices are padded with rows whose `padding_mask` is all 0. If
+    `long_texts` splits prompts into windows, features are int32 `[batch, choices, windows,
+    length]`, and each window contains a part of the prompt and the whole ending.
 
     The loss is the mean cross-entropy over the examples of the batch.
 
-    The network returns logits, float32 `[batch, choices]`, -1e9 for padding.
+    The network returns logits, float32 `[batch, choices]`. The logits of padding are -1e9.
 
     Args:
-        encoder: `Encoder`; BERT, ALBERT and RoBERTa require a pooler.
-        head_dropout: dropout rate before the linear layer. Default: the encoder's.
-        max_length: sequence length of prompt and ending together; the longer of the two is
-            truncated. Default 128.
-        long_texts: `LongTexts`, or its `way`: how long prompts are handled. Default: truncate.
+        encoder: `Encoder`. A BERT, ALBERT or RoBERTa encoder must have a pooler.
+        head_dropout: dropout rate before the linear layer. Default: the dropout rate of the
+            encoder.
+        max_length: maximum number of tokens in a prompt with an ending. If there are more, the
+            longer of the two is truncated. Default: 128.
+        long_texts: how long prompts are handled, a `LongTexts` or its argument `way` as a str.
+            Default: they are truncated.
 
     Source: Devlin et al., "BERT", section 4.4.
 
@@ -196,15 +199,15 @@ class MultipleChoice(TaskModel):
         steps: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Predicts the probability of each ending.
+        """Returns the probability of each ending.
 
         Args:
-            x: (prompt, endings) tuples, or features; see the class.
+            x: (prompt, endings) tuples, or features; see `MultipleChoice`.
             Other arguments: see `RawTextTrainer.predict`. The batch size is a number of examples.
 
         Returns:
-            A list with one float32 array `[endings]` per example. For features, an array `[batch,
-            choices]`, 0 for padding.
+            A list with one float32 array `[endings]` per example. If `x` contains features, an
+            array `[batch, choices]`, with 0 for padding.
         """
         batch_size, steps = user_data.checked_sizes(batch_size, steps)
         kwargs |= {"batch_size": batch_size, "verbose": verbose}
@@ -232,7 +235,8 @@ class MultipleChoice(TaskModel):
         """Returns the 0-based index of the most likely ending of each example.
 
         Args:
-            examples: see `predict`; a single (prompt, endings) pair returns a single int.
+            examples: list of (prompt, endings) tuples. For a single tuple, a single int is
+                returned.
         """
         if isinstance(examples, str):
             raise InputError("examples must be (prompt, endings). Write choose((prompt, endings)).")

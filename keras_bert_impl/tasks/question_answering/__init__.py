@@ -17,8 +17,8 @@ class QuestionSettings(WindowSettings):
     """Settings for question answering.
 
     Args:
-        max_question_length: Maximum tokens of a question; longer questions are truncated. Default:
-            64.
+        max_question_length: Maximum number of tokens in a question. Longer questions are truncated.
+            Default: 64.
     """
 
     max_question_length: PositiveInt | None = None

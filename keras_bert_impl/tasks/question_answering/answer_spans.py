@@ -1,7 +1,8 @@
-"""Answer search over the logits of all windows.
+"""Finds the best answers in the logits of all windows of a context.
 
-Shape legend: rows = windows of all questions; length = sequence length, including padding; best =
-number of starts and of ends per window; spans = candidate answers of all rows.
+Names of dimensions: "rows" are the windows of all questions, "length" is the sequence length with
+padding, "best" is the number of candidate starts (and of candidate ends) per window, and "spans"
+are the candidate answers in all windows.
 """
 
 from typing import NamedTuple
@@ -20,18 +21,21 @@ def candidate_spans(
     num_best: int,
     max_answer_length: int,
 ) -> dict[str, tf.Tensor]:
-    """Combines the best start and end positions of each window.
+    """Combines the best start positions with the best end positions in each window.
 
     Args:
         logits: float32 [rows, 2, length].
-        tokens: int32 [rows, length]. Index of the token in its context; -1 where no answer may end.
-        can_start: bool [rows, length]. Positions where an answer may start.
+        tokens: int32 [rows, length]. Index of each token in its context; -1 for tokens that are not
+            in the context, where no answer may end.
+        can_start: bool [rows, length]. Whether an answer may start at this position.
 
     Returns:
         dict of
-        - `is_span`: bool [rows, best, best]. Whether a start and an end form an answer.
-        - `first`, `last`: int32 [rows, best]. Tokens of the starts and ends.
-        - `start`, `end`: float32 [rows, best]. Their logits.
+
+        - `is_span`: bool [rows, best, best]. Whether the answer from a start to an end is valid. A
+          valid answer has 1 to `max_answer_length` tokens.
+        - `first`, `last`: int32 [rows, best]. Token indices of the starts and of the ends.
+        - `start`, `end`: float32 [rows, best]. Logits of the starts and of the ends.
         - `null`: float32 [rows, 2]. Logits of `[CLS]`.
     """
     best = tf.minimum(num_best, tf.shape(tokens)[1])
@@ -55,12 +59,12 @@ def candidate_spans(
 
 
 class Spans(NamedTuple):
-    """Spans of contexts; each field has the shape [spans].
+    """Candidate answers. Each field has the shape [spans].
 
     Attributes:
-        starts, ends: int32. Character positions in the concatenated contexts.
+        starts, ends: int32. Start and end characters in the text of all contexts, concatenated.
         start_logits, end_logits: float64.
-        texts: int64. Index of the context.
+        texts: int64. Index of the context of each span.
     """
 
     starts: tf.Tensor
@@ -75,7 +79,6 @@ class Spans(NamedTuple):
         return self.start_logits + self.end_logits
 
     def at(self, numbers: tf.Tensor) -> "Spans":
-        """Returns the spans at these indices."""
         return Spans(*(tf.gather(values, numbers) for values in self))
 
 
@@ -87,7 +90,7 @@ def ranked_spans(
     contexts: Texts,
     num_best: int,
 ) -> Spans:
-    """Ranks the spans of each context; keeps the best span of each text.
+    """Ranks the spans of each context. Of spans with equal text, only the best one is kept.
 
     Args:
         texts_of_rows: int64 [rows]. Context of each window.
@@ -127,7 +130,7 @@ def _stripped(spans, contexts):
 
 
 def _distinct(spans, contexts, count):
-    """Returns the first `count` spans of each context with different texts."""
+    """Returns `count` spans of each context. Of spans with equal text, the first one is kept."""
     keys = tf.strings.join(
         [tf.strings.as_string(spans.texts), contexts.strings(spans.starts, spans.ends)], " "
     )
@@ -141,7 +144,7 @@ def _distinct(spans, contexts, count):
 def lowest_nulls(
     candidates: dict[str, tf.Tensor], texts_of_rows: tf.Tensor, num_texts: int | tf.Tensor
 ) -> tf.Tensor:
-    """Returns the `[CLS]` logits of each context, from the window with the lowest sum.
+    """Returns the `[CLS]` logits of each context. They come from the window with their lowest sum.
 
     Args:
         texts_of_rows: int64 [rows]. Context of each window.
@@ -165,16 +168,19 @@ def answer_table(
     num_best: int,
     nulls: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Returns the answers of each context, padded with 0 and "".
+    """Returns the ranked answers of each context. Missing answers are filled with 0 and "".
 
     Args:
-        nulls: float64 [num_texts, 2], from `lowest_nulls`. If given, "" is one of the answers. None
-            if every question has an answer.
+        nulls: float64 [num_texts, 2], the result of `lowest_nulls`. If given, the answer "" is
+            added. Pass None if every question has an answer.
 
     Returns:
-        dict of `num_answers`, int32 [num_texts], at least 1; and of tensors [num_texts, answers]:
-        `answers`, string; `starts` and `ends`, int32, character offsets; `scores`, float64, a
-        softmax over the answers; `start_logits` and `end_logits`, float64.
+        dict of `num_answers`, int32 [num_texts], at least 1, and of tensors [num_texts, answers]:
+
+        - `answers`: string. The texts.
+        - `starts`, `ends`: int32. Character offsets in the context.
+        - `scores`: float64. Softmax over the answers of a context.
+        - `start_logits`, `end_logits`: float64.
     """
     flat = {
         "answers": contexts.strings(spans.starts, spans.ends),
@@ -203,10 +209,10 @@ def answer_table(
 
 
 def _with_null(table, counts, nulls, num_best):
-    """Inserts the answer "" into the table, at its rank or as the last one.
+    """Adds the answer "" to each row, sorted by score. If it is not among the best, it is the last.
 
     Returns:
-        A dict of tensors [texts, num_best + 1], and the number of answers of each text.
+        Dict of tensors [texts, num_best + 1], and the number of answers of each context.
     """
     columns = tf.range(num_best)
     total = tf.reduce_sum(nulls, axis=1)[:, tf.newaxis]

@@ -27,15 +27,16 @@ class QuestionExamples(LabeledExamples):
     Attributes:
         ids: unique ids.
         questions, contexts: lists of str.
-        answers: list of lists of (text, start): annotated answers and their start in the context,
-            in characters; empty for an impossible question.
+        answers: list of (text, start) tuples for each question: the annotated answers and the
+            character offset of each answer in the context. Empty for impossible questions.
         is_impossible: list of bool; None for SQuAD 1.1, where all questions have answers.
         titles: list of str, article of each context.
         source: file name.
         skipped: tuple of str: location and reason for each skipped question.
         read_with: see `LabeledExamples`.
         files: file of each question, if there are several files.
-        groups: value of a key for each question, such as the title; see `read_squad`.
+        groups: group of each question, such as the title of its article; see `groups` in
+            `read_squad`.
     """
 
     ids: list
@@ -94,28 +95,28 @@ class QuestionExamples(LabeledExamples):
 def read_squad(
     path: str | Path, skip_bad_rows: bool = False, groups: str | None = None
 ) -> QuestionExamples:
-    """Reads questions in the SQuAD 1.1 or 2.0 format, a mix of both, or flat rows.
+    """Reads questions in the SQuAD 1.1 or 2.0 format, in a mix of both, or in flat rows.
 
-    Flat rows have the keys `question`, `context` and `answers`, which is `{"text": [...],
-    "answer_start": [...]}` or a list of dicts. The keys `id`, `title` and `is_impossible` are
-    optional. Rows are JSON lines, a JSON array, a JSON object with a list `data`, Parquet or Arrow.
-    If any question has the key `is_impossible` or an empty list of answers, the file is in the
-    SQuAD 2.0 format: questions without answers are impossible.
+    Flat rows have the keys `question`, `context` and `answers`, and optionally `id`, `title` and
+    `is_impossible`. The value of `answers` is `{"text": [...], "answer_start": [...]}` or a list of
+    dicts. Files of flat rows are JSON lines, JSON arrays, JSON objects with a list `data`, Parquet
+    or Arrow. If any question has the key `is_impossible` or an empty list of answers, the file is
+    read as SQuAD 2.0, where questions without answers are impossible.
 
     Args:
         path: str or `Path`; see `lines.raw_lines` for encodings and compression.
-        skip_bad_rows: whether to skip invalid questions. A warning reports their number, and
-            `skipped` lists them.
-        groups: key of a flat row, question, paragraph or article, such as `"title"`. `hold_out`
-            keeps each group in one set.
+        skip_bad_rows: whether to skip invalid questions. A warning reports the number of skipped
+            questions, and `skipped` of the result lists them.
+        groups: key whose value is the group of a question, such as `"title"`. It is a key of the
+            flat row, question, paragraph or article. `hold_out` never splits a group.
 
     Returns:
-        `QuestionExamples`, with white space around questions stripped. Answer starts are
-        character offsets (code points), as in the published files.
+        `QuestionExamples`. White space around questions is stripped. Answer starts are character
+        offsets (code points), as in the published files.
 
     Raises:
-        InputError: the file has a different format; a text, context or answer is missing; an id
-            occurs twice; or an answer is not at its position.
+        InputError: the file has a different format; a question, context or answer is missing; an id
+            occurs twice; or the context does not contain an answer at its `answer_start`.
 
     Source: Rajpurkar et al. 2016 and 2018, and the published files.
 
@@ -179,7 +180,7 @@ def write_squad(path: str | Path, examples: QuestionExamples) -> None:
 
 
 def _may_have_no_answer(found):
-    """Whether a question indicates the SQuAD 2.0 format."""
+    """Returns whether a question has a key or an empty list that only occurs in SQuAD 2.0."""
     row = found[3]
     if not isinstance(row, dict):
         return False
@@ -187,7 +188,7 @@ def _may_have_no_answer(found):
 
 
 def _questions(path):
-    """Yields (location, title, context, question, (paragraph, article)), unchecked."""
+    """Yields unchecked (location, title, context, question, (paragraph, article)) tuples."""
     rows, unit = _flat_rows(path)
     if rows is not None:
         for number, read in rows:
@@ -213,7 +214,7 @@ def _questions(path):
 
 
 def _flat_rows(path):
-    """Returns pairs of a number and a function that reads the row, and their unit."""
+    """Returns (number, function that reads the row) pairs, and whether they are lines or rows."""
     suffix = suffix_of(path)
     if suffix in (*table_rows.PARQUET, *table_rows.ARROW):
         return table_rows.arrow_rows(path), "row"
@@ -229,7 +230,7 @@ def _flat_rows(path):
 
 
 def _flat(row, place):
-    """Converts a flat row to an item of `_questions`."""
+    """Converts a flat row to the tuple that `_questions` yields."""
     if not isinstance(row, dict):
         return place, "", None, row, ()
     question = {"id": place} | {name: row[name] for name in row if row[name] is not None}
@@ -246,7 +247,7 @@ def _group(key, *objects):
 
 
 def _answers_of(question):
-    """Returns dicts with `text` and `answer_start`."""
+    """Returns the answers as dicts with `text` and `answer_start`."""
     answers = question.get("answers")
     if isinstance(answers, dict):
         parts = [answers.get(name) for name in ("text", "answer_start")]
@@ -263,13 +264,13 @@ def _answers_of(question):
 def _list_in(value, key, path, place):
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
         raise InputError(
-            f"{path}: {place} has no list {key!r}; the file is not in the SQuAD format."
+            f"{path}: {place} has no list {key!r}. The file is not in the SQuAD format."
         )
     return value[key]
 
 
 def _row(question, context, is_v2, seen, place):
-    """Returns checked (id, question, context, answers, is_impossible); adds the id to `seen`."""
+    """Checks a question. Returns (id, question, context, answers, is_impossible)."""
     if not isinstance(question, dict):
         raise InputError(f"a question must be a JSON object. Received: {question!r:.60}")
     name = question.get("id")

@@ -1,6 +1,7 @@
-"""Decodes the logits of windows into answers, for `predict`.
+"""Converts the logits of windows to answers, for `predict`.
 
-Shape legend: rows = windows of all questions; length = sequence length, including padding.
+Names of dimensions: "rows" are the windows of all questions, and "length" is the sequence length
+with padding.
 """
 
 import dataclasses
@@ -30,8 +31,8 @@ class Answer:
         text: str; "" for no answer.
         start, end: character offsets; the answer is `context[start:end]`.
         score: probability among the n-best answers.
-        start_logit, end_logit: logits of the first and last token. For no answer, logits of `[CLS]`
-            in the window with their lowest sum.
+        start_logit, end_logit: logits of the first and last token. If `text` is "", the logits of
+            `[CLS]` in the window where their sum is lowest.
     """
 
     text: str
@@ -50,12 +51,12 @@ def n_best_answers(
     max_answer_length: int = 30,
     with_null: bool = False,
 ) -> list[list[Answer]]:
-    """Returns the best answers to each question, from all windows of its context.
+    """Returns the best answers to each question in all windows of the context.
 
     Args:
-        logits: float32 array [rows, 2, length]: start and end logits.
+        logits: float32 array [rows, 2, length], the start logits and the end logits.
 
-    Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
+    Source: Devlin et al., "BERT", sections 4.2 and 4.3, and `run_squad.py` in the published code.
     """
     _check_logits(logits, windows)
     columns, answers = windows.columns(), []
@@ -129,9 +130,10 @@ def _check_logits(logits, windows):
 
 
 def _bounds_of_answers(windows, columns, own, length):
-    """Returns `tokens` and `can_start` for `candidate_spans`.
+    """Returns the arguments `tokens` and `can_start` of `candidate_spans`.
 
-    A token can only start an answer in the window with the most context.
+    If a token is in several windows, an answer can only start at it in the window with the most
+    context.
     """
     rows, columns = columns
     flat = slice(*np.searchsorted(rows, [own.start, own.stop]))

@@ -21,12 +21,12 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize_answer(text: str) -> str:
-    """Normalizes an answer like the official scripts."""
+    """Normalizes an answer as the official scripts do: case, punctuation, articles and spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def squad_v1_scores(examples: QuestionExamples, predictions: dict[str, str]) -> dict[str, float]:
-    """Computes the SQuAD 1.1 scores in percent, with the best of several true answers.
+    """Computes the SQuAD 1.1 scores in percent. The best match with any true answer counts.
 
     Source: Rajpurkar et al. 2016, section 6.1, and the published `evaluate-v1.1.py`.
     """
@@ -40,14 +40,14 @@ def squad_v1_scores(examples: QuestionExamples, predictions: dict[str, str]) -> 
 def scores_of_questions(
     examples: QuestionExamples, predictions: dict[str, str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes exact match and F1, float64 [questions] from 0 to 1."""
+    """Computes exact match and F1 of each question, float64 [questions], from 0 to 1."""
     is_v1 = examples.is_impossible is None
     of_questions = _v1_scores_of_questions if is_v1 else _v2_scores_of_questions
     return of_questions(examples, predictions)
 
 
 def _v1_scores_of_questions(examples, predictions):
-    """Returns exact match and F1; 0 for questions without a prediction."""
+    """Returns exact match and F1 of each question. Questions without a prediction score 0."""
     exact, f1 = np.zeros((2, len(examples)))
     for number, (name, answers) in enumerate(zip(examples.ids, examples.answers)):
         if name in predictions:
@@ -64,7 +64,7 @@ def squad_v2_scores(
     null_odds: dict[str, float] | None = None,
     null_threshold: float = 1.0,
 ) -> dict[str, float]:
-    """Computes the SQuAD 2.0 scores in percent; the answer to an impossible question is "".
+    """Computes the SQuAD 2.0 scores in percent. The true answer to an impossible question is "".
 
     Source: Rajpurkar et al. 2018, and the published `evaluate-v2.0.py`.
     """
@@ -112,7 +112,7 @@ def best_null_threshold(
 
 
 def _totals_by_threshold(examples, gains, null_odds):
-    """Returns total scores and thresholds, float64 [questions + 1]."""
+    """Returns total scores and the null threshold of each total, float64 [questions + 1]."""
     gains = dict(zip(examples.ids, gains))
     names = [name for name in sorted(null_odds, key=null_odds.get) if name in gains]
     none_answered = sum(not answers for answers in examples.answers)
@@ -122,7 +122,7 @@ def _totals_by_threshold(examples, gains, null_odds):
 
 
 def _v2_scores_of_questions(examples, predictions):
-    """Returns exact match and F1, float64 [questions] each."""
+    """Returns exact match and F1 of each question, float64 [questions]."""
     _check_ids(examples, predictions, "prediction")
     exact, f1 = [], []
     for name, answers in zip(examples.ids, examples.answers):
@@ -170,7 +170,7 @@ def _check_ids(examples, given, what):
 
 
 class ExactMatch(ScoreMetric):
-    """Fraction of rows whose start and end are correct."""
+    """Fraction of windows in which the predicted start and the predicted end are correct."""
 
     def __init__(self, name: str = "exact_match") -> None:
         super().__init__(name=name)

@@ -41,41 +41,43 @@ _NETWORKS: weakref.WeakKeyDictionary[Any, keras.Model] = weakref.WeakKeyDictiona
 @knows_building
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class QuestionAnswerer(TaskModel):
-    """Extractive question answering: a start and an end logit for each token.
+    """Model for extractive question answering, with a start logit and an end logit for each token.
 
-    The head is a linear layer on the last hidden states. ModernBERT has a transform before it, and
-    BigBird a feed-forward network.
+    The head is a linear layer on the last hidden states. In ModernBERT and BigBird, other layers
+    come before the linear layer: a transform and a feed-forward network, respectively.
+
     Long contexts are split into overlapping windows.
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are
     (question, context) tuples. Labels:
 
-    - with texts, for each pair: an answer (text, start), where start is a character offset in the
-      context; or a list of answers or `{"text": [...], "answer_start": [...]}`: the first answer is
-      used. None or [] means no answer;
-    - with features, int `[rows, 2]`: the positions of the answer's first and last token.
+    - for texts: one answer per pair, a tuple (text, start), where start is a character offset in
+      the context. None or [] means no answer. Lists of answers and dicts `{"text": [...],
+      "answer_start": [...]}` are also accepted, and their first answer is used;
+    - for features: int `[rows, 2]`, the positions of the first and the last token of the answer.
 
-    The loss of a window is the mean of the start and end cross-entropies. If the window does not
-    contain the whole answer, both targets are `[CLS]`. The softmax excludes padding.
+    The loss of a window is the mean of the start and end cross-entropies. If a window does not
+    contain the whole answer, the `[CLS]` token is the target for start and end. The softmax
+    excludes padding.
 
     Called on features, the model returns a dict of `start_logits` and `end_logits`, float32
-    `[batch, length]`. `predict` returns a list of `Answer`s for each pair, best first. For
-    features, it returns the logits `[batch, 2, length]`, padded with 0 to `max_length`.
+    `[batch, length]`. `predict` returns a list of `Answer`s for each pair, best first. If the
+    inputs are features, `predict` returns logits `[rows, 2, max_length]`, with 0 for padding.
 
     Args:
         encoder: `Encoder`; its pooler is not used.
         max_length: window length in tokens. Default 384, or the encoder's maximum if lower.
-        doc_stride: tokens between the starts of consecutive windows. (In `transformers`, `stride`
-            is the overlap.)
+        doc_stride: tokens between the starts of consecutive windows. In `transformers`, `stride` is
+            the overlap of two windows instead.
         max_question_length: questions are truncated to this number of tokens.
         max_answer_length: maximum answer length in tokens.
         num_best: maximum number of answers that `predict` returns per question.
-        null_threshold: "" is predicted if its score exceeds the score of the best answer by more
-            than this value. None: "" is never predicted, as in SQuAD 1.1.
+        null_threshold: the answer "" (no answer) is predicted if its score minus the score of the
+            best other answer is above this value. Default: "" is never predicted, as in SQuAD 1.1.
         head_dropout: dropout rate before the linear layer. Default: 0.1 for DistilBERT and BigBird,
             0 for other architectures, as published.
 
-    Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
+    Source: Devlin et al., "BERT", sections 4.2 and 4.3, and `run_squad.py` in the published code.
 
     Example:
         model = QuestionAnswerer.from_pretrained("path/to/model")
@@ -150,10 +152,10 @@ class QuestionAnswerer(TaskModel):
     ) -> str | list[str]:
         """Returns the text of the best answer to each question.
 
-        "" means no answer; see `null_threshold`.
+        The text is "" if the model predicts that there is no answer; see `null_threshold`.
 
         Args:
-            pairs: see `predict`; a single (question, context) pair returns a single str.
+            pairs: list of (question, context) tuples. For a single tuple, a single str is returned.
         """
 
         def answer(pairs):
@@ -164,7 +166,7 @@ class QuestionAnswerer(TaskModel):
         return texts[0] if is_one_text(pairs) else texts
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Returns a dict of logits for features or (question, context) pairs."""
+        """Returns a dict of logits. `inputs` are features or (question, context) pairs."""
         logits = self.logits(inputs, *args, **kwargs)
         if self.is_building:  # Keras calls metrics with one tensor to build them
             return logits
@@ -181,7 +183,7 @@ class QuestionAnswerer(TaskModel):
 
     def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
         if target is not None:
-            raise InputError("a QuestionAnswerer does not take a target. Leave out target=...")
+            raise InputError("a QuestionAnswerer has no argument target. Remove target=...")
         is_context = [word >= 0 and row.words[word].segment == 1 for word in row.word_of]
         positions = np.flatnonzero(is_context)
         if not len(positions):
@@ -274,7 +276,7 @@ class QuestionAnswerer(TaskModel):
 
 
 class AnswerLabels(LabelCodec):
-    """Codec for answers: (text, start) or None; for features, int `[rows, 2]`."""
+    """Converts labels: (text, start) tuples or None for texts, int `[rows, 2]` for features."""
 
     def __init__(self, takes_none: bool) -> None:
         self.takes_none = takes_none
@@ -330,7 +332,7 @@ def _decoded(text):
 
 
 def _characters(pairs, labels):
-    """Returns the start and end of each answer, int64 [questions, 2]; -1 for none."""
+    """Returns the start and end of each answer, int64 [questions, 2]; -1 if there is no answer."""
     if isinstance(labels, np.ndarray):
         raise InputError("labels of texts must be (text, start) answers, not token positions.")
     spans = np.full((len(labels), 2), -1)
@@ -346,14 +348,15 @@ def _characters(pairs, labels):
 
 
 def answer_tokens(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarray:
-    """Returns the first and last token of the answer in each window.
+    """Returns the positions of the first and last token of the answer in each window.
 
     Args:
-        characters: int64 [questions, 2], start and end in the context; -1 for no answer.
+        characters: int64 [questions, 2], start and end of the answer in the context; -1 if there is
+            no answer.
 
     Returns:
-        int32 [rows, 2], token positions; 0, the position of `[CLS]`, if the window does not contain
-        the whole answer.
+        int32 [rows, 2]. If a window does not contain the whole answer, both positions are 0, the
+        position of `[CLS]`.
     """
     spans = np.full(characters.shape, -1)  # [questions, 2], token numbers
     for number in np.flatnonzero(characters[:, 0] >= 0):

@@ -1,4 +1,4 @@
-"""Scores and output files of predicted SQuAD answers."""
+"""Scores predicted SQuAD answers and writes them to files."""
 
 import json
 from pathlib import Path
@@ -14,16 +14,18 @@ from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer,
 def score_answers(
     examples: QuestionExamples, predictions: list[list[Answer]], null_threshold: float | None = None
 ) -> dict[str, float]:
-    """Computes the official scores of predictions.
+    """Computes the official SQuAD scores of predictions.
 
     Args:
-        predictions: list of lists of `Answer`, from `QuestionAnswerer.predict(examples.pairs)`.
-        null_threshold: "" is predicted if the null odds exceed it; None: "" is never predicted.
+        predictions: list of `Answer`s for each question, the result of
+            `QuestionAnswerer.predict(examples.pairs)`.
+        null_threshold: the answer "" is predicted if the null odds are above this value. Default:
+            "" is never predicted.
 
     Returns:
-        dict of scores in percent. SQuAD 1.1: `exact_match`, `f1`. For SQuAD 2.0, see
-        `metrics.squad_v2_scores`; if the answers include "", also the best threshold and the scores
-        with it.
+        dict of scores in percent. SQuAD 1.1 has the scores `exact_match` and `f1`. For SQuAD 2.0,
+        see `metrics.squad_v2_scores`. If each question has the answer "", the dict also contains
+        the best threshold and the scores with the best threshold.
 
     Example:
         from keras_bert_impl.tasks import score_answers
@@ -45,15 +47,15 @@ def score_answers(
 def search_null_threshold(
     examples: QuestionExamples, predictions: list[list[Answer]], metric: str = "f1"
 ) -> float:
-    """Returns the null threshold with the best score on labeled questions.
+    """Returns the null threshold that gives the best score on labeled questions.
 
     Args:
         examples: `QuestionExamples` of SQuAD 2.0, usually the validation set.
-        predictions: see `score_answers`; must include "".
+        predictions: see `score_answers`. The answers to each question must include "".
         metric: `"f1"` or `"exact"`.
 
     Raises:
-        InputError: the predictions of a question do not include "".
+        InputError: the answers to a question do not include "".
 
     Example:
         from keras_bert_impl.tasks import search_null_threshold
@@ -72,13 +74,15 @@ def write_answer_files(
 ) -> None:
     """Writes `predictions.json`, `nbest_predictions.json`, `null_odds.json` and `predictions.tsv`.
 
-    The keys of the JSON files are question ids. The values are the best answer, all answers with
-    scores, and the null odds: the score of "" minus the best other score. The official scripts read
-    the best answers and the null odds. Null odds are only written if each question has the answer
-    "".
+    The JSON files map question ids to values: `predictions.json` to the best answer,
+    `nbest_predictions.json` to all answers with scores, and `null_odds.json` to the null odds,
+    which are the score of "" minus the best score of another answer. `null_odds.json` is only
+    written if each question has the answer "". The official scripts read `predictions.json` and
+    `null_odds.json`.
 
-    The table has a row for each question: the answer with its probability, its `exact_match` and
-    `f1` (0 to 1), and the true answers, id, question and context.
+    `predictions.tsv` is a table with a row for each question. The columns are the predicted answer,
+    its probability, `exact_match` and `f1` (0 to 1), the true answers, the id, the question and the
+    context.
 
     Args:
         examples, predictions, null_threshold: see `score_answers`.

@@ -1,4 +1,4 @@
-"""Serving signatures of question answering, with the answer search of `answer_spans`."""
+"""Serving signatures of question answering models."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from keras_bert_impl.tokenizers.windows import pack_windows
 
 
 class QuestionAnswererNetwork(Network):
-    """Network with outputs `start_logits` and `end_logits`, `[batch, length]`."""
+    """Network with the outputs `start_logits` and `end_logits`, both `[batch, length]`."""
 
     def write(self, graph: Any) -> None:
         states = networks.hidden_states(
@@ -101,10 +101,11 @@ class AnswerSignatures(Signatures):
 
 
 def _outputs(table, nulls, null_threshold):
-    """Returns the outputs of the signature: the answers and the best answer.
+    """Returns the outputs of the signature: the best answer and all answers of each context.
 
     Args:
-        nulls: float64 [batch, 2], from `lowest_nulls`; None if every question has an answer.
+        nulls: float64 [batch, 2], the result of `lowest_nulls`; None if every question has an
+            answer.
     """
     totals = table["start_logits"] + table["end_logits"]
     is_answer = tf.sequence_mask(table["num_answers"], totals.shape[1])

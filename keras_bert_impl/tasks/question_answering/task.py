@@ -83,7 +83,7 @@ class QuestionAnswering(Task):
 
 
 def _score(model, examples, directory, search_threshold=False):
-    """Scores a model; with `search_threshold`, first selects its null threshold."""
+    """Scores a model. If `search_threshold` is True, first sets the best null threshold."""
     try:
         predictions = model.predict(examples.pairs, verbose=0)
     except UndefinedScoresError:

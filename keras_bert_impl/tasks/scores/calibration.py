@@ -25,7 +25,7 @@ _Rule = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
 
 
 class Goal(NamedTuple):
-    """A threshold rule, and the label with the threshold."""
+    """Rule that selects a threshold, and the label that the threshold is for."""
 
     threshold: str | None = None
     label: str | None = None
@@ -36,9 +36,10 @@ class Calibration(NamedTuple):
 
     Attributes:
         temperature: divisor of the logits; above 1 for overconfident models.
-        error_before, error: expected calibration error with a 95% interval.
-        chosen: dict of label -> threshold with its scores. The scores are optimistic, because the
-            threshold was selected on the same texts.
+        error_before, error: expected calibration error before and after calibration, with a 95%
+            interval.
+        chosen: dict of label -> threshold with its scores. These scores are too high on average,
+            because the threshold is selected on the texts that it is scored on.
         num_texts: number of texts.
     """
 
@@ -78,7 +79,7 @@ def calibration_of(
 
     Args:
         scores: float32 `[texts, classes]`, from `predict`.
-        targets: class indices `[texts]`, one-hot labels, or 0 and 1 `[texts, classes]`.
+        targets: class indices `[texts]`, or one-hot or multi-hot labels `[texts, classes]`.
 
     Raises:
         InputError: see `TextClassifier.calibrate`.
@@ -200,10 +201,11 @@ def rule_of(text: str) -> _Rule:
 def choose_threshold(
     rule: _Rule, is_positive: np.ndarray, scores: np.ndarray, name: str
 ) -> ThresholdScores:
-    """Returns the best threshold by a rule, with its scores.
+    """Returns the threshold that is best by a rule, and the scores with this threshold.
 
-    The threshold is halfway between two scores; therefore, rounding in other runtimes does not
-    change decisions. If several thresholds are equally good, the highest one is returned.
+    The threshold is halfway between the scores of two examples, so that rounding differences
+    between runtimes do not change decisions. If several thresholds are equally good, the highest
+    one is returned.
 
     Args:
         is_positive: bool `[examples]`.
@@ -228,7 +230,7 @@ def choose_threshold(
 def bounds_of(
     thresholds: dict[str, float] | None, labels: list[str], problem_type: str
 ) -> np.ndarray:
-    """Converts thresholds to float32 `[classes]`; NaN for labels without a threshold."""
+    """Converts thresholds to an array, float32 `[classes]`; NaN for labels without a threshold."""
     bounds = np.full(len(labels), np.nan, "float32")
     if not thresholds:
         return bounds

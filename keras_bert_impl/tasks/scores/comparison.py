@@ -20,14 +20,14 @@ _DRAWN = 10_000_000  # total number of examples in all resamples
 
 
 class Outcome(NamedTuple):
-    """Labels and predictions of examples, with the metrics of the task.
+    """Labels and predictions for a set of examples, and the metrics of the task.
 
     Attributes:
-        labels, predictions: arguments of the metrics, `[examples, ...]`: class indices, numbers, or
-            bool `[examples, labels]`.
-        metrics: dict of name -> function of labels and predictions (or scores, see `is_of_scores`).
-            Models are compared by the first metric.
-        scores: float `[examples, classes]`, for metrics of scores.
+        labels, predictions: arrays `[examples, ...]` that are passed to the metrics: class indices,
+            numbers, or bool `[examples, labels]`.
+        metrics: dict of name -> function of labels and predictions, or of labels and scores if
+            `is_of_scores(name)`. Models are compared by the first metric.
+        scores: float `[examples, classes]`, which metrics of scores receive instead of predictions.
     """
 
     labels: np.ndarray
@@ -64,7 +64,7 @@ class Comparison(NamedTuple):
         }
 
     def verdict(self) -> list[str]:
-        """Returns `remarks` and a sentence about the best baseline."""
+        """Returns `remarks` and a sentence that compares the model with the best baseline."""
         labels = self.outcome.labels
         metric, function = next(iter(self.outcome.metrics.items()))
         lines = list(self.remarks)
@@ -95,12 +95,12 @@ def _compared(metric, value, name, of_baseline, difference: Difference, count):
 
 
 class Change(NamedTuple):
-    """A score of a new and an old model on the same examples.
+    """The change of a score from an old model to a new model on the same examples.
 
     Attributes:
         metric: name of the score.
         new, old: the scores.
-        gain: improvement by the new model, with a 95% interval; positive is better.
+        gain: improvement with a 95% interval; positive if the new model is better.
         num_examples: number of examples.
     """
 
@@ -137,7 +137,7 @@ def _samples(count):
 
 
 def is_uneven(counts: np.ndarray) -> bool:
-    """Whether the largest class has at least `UNEVEN` times the examples of the smallest class.
+    """Returns whether the largest class is at least `UNEVEN` times as large as the smallest class.
 
     Args:
         counts: number of examples of each class; empty classes are ignored.

@@ -1,4 +1,7 @@
-"""Metrics with exact counts above 2^24; a NaN prediction makes the metric NaN."""
+"""Keras metrics that count examples exactly, also above 2^24.
+
+If a prediction is NaN, they return NaN.
+"""
 
 import functools
 from collections.abc import Callable
@@ -12,7 +15,7 @@ class CountingMetric(keras.metrics.Metric):
     """Base class of metrics that accumulate counts."""
 
     def count_variable(self, name: str, shape: tuple[int, ...] = ()) -> tuple[Any, Any]:
-        """Creates the two variables of a count."""
+        """Creates two float variables for a count: the sum and its rounding error."""
         return tuple(
             self.add_variable(shape, initializer="zeros", name=part)
             for part in (name, f"{name}_rest")
@@ -37,11 +40,11 @@ def count(variables: tuple[Any, Any]) -> Any:
 
 
 def defined_weights(outputs: Any, weights: Any = None) -> Any:
-    """Returns the weights of the outputs; NaN if a row contains NaN.
+    """Returns the example weights. The weight of a row with a NaN output is NaN.
 
     Args:
         outputs: float `[..., classes]`.
-        weights: float `[...]`; None for weights of 1. Rows of weight 0 may contain NaN.
+        weights: float `[...]`; None for weights of 1. NaN in a row with weight 0 is ignored.
     """
     is_undefined = ops.any(ops.isnan(outputs), axis=-1)
     weights = ops.ones_like(outputs[..., 0]) if weights is None else weights
@@ -71,11 +74,11 @@ class Accuracy(CountingMetric):
 
 
 def token_weights(y: Any, sample_weight: Any) -> Any:
-    """Computes token weights, float32 `[batch, length]`; 0 for tokens without a label.
+    """Computes the weight of each token, float32 `[batch, length]`; 0 for tokens without a label.
 
     Args:
-        y: int `[batch, length]`, negative for tokens without a label; or one-hot labels
-            `[batch, length, classes]`, all 0 for tokens without a label.
+        y: class indices, int `[batch, length]`, negative for tokens without a label; or one-hot
+            labels `[batch, length, classes]`, which are all 0 for tokens without a label.
         sample_weight: `[batch]`, `[batch, length]` or None.
     """
     weights = ops.cast(y >= 0 if len(y.shape) == 2 else ops.any(y > 0, axis=-1), "float32")
@@ -103,7 +106,7 @@ class ScoreMetric(CountingMetric):
 
 
 class ConfusionScore(ScoreMetric):
-    """Classification score of a confusion matrix."""
+    """Classification score that is computed from a confusion matrix."""
 
     def __init__(self, name: str, num_classes: int, positive_class: int = 1) -> None:
         super().__init__(name=name)
@@ -149,7 +152,7 @@ def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callab
 
 
 def _matthews(matrix):
-    """Computes the Matthews correlation of a confusion matrix from positive terms."""
+    # All sums have positive terms: differences of large counts would lose precision.
     hits, missed = ops.diagonal(matrix), ops.diagonal(_sum_of_others(ops.transpose(matrix)))
     wrong = ops.diagonal(_sum_of_others(matrix))  # false positives of each class
     of_others = ops.transpose(_sum_of_others(ops.transpose(matrix)))  # [label, not predicted]
@@ -163,7 +166,7 @@ def _matthews(matrix):
 
 
 def _sum_of_others(values):
-    """Returns the sum of the other entries along axis 0, for each entry."""
+    """Returns, for each entry, the sum of all other entries along axis 0."""
     none = ops.zeros_like(values[:1])
     before = ops.concatenate([none, ops.cumsum(values, axis=0)[:-1]])
     after = ops.concatenate([none, ops.cumsum(ops.flip(values, axis=0), axis=0)[:-1]])

@@ -29,12 +29,12 @@ def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> N
 
 
 def ranked(scores: Any, bounds: np.ndarray, where: Callable[..., Any] = np.where) -> Any:
-    """Returns scores `[examples, classes]` whose highest value belongs to the predicted class.
+    """Returns scores `[examples, classes]` in which the predicted class has the highest score.
 
     Args:
-        bounds: float32 `[classes]`, thresholds; NaN for a class without a threshold. A class is
-            predicted if its score is at least its threshold.
-        where: `tf.where` if scores are a tensor.
+        bounds: float32 `[classes]`, thresholds; NaN for a class without a threshold. A class with a
+            threshold is predicted if its score is at least the threshold.
+        where: function that selects values; pass `tf.where` if the scores are a tensor.
     """
     return where(np.isnan(bounds), scores, where(scores >= bounds, 2.0, -1.0))
 
@@ -46,10 +46,10 @@ def likeliest(
 
     Args:
         scores: float `[examples, classes]`, or a list of arrays `[classes]`.
-        bounds: see `ranked`; None for no thresholds.
+        bounds: thresholds as in `ranked`; None if no class has a threshold.
 
     Returns:
-        int64 `[examples]`. If a score is NaN, float64 with NaN for its example.
+        int64 `[examples]`. If an example has a NaN score, float64 with NaN for this example.
     """
     ranks = scores if bounds is None else ranked(np.asarray(scores), bounds)
     best = np.array([row.argmax() for row in ranks], "int64")
@@ -58,7 +58,7 @@ def likeliest(
 
 
 def at_least(scores: np.ndarray, bounds: np.ndarray | float = 0.5) -> np.ndarray:
-    """Returns 1 for scores of at least `bounds` and 0 for lower scores; keeps NaN."""
+    """Returns 1 for scores of at least `bounds`, 0 for lower scores, and NaN for NaN."""
     chosen = (scores >= bounds).astype("int64")
     undefined = np.isnan(scores)
     return np.where(undefined, np.nan, chosen) if undefined.any() else chosen

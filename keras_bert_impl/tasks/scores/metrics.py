@@ -111,8 +111,8 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
     Args:
         labels: class indices `[examples]`, or 0 and 1 `[examples, classes]`.
-        scores: `[examples, classes]`. With class indices of two classes, the result is the value of class 1.
-            Classes that never occur are ignored.
+        scores: `[examples, classes]`. Classes without examples are ignored. If the labels are class
+            indices of two classes, only the average precision of class 1 is returned.
     """
     is_class, ranking = np.asarray(labels), np.asarray(scores)
     classes = range(ranking.shape[1])
@@ -148,7 +148,7 @@ RANKING = average_precision.__name__  # metric of scores; `/CLASS` may follow
 
 
 def is_of_scores(name: str) -> bool:
-    """Whether a metric compares labels with class scores instead of predictions."""
+    """Returns whether a metric is a function of labels and class scores, not of predictions."""
     return name == RANKING or name.startswith(f"{RANKING}/")
 
 
@@ -169,7 +169,7 @@ def metric_named(
 
 
 def _is_class(labels, number):
-    """Returns 1 for labels of a class and 0 for other labels; keeps NaN."""
+    """Returns 1 for labels of a class, 0 for other labels, and NaN for NaN."""
     if labels.ndim > 1:
         return labels[:, number]
     return np.where(np.isnan(labels), np.nan, labels == number)
@@ -180,7 +180,7 @@ def class_metrics(classes: Sequence[str]) -> list[str]:
 
 
 def comparable(name: str, value: float) -> float:
-    """Negates the score if lower is better."""
+    """Negates a score for which lower is better."""
     return -value if name == "mean_squared_error" else value
 
 

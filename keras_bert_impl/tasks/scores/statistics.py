@@ -50,10 +50,10 @@ def wilson(is_right: Any) -> Interval:
 
 
 def of_runs(scores: Sequence[float]) -> Interval:
-    """Computes the mean score of two or more runs and its interval by Student's t-distribution.
+    """Computes the mean score of two or more runs, with an interval from Student's t-distribution.
 
-    Source: Student 1908, "The Probable Error of a Mean"; for more than 10 runs, the expansion of
-    the quantile in Abramowitz and Stegun 1964, 26.7.5.
+    Source: Student 1908, "The Probable Error of a Mean". For more than 10 runs, the quantile is
+    computed with the expansion in Abramowitz and Stegun 1964, 26.7.5.
     """
     mean, degrees = float(np.mean(scores)), len(scores) - 1
     if degrees <= len(_T):
@@ -70,7 +70,10 @@ def of_runs(scores: Sequence[float]) -> Interval:
 
 
 def described_runs(scores: Sequence[float]) -> dict[str, float | None]:
-    """Returns `of_runs` as a dict for JSON; the bounds of a single run are None."""
+    """Returns the mean and interval of `of_runs` as a dict.
+
+    For a single run, the bounds are None.
+    """
     if len(scores) == 1:
         return {"value": scores[0], "low": None, "high": None}
     return of_runs(scores)._asdict()
@@ -82,7 +85,8 @@ def bootstrap(
     """Computes a score and its percentile interval from resampled examples.
 
     Args:
-        *columns: arrays `[examples, ...]`, resampled together, with replacement.
+        *columns: arrays `[examples, ...]`, the arguments of `metric`. The same examples are drawn
+            from all arrays, with replacement.
 
     Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3.
     """
@@ -132,7 +136,7 @@ def _bounds(scores):
 
 
 class ClassScores(NamedTuple):
-    """Scores of one class; 0 where a ratio is undefined, as in scikit-learn."""
+    """Scores of one class. An undefined ratio is 0, as in scikit-learn."""
 
     name: str
     precision: float
@@ -156,7 +160,7 @@ def class_scores(names: list[str], counts: np.ndarray) -> list[ClassScores]:
 
 
 def ratios(hits: int, wanted: int, found: int) -> tuple[float, float, float]:
-    """Returns precision, recall and F1; 0 where a ratio is undefined."""
+    """Returns precision, recall and F1. An undefined ratio is 0."""
     precision, recall = hits / found if found else 0.0, hits / wanted if wanted else 0.0
     return precision, recall, 2 * hits / (wanted + found) if wanted + found else 0.0
 
@@ -165,7 +169,7 @@ def ratios(hits: int, wanted: int, found: int) -> tuple[float, float, float]:
 
 
 class Bin(NamedTuple):
-    """Examples whose confidence is in a range."""
+    """The examples with a confidence in one range."""
 
     low: float
     high: float
@@ -198,8 +202,9 @@ def calibration(
 def calibration_error(confidences: np.ndarray, is_right: np.ndarray) -> Interval:
     """Computes the expected calibration error with its interval.
 
-    The error is biased upward on finite data, and resampling adds the same bias. The "basic"
-    bootstrap interval corrects the bias: percentiles are mirrored at the value.
+    On finite data, the error is too high on average, and resampling increases it again by the same
+    amount. The "basic" bootstrap interval, which mirrors the percentiles at the computed error,
+    corrects this bias.
     """
 
     def error(confidences, is_right):

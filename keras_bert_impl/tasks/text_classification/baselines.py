@@ -14,7 +14,7 @@ MOST_FEATURES = 50_000
 
 
 class Baseline(NamedTuple):
-    """Predictions of a baseline (see `targets`), and scores `[texts, classes]`."""
+    """Predictions of a baseline, in the format of the targets, and scores `[texts, classes]`."""
 
     predictions: np.ndarray
     scores: np.ndarray
@@ -23,17 +23,18 @@ class Baseline(NamedTuple):
 def baselines(
     texts: list, targets: np.ndarray, of_dev: list, problem_type: str, num_classes: int
 ) -> dict[str, Baseline]:
-    """Predicts the most frequent label and, if scikit-learn is installed, uses TF-IDF.
+    """Predicts labels with baselines. TF-IDF is only used if scikit-learn is installed.
 
     Args:
-        texts: training texts, or tuples of texts.
-        targets: class indices `[texts]`, floats `[texts]` or multi-hot `[texts, labels]`.
-        of_dev: texts to predict.
+        texts: training texts: str or tuples of str.
+        targets: training labels: class indices `[texts]`, floats `[texts]` or multi-hot `[texts,
+            labels]`.
+        of_dev: texts to predict labels for.
         problem_type: `SINGLE`, `MULTI` or `REGRESSION`.
 
     Returns:
-        Baselines by name: `majority` (not for regression) and `tfidf`. The scores of `majority`
-        and of regression are 0.
+        dict of name -> `Baseline`: `majority`, the most frequent label (not for regression), and
+        `tfidf`. The `scores` of `majority` and of regression baselines are 0.
     """
     found = {}
     no_scores = np.zeros([len(of_dev), num_classes])
@@ -60,7 +61,8 @@ def baselines(
 def tfidf_model(texts: list, problem_type: str) -> Any:
     """Returns a scikit-learn pipeline of TF-IDF and a linear model.
 
-    Features are words and word pairs, or characters if texts have no spaces.
+    Features are words and word pairs. If the texts contain almost no spaces, features are
+    characters.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression, Ridge

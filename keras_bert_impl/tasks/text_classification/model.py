@@ -63,9 +63,10 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TextClassifier(TaskModel):
-    """Text classifier: a pre-trained encoder with the published head of its architecture.
+    """Text classifier: a pre-trained encoder with a classification head.
 
-    For BERT and ALBERT, the head is a linear layer on the pooled output.
+    The head is the head that was published with the architecture. For BERT and ALBERT, it is a
+    linear layer on the pooled output.
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Labels depend on
     `problem_type`:
@@ -79,23 +80,24 @@ class TextClassifier(TaskModel):
     return scores of the same shape: softmax probabilities, sigmoid probabilities for multi-label
     classification, or the values for regression.
 
-    `long_texts` sets how texts longer than `max_length` are handled; see `LongTexts`. If texts are
-    split into windows, the head classifies the pooled vector of the windows. For a linear head,
-    mean pooling equals the mean of the logits. For a pair, only the second text is split into
-    windows.
+    `long_texts` sets how texts longer than `max_length` are handled; see `LongTexts`. If a text is
+    split into windows, the vectors of its windows are pooled, and the head classifies the pooled
+    vector. With mean pooling and a linear head, the logits are the mean of the logits of the
+    windows. In a text pair, only the second text is split.
 
     Args:
-        encoder: `Encoder`; BERT and ALBERT require a pooler.
-        num_classes: number of classes, labels or values.
-        labels: class names, instead of `num_classes`.
+        encoder: `Encoder`. A BERT or ALBERT encoder must have a pooler.
+        num_classes: number of classes, or number of values per text in regression.
+        labels: class names. Replaces `num_classes`.
         problem_type: see above. Default: regression if `num_classes=1`, else single label.
-        head_dropout: dropout rate before the linear layer. Default: the encoder's.
+        head_dropout: dropout rate before the linear layer. Default: the dropout rate of the
+            encoder.
         max_length: sequence length in tokens. Default 128.
-        pooling: input of the head: the hidden state of the first token (`"cls"`), or the mean
-            (`"mean"`), elementwise maximum (`"max"`) or learned weighted mean (`"attention"`) of
-            all hidden states. The pooler is not used. Default: the published pooling of the
-            architecture.
-        long_texts: `LongTexts`, or its `way`. Default: truncate.
+        pooling: input of the head. `"cls"` is the hidden state of the first token. `"mean"`,
+            `"max"` and `"attention"` are the mean, the elementwise maximum and a learned weighted
+            mean of all hidden states. With these values, the pooler of the encoder is not used.
+            Default: the pooling that was published for the architecture.
+        long_texts: `LongTexts`, or its argument `way` as a str. Default: long texts are truncated.
         thresholds: dict of label -> minimum probability. For multi-label classification, the
             default is 0.5 for each label. For single-label classification, one label may have a
             threshold; otherwise, the label with the highest score is predicted. `calibrate` selects
@@ -174,10 +176,10 @@ class TextClassifier(TaskModel):
 
     @staticmethod
     def row_vectors(encoder: Encoder, inputs: dict[str, Any]) -> Any:
-        """Returns the vectors that the head classifies, `[rows, hidden]`.
+        """Returns the vectors that are the input of the head, `[rows, hidden]`.
 
         Raises:
-            InputError: the encoder is causal (left to right).
+            InputError: the encoder has causal (left-to-right) attention.
         """
         check_sees_all(encoder.config)
         return sequence_vector(encoder, encoder(inputs))
@@ -192,7 +194,7 @@ class TextClassifier(TaskModel):
 
     @property
     def num_classes(self) -> int:
-        """Number of classes, labels or values."""
+        """Number of classes, or number of values per text in regression."""
         return len(self.labels)
 
     @property
@@ -206,13 +208,13 @@ class TextClassifier(TaskModel):
 
     @property
     def bounds(self) -> np.ndarray | None:
-        """Threshold of each label, float32 `[num_classes]`; NaN for none."""
+        """Threshold of each label, float32 `[num_classes]`; NaN for labels without a threshold."""
         if self.problem_type == MULTI:
             return np.where(np.isnan(self._bounds), np.float32(0.5), self._bounds)
         return None if np.isnan(self._bounds).all() else self._bounds
 
     def decide(self, scores: np.ndarray) -> np.ndarray:
-        """Converts scores `[texts, num_classes]` to predictions; keeps NaN.
+        """Converts scores `[texts, num_classes]` to predictions. NaN scores give NaN predictions.
 
         Returns:
             Class indices `[texts]`; for multi-label classification, 0 and 1 `[texts, num_classes]`.
@@ -226,23 +228,24 @@ class TextClassifier(TaskModel):
     ) -> Calibration:
         """Calibrates probabilities on held-out texts, and optionally selects thresholds.
 
-        The logits are divided by a temperature, which scales the weights of the last layer. Saved
-        and exported models are therefore calibrated too. Without thresholds, this does not change
-        predictions.
+        Divides the weights of the last layer by a temperature, so that all logits are divided by
+        the temperature. Models that are saved or exported afterwards are also calibrated. If the
+        model has no thresholds, calibration does not change the predicted labels.
 
         Args:
             x, y: texts that the model was not trained on, and their labels; see `fit`.
-            threshold: rule for selecting the threshold. `"f1"`, or another beta such as `"f2"`,
-                maximizes this score. `"recall=0.9"` maximizes the precision with at least this
-                recall, and `"precision=0.9"` the recall with at least this precision.
-                `"cost=1,10"` minimizes the total cost of false positives (1 each) and false
-                negatives (10 each). Default: no threshold.
-            label: label to select a threshold for. Default: the second of two classes; each label
-                in multi-label classification.
+            threshold: rule for selecting the threshold. `"f1"` maximizes the F1 score; `"f2"` and
+                others maximize the F-score with this beta. `"recall=0.9"` maximizes the precision
+                among thresholds with at least this recall, and `"precision=0.9"` maximizes the
+                recall among thresholds with at least this precision. `"cost=1,10"` minimizes the
+                total cost of false positives (1 each) and false negatives (10 each). Default: no
+                threshold is selected.
+            label: label to select a threshold for. Default: the second class if there are two
+                classes; all labels in multi-label classification.
 
         Raises:
-            InputError: the model is for regression, no temperature or threshold fits, or the rule
-                is unknown.
+            InputError: the model is for regression, the temperature cannot be fitted, no threshold
+                satisfies the rule, or the rule is unknown.
 
         Source: Guo et al. 2017, "On Calibration of Modern Neural Networks" (arXiv:1706.04599).
 
@@ -270,10 +273,12 @@ class TextClassifier(TaskModel):
     ) -> str | list:
         """Returns the predicted label name of each text.
 
-        For multi-label classification, returns a list of names for each text; see `thresholds`.
+        In multi-label classification, returns a list of names for each text. Predictions depend on
+        `thresholds`.
 
         Args:
-            texts: see `predict`; a single text or (first, second) pair returns a single result.
+            texts: texts or (first, second) tuples. For a single text or tuple, a single result is
+                returned.
         """
         if self.problem_type == REGRESSION:
             raise InputError("a regression model has no label names; predict() returns its values.")
@@ -343,7 +348,7 @@ class TextClassifier(TaskModel):
         return dataclasses.replace(config, use_pooler=False) if pools_tokens else config
 
     def only_here(self) -> list[str]:
-        """Returns the settings that `transformers` ignores although they change scores."""
+        """Returns the settings that change scores and are not supported by `transformers`."""
         pooling = [] if self.pooling is None else [f"pooling={self.pooling!r}"]
         return super().only_here() + pooling
 

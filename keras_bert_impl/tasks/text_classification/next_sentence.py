@@ -1,4 +1,4 @@
-"""Sentence-pair prediction with an encoder's pre-training head."""
+"""Prediction for sentence pairs with the pre-training head of BERT or ALBERT."""
 
 import dataclasses
 from collections.abc import Callable
@@ -34,7 +34,7 @@ _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
 
 
 class FollowsLabels(LabelCodec):
-    """Codec for pairs: 1 if the second text follows, else 0."""
+    """Converts labels of text pairs: 1 if the second text follows the first, else 0."""
 
     has_classes = True
 
@@ -61,21 +61,22 @@ class FollowsLabels(LabelCodec):
 class NextSentencePredictor(TaskModel):
     """Predicts the probability that the second text of a pair follows the first.
 
-    BERT's next-sentence head was trained with texts from other documents as negatives; ALBERT's
-    sentence-order head was trained with swapped texts as negatives.
+    BERT was pre-trained to distinguish the next text from a text of another document. ALBERT was
+    pre-trained to distinguish two consecutive texts from the same texts in reverse order.
 
-    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are
-    (first, second) tuples; labels are 1 or True if the second follows the first, else 0.
+    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are (first,
+    second) tuples. A label is 1 or True if the second text follows the first, else 0 or False.
 
-    The network returns logits, float32 `[batch, 2]`; the first is for "follows". `predict` returns
-    the probability of "follows", float32 `[batch]`.
+    The network returns logits, float32 `[batch, 2]`. The first logit is the logit of "follows".
+    `predict` returns the probability of "follows", float32 `[batch]`.
 
     Args:
-        encoder: `Encoder` of a BERT or ALBERT model, with a pooler.
-        max_length: pairs are truncated to this number of tokens. Default: the encoder's maximum.
+        encoder: BERT or ALBERT `Encoder` with a pooler.
+        max_length: maximum number of tokens in a pair. Longer pairs are truncated. Default: the
+            maximum of the encoder.
         head_dropout: dropout rate before the linear layer. Default 0.
 
-    Source: Devlin et al., "BERT", section 3.1; Lan et al. 2019, "ALBERT", section 3.1.
+    Source: Devlin et al., "BERT", section 3.1, and Lan et al. 2019, "ALBERT", section 3.1.
 
     Example:
         model = NextSentencePredictor.from_pretrained("path/to/bert-base-uncased")

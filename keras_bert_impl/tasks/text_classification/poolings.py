@@ -1,4 +1,4 @@
-"""Token poolings of `TextClassifier`: layers, exported networks and tensors."""
+"""Ways to pool the hidden states of the tokens in `TextClassifier`, also in exported networks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,14 +16,16 @@ POOLINGS: dict[str, "Pooling"] = {}
 
 
 class Pooling:
-    """A text vector from the hidden states of all tokens.
+    """A way to compute the vector of a text from the hidden states of its tokens.
 
     Args:
         name: value of `pooling`.
-        pool: function from (encoder, states `[rows, length, hidden]`, `padding_mask` `[rows,
-            length]`) to vectors `[rows, hidden]`; its layers with weights are named `pooling`.
-        write: function of (graph, config, states, mask) that adds the pooling to an exported graph.
-        tensors: names of the pooling's weights in files.
+        pool: function of an encoder, the hidden states `[rows, length, hidden]` and the
+            `padding_mask` `[rows, length]`. Returns vectors `[rows, hidden]`. A layer with weights
+            must be named `pooling`.
+        write: function of (graph, config, states, mask) that adds the same computation to an
+            exported graph.
+        tensors: names of the weights of the pooling layer in files.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ def pooling_named(name: str) -> Pooling:
 
 
 def _like_windows(way: str, tensors: list[TensorName] | None = None) -> Pooling:
-    """Creates a pooling that applies `PoolWindows` to tokens."""
+    """Creates a pooling of tokens with the layer `PoolWindows`, which also pools windows."""
 
     def pool(encoder: Encoder, states: Any, padding_mask: Any) -> Any:
         policy = encoder.dtype_policy

@@ -13,7 +13,7 @@ from keras_bert_impl.tasks.text_classification.poolings import pooling_named
 
 
 class TextClassifierNetwork(Network):
-    """Network with output `logits` `[batch, classes]`; inputs may have a windows dimension."""
+    """Network with the output `logits` `[batch, classes]`. The inputs may contain windows."""
 
     @property
     def groups(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -208,10 +208,10 @@ class TextClassification(Task):
 
 
 def _targets_for(model: TextClassifier, examples: Examples) -> np.ndarray:
-    """Converts the labels of examples for a model.
+    """Converts the labels of examples to targets for a model.
 
     Raises:
-        InputError: the problem type is different, or the model does not have a label.
+        InputError: the labels are for another problem type, or the model does not have one of them.
     """
     received = _problem_type(examples)
     if received == MULTI and model.problem_type == SINGLE:
@@ -256,7 +256,7 @@ def _functions(examples, problem_type, names):
 
 
 def _predicted(scores, problem_type):
-    """Converts scores `[texts, classes]` to predictions in the format of `_targets`."""
+    """Converts scores `[texts, classes]` to predictions in the format that `_targets` returns."""
     if problem_type == REGRESSION:
         return scores[:, 0]
     return at_least(scores) if problem_type == MULTI else likeliest(scores)
@@ -270,7 +270,7 @@ def _targets(examples, problem_type, names):
 
 
 def names_of(classifier: TextClassifier, row: np.ndarray) -> list[str]:
-    """Returns the predicted label names for scores `[num_classes]`; empty for NaN."""
+    """Returns the predicted label names for scores `[num_classes]`, or [] if a score is NaN."""
     if np.isnan(row).any():
         return []
     (decision,) = classifier.decide(row[None])
@@ -285,7 +285,7 @@ def write_predictions(
     scores: np.ndarray,
     examples: Examples | None = None,
 ) -> None:
-    """Writes the predicted label and the score of each class, one line per text.
+    """Writes a line with the predicted label and the score of each class for each text.
 
     Args:
         scores: float32 `[texts, num_classes]`, from `predict`.

@@ -24,21 +24,22 @@ def zero_shot(
     predicts whether the text entails the hypothesis.
 
     Args:
-        classifier: `TextClassifier` of pairs. One label name must start with `"entail"` (case is
-            ignored). To score labels independently, another label name must start with
-            `"contradict"`, unless there are only two classes.
+        classifier: `TextClassifier` of text pairs. One of its label names must start with
+            `"entail"`. If labels are scored independently and the classifier has more than two
+            classes, another label name must start with `"contradict"`. Case is ignored.
         hypothesis_template: hypothesis with `{}` in place of the label.
-        multi_label: if False, probabilities are a softmax of the entailment logits over the labels.
-            If True, each label is scored independently, with a softmax over entailment and
-            contradiction. A single label is always scored independently.
-        batch_size: text-label pairs per batch.
+        multi_label: if False, the probabilities are the softmax of the entailment logits over all
+            candidate labels. If True, each candidate label is scored independently, with a softmax
+            over entailment and contradiction. If there is only one candidate label, it is always
+            scored independently.
+        batch_size: number of (text, label) pairs per batch.
 
     Returns:
-        float32 array [texts, labels], in the given order.
+        float32 array [texts, labels], in the order of `texts` and `candidate_labels`.
 
     Raises:
         InputError: `candidate_labels` is not a list of strings, the template does not contain `{}`,
-            or the classifier does not have these label names.
+            or the classifier does not have the required label names.
 
     Source: Yin et al. 2019, "Benchmarking Zero-shot Text Classification", section 5.
 

@@ -1,4 +1,4 @@
-"""Reads and writes byte-level BPE tokenizer files in Hugging Face's format."""
+"""Reads and writes byte-level BPE tokenizer files in the Hugging Face format."""
 
 import dataclasses
 import json
@@ -50,7 +50,7 @@ def byte_characters() -> list[str]:
 
 
 def usual_rows(special: tuple[str, ...]) -> tuple[int, int]:
-    """Returns the default (number of separators, segment id of the second text)."""
+    """Returns the default number of separators and the default segment id of the second text."""
     if special == ROBERTA:
         return 2, 0
     return (1, 0) if special == GPT2 else (1, 1)
@@ -184,7 +184,7 @@ def _post_processor(ids, settings, prefix):
 
 
 def _trims(processor):
-    """Returns whether the post-processor excludes leading spaces from offsets."""
+    """Returns whether the post-processor removes leading spaces from the offsets."""
     if not isinstance(processor, dict):
         return False
     if processor.get("type") == "Sequence" and isinstance(processor.get("processors"), list):

@@ -39,43 +39,42 @@ _STEP = _PART - _SHARED
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ByteLevelBPETokenizer(Tokenizer):
-    """Byte-level BPE tokenizer with the same ids and offsets as `tokenizers`.
+    """Byte-level BPE tokenizer. Ids and offsets are the same as with the `tokenizers` library.
 
-    Special and added tokens are also recognized in a text. If the vocabulary contains all bytes,
-    the unknown token never occurs.
+    Special tokens and added tokens are also recognized inside texts. If the vocabulary contains all
+    256 bytes, every text can be tokenized without the unknown token.
 
     Args:
-        vocabulary: The tokens in id order, with bytes written as characters (`Ġthe`); or the path
-            of a JSON file with the id of each token.
-        merges: (left, right) pairs of tokens, best first.
-        mask_strips_left: Whether a `<mask>` in the text includes the white space before it, as in
-            RoBERTa.
-        special_tokens: Padding, unknown, first, separator and mask token. Two segments become
-            `<s> A </s></s> B </s>` with RoBERTa's special tokens, and `[CLS] A [SEP] B [SEP]` with
-            other tokens, unless `num_separators` is set. With GPT-2's, `<|endoftext|>` has all five
-            roles.
-        added_tokens: str, `AddedToken` or dicts of its fields: additional tokens, matched as
-            literal strings. Tokens missing from the vocabulary get the next ids. If a special token
-            is listed here, the entry defines how it is matched.
-        normalize: Whether texts are normalized to composed characters (NFC) before tokens are
-            matched.
-        trim_offsets: Whether offsets exclude the space before a token, as in RoBERTa but not in
-            ModernBERT.
+        vocabulary: List of tokens in id order, or path of a JSON file with the id of each token.
+            Each byte is written as a printable character, as in `Ġthe`.
+        merges: (left, right) pairs of tokens, highest priority first.
+        mask_strips_left: Whether the white space before a `<mask>` in a text is part of the mask
+            token, as in RoBERTa.
+        special_tokens: Padding, unknown, first, separator and mask token. Two segments become `<s>
+            A </s></s> B </s>` with RoBERTa's special tokens, and `[CLS] A [SEP] B [SEP]` with other
+            tokens, unless `num_separators` is set. In the tokenizer of GPT-2, `<|endoftext|>` is
+            used for all five tokens.
+        added_tokens: Additional tokens, which are matched as literal strings: str, `AddedToken`, or
+            dicts of the fields of `AddedToken`. Tokens that are not in the vocabulary get the next
+            free ids. An entry for a special token sets the matching options of the special token.
+        normalize: Whether texts are normalized to NFC (composed characters) before tokenization.
+        trim_offsets: Whether the space before a token is left out of the offsets. True in RoBERTa,
+            False in ModernBERT.
         add_prefix_space: Whether to add a space before the first word of a text and before the
             first word after an added token.
-        num_separators: Number of separators between two texts, 1 or 2. Default: 2 with RoBERTa's
-            special tokens, otherwise 1.
+        num_separators: Number of separator tokens between the two texts of a pair, 1 or 2. Default:
+            2 with RoBERTa's special tokens, otherwise 1.
         segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 0 with
             RoBERTa's special tokens, otherwise 1.
-        keeps_unknown_bytes: Whether a byte that the vocabulary lacks becomes the unknown token.
-            Default: the byte is dropped, as in RoBERTa's tokenizer in `transformers`.
+        keeps_unknown_bytes: If True, bytes that are not in the vocabulary become the unknown token.
+            If False, such bytes are dropped, as in `RobertaTokenizer` of `transformers`.
 
     Raises:
         InputError: The vocabulary contains a token twice, or lacks a special token or the result of
             a merge.
 
-    Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section
-    2.2; Liu et al. 2019 (arXiv:1907.11692), section 4.4.
+    Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.2,
+        and Liu et al. 2019 (arXiv:1907.11692), section 4.4.
     """
 
     kind = "byte-level BPE"
@@ -177,7 +176,7 @@ class BytePairMerger:
     """Splits words into tokens by byte-pair encoding of their bytes.
 
     Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units",
-    section 3.2; over bytes: Radford et al. 2019, section 2.2.
+    section 3.2. BPE of bytes: Radford et al. 2019, section 2.2.
     """
 
     def __init__(self, byte_ids: Sequence[int], merges: Sequence[Sequence[int]]) -> None:
@@ -191,7 +190,7 @@ class BytePairMerger:
         self._merged = np.append(merged, -1).astype(np.int32)  # id of the merged token, by rank
 
     def __call__(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns (ids, byte offsets of the tokens), ragged int32 [words, (tokens)]."""
+        """Returns the ids and the byte offsets of the tokens, ragged int32 [words, (tokens)]."""
         lengths = tf.strings.length(words)
         data = tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8)
         ids = tf.gather(self._byte_ids, tf.cast(data, tf.int32))
@@ -208,7 +207,10 @@ class BytePairMerger:
         return found, starts.with_values(place - tf.gather(first, word))
 
     def _merged_ids(self, ids, lengths):
-        """Returns (ids, index of each token's first symbol), ragged int32 [words, (tokens)]."""
+        """Merges the symbols of each word.
+
+        Returns (ids, starts), ragged int32 [words, (tokens)].
+        """
         word = numbers_of(lengths)
         ends = tf.cumsum(lengths)
         found, start = tf.cond(
@@ -222,7 +224,10 @@ class BytePairMerger:
         return found, found.with_values(start - tf.gather(ends - lengths, word))
 
     def _in_parts(self, ids, starts, ends):
-        """Merges long words in overlapping chunks; returns (ids, start), int32 [tokens]."""
+        """Splits long words into overlapping chunks and merges each chunk.
+
+        Returns (ids, starts).
+        """
         counts = 1 + tf.maximum(ends - starts - _SHARED - 1, 0) // _STEP
         word = numbers_of(counts)
         first = tf.gather(tf.cumsum(counts, exclusive=True), word)
@@ -261,7 +266,7 @@ class BytePairMerger:
         )
 
     def _of_parts(self, ids, begins, ends, parts):
-        """Merges the symbols of each chunk; returns (ids, chunk, start), int32 [tokens]."""
+        """Merges the symbols of each chunk. Returns (ids, chunks, starts), int32 [tokens]."""
         begins, ends = tf.gather(begins, parts), tf.gather(ends, parts)
         number = numbers_of(ends - begins)
         start = tf.ragged.range(begins, ends).values
@@ -269,7 +274,7 @@ class BytePairMerger:
         return found, tf.gather(parts, number), start
 
     def _in_rounds(self, ids, word, start):
-        """Repeats merges until no pair of neighbors has a rank."""
+        """Applies merges until no two neighboring tokens can be merged."""
         rank = self._ranks_of(ids, after(ids, 0), after(word, -1) == word)
         vector = tf.TensorShape([None])
         return tf.while_loop(
@@ -297,7 +302,7 @@ class BytePairMerger:
         return ids, word, start, put(rank, places, ranks)
 
     def _ranks_of(self, left, right, is_pair):
-        """Returns the rank of each pair of ids, or _NO_RANK."""
+        """Returns the rank of each pair of ids; _NO_RANK for pairs that cannot be merged."""
         keys = tf.cast(left, tf.int64) * (1 << 32) + tf.cast(right, tf.int64)
         number = tf.searchsorted(self._keys, keys)
         known = is_pair & tf.equal(tf.gather(self._keys, number), keys)
@@ -305,7 +310,7 @@ class BytePairMerger:
 
 
 def _meeting_places(size, begins, ends, part, start):
-    """Returns the first token of each chunk that is also in the previous chunk, or -1."""
+    """Returns the first token of each chunk that the previous chunk also contains; else -1."""
     end = token_ends(start, part, ends)
     odd, even = (
         put(tf.zeros([size], tf.int32), chosen(start, mask), chosen(end, mask))
@@ -318,7 +323,7 @@ def _meeting_places(size, begins, ends, part, start):
 
 
 def _near(mask, reach):
-    """Returns the positions at most `reach` away from a True value."""
+    """Returns the positions whose distance to a True value in `mask` is at most `reach`."""
     count = tf.cumsum(tf.concat([[0], tf.cast(mask, tf.int32)], axis=0))
     place = tf.range(tf.size(mask))
     last = tf.gather(count, tf.minimum(place + reach + 1, tf.size(mask)))

@@ -1,10 +1,10 @@
-"""Splits texts into words for byte-level BPE in the graph, as GPT-2's regular expression does.
+"""Splits texts into words for byte-level BPE, like the regular expression of GPT-2.
 
     's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
 
-A word is a run of letters, digits or other characters, with at most one preceding space; an English
-contraction; or a run of white space. The last white space character of such a run belongs to the
-next word.
+A word is a sequence of letters, of digits, or of other characters, and may start with one space.
+English contractions such as `'ll` and sequences of white space are also words. The last character
+of a sequence of white space belongs to the next word.
 """
 
 import dataclasses
@@ -43,15 +43,15 @@ class ByteLevelWords:
 
     Attributes:
         strings: string [words], the UTF-8 of each word.
-        added: int32 [words], the index of the word's added token; negative if it is not an added
+        added: int32 [words], the index of the added token; negative if the word is not an added
             token.
-        starts, ends: int32 [words], the span of each word in `code_points`.
+        starts, ends: int32 [words], start and end of each word in `code_points`.
         texts: int64 [texts + 1], the index of each text's first word.
-        code_points: int32 [code points] of all texts, normalized and with prefix spaces, and with a
-            newline after each text.
+        code_points: int32 [code points], the code points of all texts, after normalization and with
+            prefix spaces. Each text is followed by a newline.
         text_starts: int32 [texts + 1], the index of each text's first input code point.
-        first, last: int32 [code points], the span of input code points for each code point,
-            excluding `last`.
+        first, last: int32 [code points]. Each code point was normalized from the input code points
+            from `first` up to, but not including, `last`.
     """
 
     strings: tf.Tensor
@@ -65,7 +65,7 @@ class ByteLevelWords:
     last: tf.Tensor
 
     def characters_of(self, starts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts byte offsets in words, ragged [words, (tokens)], to code point positions."""
+        """Converts byte offsets of tokens, ragged [words, (tokens)], to characters of the texts."""
         # byte offset of each code point
         place = tf.cumsum(utf8.byte_lengths(self.code_points), exclusive=True)
         word = numbers_of(starts.row_lengths())
@@ -149,7 +149,7 @@ class ByteLevelSplitter:
         )
 
     def _trimmed(self, line):
-        """Excludes stripped white space from the spans of added tokens."""
+        """Leaves white space around added tokens out of `first` and `last`."""
 
         def trim():
             size = tf.size(line.tokens)
@@ -175,10 +175,7 @@ class ByteLevelSplitter:
 
 
 class _Line(NamedTuple):
-    """Texts before they are split into words.
-
-    See `ByteLevelWords` and `in_place` for the fields.
-    """
+    """Code points of all texts. See `ByteLevelWords`; for `tokens`, see `in_place`."""
 
     code_points: tf.Tensor
     tokens: tf.Tensor
@@ -188,13 +185,13 @@ class _Line(NamedTuple):
 
 
 def _marked(code_points, text_starts, tokens):
-    """Marks tokens and text ends with CODE_POINTS. Words and matches never cross a mark."""
+    """Replaces added tokens and text ends by CODE_POINTS, so that words end there."""
     marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
     return tf.where(tf.equal(tokens, NO_TOKEN), marked, CODE_POINTS)
 
 
 def _normalized(line):
-    """Normalizes texts to NFC; each added token is a single code point."""
+    """Normalizes texts to NFC. Added tokens are not changed."""
     places = places_of(tf.not_equal(line.tokens, INSIDE))
     codes = tf.gather(tf.where(line.tokens >= 0, _TOKEN, line.code_points), places)
     code_points, origins = compose(codes)
@@ -208,7 +205,7 @@ def _normalized(line):
 
 
 def _with_prefix_spaces(line):
-    """Makes each text, and the text after each added token, start with a space."""
+    """Adds a space at the start of each text and after each added token, if there is none."""
     marked = _marked(line.code_points, line.text_starts, line.tokens)
     is_boundary = marked >= CODE_POINTS
     begins = ~is_boundary & before(is_boundary, True) & (marked != ord(" "))
@@ -223,7 +220,7 @@ def _with_prefix_spaces(line):
 
 
 def _matches(code_points, text):
-    """Returns bool [code points], True where `text` occurs."""
+    """Returns bool [code points], True at each position where `text` starts."""
     found = tf.equal(code_points, ord(text[0]))
     for distance, character in enumerate(text[1:], 1):
         found &= tf.equal(after(code_points, -1, distance), ord(character))
