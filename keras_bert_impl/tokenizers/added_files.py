@@ -62,8 +62,8 @@ def _check_named(path, contents, tokens):
         if contents.get(name) in (token, None):
             raise
         raise InputError(
-            f'{error} Set "{name}": "{token}" there and in the other files with this setting. If the '
-            "vocabulary contains the token, results do not change, because padding is masked."
+            f'{error} Set "{name}": "{token}" in this file and in the other files with this setting. '
+            f"The predictions do not change if the vocabulary contains {token}: padding is masked."
         ) from error
 
 

@@ -136,7 +136,7 @@ def _odds(examples, predictions):
 def _check_null(predictions):
     if not _have_null(predictions):
         raise InputError(
-            'the predictions do not always include the answer "". Create the QuestionAnswerer '
+            'some predictions do not include the answer "". Create the QuestionAnswerer '
             "with null_threshold=0.0."
         )
 

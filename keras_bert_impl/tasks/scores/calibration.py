@@ -119,7 +119,7 @@ def _labels_of(goal, labels, problem_type):
     if goal.threshold is None or problem_type == MULTI:
         return labels
     if len(labels) > 2:
-        raise InputError(f"pass the label for the threshold: one of {listed(labels)}.")
+        raise InputError(f"threshold requires label=, one of {listed(labels)}.")
     return labels[1:]
 
 
@@ -154,8 +154,8 @@ def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
     low, high = _TEMPERATURES
     if slope(low) <= 0:
         raise InputError(
-            "the temperature cannot be fitted: almost no text is misclassified. Use more held-out "
-            "texts."
+            "the temperature cannot be fitted: almost all texts are classified correctly. Use "
+            "more held-out texts."
         )
     if slope(high) >= 0:
         raise InputError(
@@ -213,7 +213,7 @@ def choose_threshold(
     """
     wanted = int(is_positive.sum())
     if not wanted:
-        raise InputError(f"no text has the label {name!r}; its threshold cannot be chosen.")
+        raise InputError(f"the threshold of {name!r} cannot be selected: no text has this label.")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # last of equal scores

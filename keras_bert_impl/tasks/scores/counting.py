@@ -152,7 +152,7 @@ def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callab
 
 
 def _matthews(matrix):
-    # All sums have positive terms: differences of large counts would lose precision.
+    # Counts are only added, because a difference of large counts would lose precision.
     hits, missed = ops.diagonal(matrix), ops.diagonal(_sum_of_others(ops.transpose(matrix)))
     wrong = ops.diagonal(_sum_of_others(matrix))  # false positives of each class
     of_others = ops.transpose(_sum_of_others(ops.transpose(matrix)))  # [label, not predicted]

@@ -29,11 +29,12 @@ class TaggingSettings(WindowSettings):
     """Settings for tagging.
 
     Args:
-        label_all_tokens: For tagging: assign the label of a word to all its subwords in training.
-        crf: For tagging: use a conditional random field over the words.
-        features: For tagging: hidden states (layer number or name) for a BiLSTM on the frozen
-            encoder. See `FeatureTagger`. The default `learning_rate` is then 1e-3. None fine-tunes
-            the encoder.
+        label_all_tokens: For tagging: train all subwords of a word with the label of the word.
+            False trains only the first subword.
+        crf: For tagging: add a conditional random field (CRF) over the words of a text.
+        features: For tagging: train a BiLSTM on these hidden states of the frozen encoder. A layer
+            number or a name, see `FeatureTagger`. The default `learning_rate` of the BiLSTM is
+            1e-3. None fine-tunes the encoder.
 
     Raises:
         InputError: the settings cannot be combined.
@@ -46,7 +47,7 @@ class TaggingSettings(WindowSettings):
     def __post_init__(self):
         if self.features is not None:
             if self.tuning != FULL:
-                raise InputError(f"features cannot be combined with tuning={self.tuning}.")
+                raise InputError(f"features requires tuning={FULL}. Received: tuning={self.tuning}")
             if self.learning_rate is None:
                 object.__setattr__(self, "learning_rate", 1e-3)
         super().__post_init__()

@@ -12,13 +12,14 @@ from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 def word_tags(
     texts: list[list[str]], labels: list[list[str]], of_dev: list[list[str]]
 ) -> list[list[str]]:
-    """Predicts the most frequent label of each word.
+    """Predicts, for each word, the label that the word most often has in the training set.
 
-    Unknown words get the most frequent label of all words.
+    For words that are not in the training set, predicts the most frequent label.
 
     Args:
-        texts, labels: words and labels of each training sentence.
-        of_dev: words of each sentence to label.
+        texts: words of each training sentence.
+        labels: label of each of these words.
+        of_dev: words of each sentence to predict labels for.
     """
     counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     for words, row in zip(texts, labels):
@@ -33,7 +34,10 @@ def word_tags(
 def compared(
     true_labels: list[list[str]], predicted: list[list[str]], simple: list[list[str]]
 ) -> Comparison:
-    """Compares a tagger with `word_tags` by entity F1, or else by word accuracy."""
+    """Compares a tagger with a baseline.
+
+    Without entity labels, compares word accuracy instead of F1.
+    """
     names = {label for rows in (true_labels, predicted, simple) for row in rows for label in row}
     has_entities = read_labels(names) is not None
     count = _entities if has_entities else _words

@@ -1,4 +1,4 @@
-"""Readers of column files with words and labels: CoNLL-2003, WNUT-17, WikiANN, CoNLL-U."""
+"""Readers of files with columns of words and labels: CoNLL-2003, WNUT-17, WikiANN, CoNLL-U."""
 
 import functools
 import itertools
@@ -30,25 +30,27 @@ def read_columns(
     """Reads a file with a word and its label on each line, and a blank line after each sentence.
 
     Columns are separated by tabs if the first row contains a tab, else by spaces. See
-    `lines.raw_lines` for encodings, line ends and compression. Lines of white space are blank.
-    Lines that start with `-DOCSTART-` and comments before a sentence are skipped. A comment
-    starts with `#` and has the form `# key = value`, or not the number of columns of other lines.
+    `lines.raw_lines` for encodings, line ends and compression. Lines with only white space count as
+    blank lines. Lines that start with `-DOCSTART-` are skipped, and so are comments before a
+    sentence. A comment is a line that starts with `#`, if it has the form `# key = value` or a
+    different number of columns than other lines.
 
     Args:
         path: file to read.
         word: 0-based column of the words; negative numbers count from the end.
-        label: column of the labels; None for words only.
-        labels: allowed labels; None for any.
+        label: column of the labels. None reads only words.
+        labels: allowed labels. None allows any label.
         word_prefix: prefix to remove from every word, such as `"en:"` in the English WikiANN files.
-        skip_bad_rows: whether to skip sentences with an invalid row. A warning reports their
-            number, and `skipped` lists them.
+        skip_bad_rows: whether to skip sentences with an invalid row. A warning reports the number
+            of skipped sentences, and `skipped` of the result lists them.
         outside: see `read_tags`.
 
     Raises:
-        InputError: the file has a different format, which `read_tags` may support; it has no
-            sentences; words and labels are the same column; or a row is invalid: the number of
-            columns differs, a cell is empty, a label is unknown, the encoding is wrong, there is a
-            NUL byte, or a word has more than 10,000 characters.
+        InputError: the file has a different format (`read_tags` supports more formats), the file
+            has no sentences, the same column is used for words and labels, or a row is invalid. In
+            an invalid row, the number of columns differs from other rows, a cell is empty, the
+            label is not allowed, the encoding is wrong, there is a NUL byte, or a word has more
+            than 10,000 characters.
 
     Example:
         read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
@@ -79,7 +81,7 @@ def read_columns(
 
 
 def _check_words(path, word, texts):
-    """Raises if a column contains word numbers or always the same name."""
+    """Raises if the values of a column are not words but word numbers or always the same name."""
     first = [text for text in texts[:20] if len(text) > 1]
     numbers = [[str(number) for number in range(len(text) + 1)] for text in first]
     if first and (
@@ -99,17 +101,17 @@ def read_conllu(
     labels: list[str] | None = None,
     skip_bad_rows: bool = False,
 ) -> TaggedExamples:
-    """Reads the words of a CoNLL-U file, with one column as labels.
+    """Reads words from a CoNLL-U file, with the values of one column as their labels.
 
     Comments, multiword tokens (`1-2`) and empty nodes (`1.1`) are skipped.
 
     Args:
         path, labels, skip_bad_rows: see `read_columns`.
-        label: column of the labels: `"upos"`, `"xpos"`, `"feats"` or `"deprel"`; None for words
-            only.
+        label: column of the labels, `"upos"`, `"xpos"`, `"feats"` or `"deprel"`. None reads only
+            words.
 
     Raises:
-        InputError: see `read_columns`; or word ids are not consecutive, or a `sent_id` occurs
+        InputError: as in `read_columns`. Also if word ids are not consecutive or a `sent_id` occurs
             twice.
 
     Source: https://universaldependencies.org/format.html
@@ -126,7 +128,7 @@ def read_conllu(
 
 
 def _sentences(path):
-    """Yields the (line number, bytes) pairs of each sentence."""
+    """Yields the lines of each sentence as (line number, bytes) tuples."""
     sentence = []
     for number, line in raw_lines(path):
         if not _is_between(line):
@@ -188,7 +190,10 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
 
 
 def _conllu_rows(path, label, sentence_ids, lines):
-    """Returns the rows of a sentence; adds its id and line to `sentence_ids`."""
+    """Returns the rows of a sentence.
+
+    Adds the sentence id and its line number to `sentence_ids`.
+    """
     rows = []
     for number, line in lines:
         where = f"{path}, line {number}"

@@ -1,4 +1,4 @@
-"""Decodes token scores into labels and entities, for `predict` and exported graphs."""
+"""Converts token scores to labels and entities, for `predict` and exported graphs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from keras_bert_impl.tokenizers.text_words import TextWords, WordTokens
 
 
 class Units(NamedTuple):
-    """Units of consecutive words that have the same token.
+    """Groups of consecutive words that share a token. A word with its own token is a unit.
 
     Attributes:
-        firsts: int32 [units], first word of each unit.
-        of_words: int32 [words], unit of each word.
-        is_known: bool [units], whether the unit has a token.
+        firsts: int32 [units], index of the first word of each unit.
+        of_words: int32 [words], index of the unit of each word.
+        is_known: bool [units], False for words without a token.
     """
 
     firsts: tf.Tensor
@@ -27,10 +27,10 @@ class Units(NamedTuple):
 
 @in_one_graph
 def find_units(tokens: tf.Tensor) -> Units:
-    """Returns the units of words.
+    """Groups words into units.
 
     Args:
-        tokens: int32 [words], token of each word; -1 for none.
+        tokens: int32 [words], index of the token of each word; -1 for words without a token.
     """
     differs = tf.concat([[True], tokens[1:] != tokens[:-1]], axis=0)[: tf.size(tokens)]
     differs |= tokens < 0
@@ -77,14 +77,14 @@ def over_sequences(
     num_texts: tf.Tensor,
     unknown: tf.Tensor,
 ) -> tf.Tensor:
-    """Applies a function to the unit sequence of each text; returns a result for each word.
+    """Applies a function to the sequence of units in each text. Returns a result for each word.
 
     Args:
-        function: takes emissions, float32 [batch, length, num_labels], and a mask, float32
-            [batch, length]; returns a tensor [batch, length, ...].
+        function: function of emissions, float32 [batch, length, num_labels], and of a mask, float32
+            [batch, length]. Returns a tensor [batch, length, ...].
         scores: float32 [words, num_labels].
-        texts: int64 [words], text of each word.
-        unknown: [...], result for words without a token.
+        texts: int64 [words], index of the text of each word.
+        unknown: tensor [...], the result for words without a token.
 
     Returns:
         [words, ...].
@@ -107,10 +107,10 @@ class Entities(NamedTuple):
     """Entities in texts.
 
     Attributes:
-        types: int32 [entities], indices into `LabelParts.types`.
-        starts, ends: int32 [entities], code point positions in the concatenated texts.
-        scores: float32 [entities], mean label probability of the units.
-        texts: int64 [entities], text of each entity.
+        types: int32 [entities], index of the entity type in `LabelParts.types`.
+        starts, ends: int32 [entities], start and end in the code points of all texts, concatenated.
+        scores: float32 [entities], mean probability of the labels of the entity.
+        texts: int64 [entities], index of the text of each entity.
     """
 
     types: tf.Tensor
@@ -121,7 +121,7 @@ class Entities(NamedTuple):
 
 
 class LabelParts:
-    """Tables of the prefix and entity type of each label."""
+    """Lookup tables of the prefix and the entity type of each label."""
 
     def __init__(self, labels: list[str]):
         parts = read_labels(labels).parts
@@ -135,7 +135,7 @@ class LabelParts:
     def entities(
         self, words: TextWords, units: Units, labels: tf.Tensor, probabilities: tf.Tensor
     ) -> Entities:
-        """Extracts entities from word labels, as `spans.spans_of` does.
+        """Extracts entities from word labels in the graph. Follows the rules of `spans.spans_of`.
 
         Args:
             labels: int32 [words].
@@ -149,7 +149,7 @@ class LabelParts:
         types = tf.gather(self._types, labels)
 
         def after(values, first):
-            """Returns the value of the previous unit for each unit, int32 or bool [units]."""
+            """Returns, for each unit, the value of the unit before it."""
             return tf.concat([[first], values[:-1]], axis=0)[:count]
 
         begins = tf.gather(self._begins, labels) | after(tf.gather(self._ends, labels), True)

@@ -19,7 +19,7 @@ class Entity(NamedTuple):
         type: entity type, such as `"PER"`.
         text: the text of the entity.
         start, end: character offsets; the entity is `text[start:end]` of the input text.
-        score: mean label probability of its words.
+        score: mean probability of the labels of the words.
     """
 
     type: str

@@ -1,4 +1,4 @@
-"""Labeled sentences, tagging scores and prediction files."""
+"""Labeled sentences, scores of taggers and files of predicted labels."""
 
 import dataclasses
 import logging
@@ -36,17 +36,17 @@ _LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class TaggedExamples(LabeledExamples):
-    """Sentences as lists of words, with a label for each word.
+    """Sentences, which are lists of words, with a label for each word.
 
     Args:
         texts: words of each sentence.
         labels: word labels of each sentence; None if unlabeled.
-        label_names: all labels; None if unlabeled.
-        source: file name.
+        label_names: list of all labels; None if unlabeled.
+        source: name of the file.
         lines: line number of each word; None if not from a file.
-        skipped: location of each skipped sentence, with the reason.
+        skipped: location of each skipped sentence and the reason.
         read_with: see `LabeledExamples`.
-        unit: unit of `lines`: `"line"` or `"row"`.
+        unit: whether `lines` contains line numbers (`"line"`) or row numbers (`"row"`).
         files: file of each sentence, if there are several files.
         groups: group of each sentence, such as its document; see `read_tags`.
     """
@@ -63,13 +63,13 @@ class TaggedExamples(LabeledExamples):
     groups: list[str] | None = None
 
     def where(self, position: int, word: int = 0) -> str:
-        """Returns the file and line of a word."""
+        """Returns the file name and the line number of a word as text."""
         if self.lines is None:
             return f"{self.source}, sentence {position}, word {word}"
         return f"{self.file_of(position)}, {self.unit} {self.lines[position][word]}"
 
     def class_numbers(self, names: list[str]) -> list[np.ndarray]:
-        """Converts the labels of each sentence to int32 indices into `names`.
+        """Converts the labels of each sentence to class indices, int32, the positions in `names`.
 
         Raises:
             InputError: a label is not in `names`.
@@ -112,19 +112,19 @@ class TaggedExamples(LabeledExamples):
 
 
 def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[str, float]:
-    """Computes the standard scores of a tagger.
+    """Computes the standard scores of predicted word labels.
 
     Args:
         examples: sentences with labels.
-        predictions: a label for each word, as from `TokenClassifier.tag`.
+        predictions: predicted label of each word, such as the result of `TokenClassifier.tag`.
 
     Returns:
-        For entity labels: entity `f1`, `precision` and `recall` as in `seqeval`, `macro_f1`, word
-        `accuracy`, and an `f1/TYPE` for each type. For other labels, such as parts of speech: word
-        `accuracy` and `macro_f1`.
+        dict of scores. Entity labels have the scores `f1`, `precision`, `recall` and `macro_f1` of
+        entities as in `seqeval`, `f1/TYPE` for each entity type, and the `accuracy` of words. Other
+        labels, such as parts of speech, have the `accuracy` and `macro_f1` of words.
 
     Raises:
-        InputError: the sentences have no labels or no words, or predictions differ in length.
+        InputError: the sentences have no labels or no words, or the number of predictions is wrong.
 
     Example:
         from keras_bert_impl.tasks import score_tags
@@ -166,16 +166,17 @@ def write_tag_predictions(
     predictions: list[list[str]],
     scores: Sequence[Any] | None = None,
 ) -> None:
-    """Writes a tab-separated file with one line per word.
+    """Writes predicted labels to a tab-separated file with one line per word.
 
-    The columns are the index of the sentence, the predicted label and its probability, the true
-    label, the line of the file, and the word.
+    The columns are the index of the sentence, the predicted label, the probability of the predicted
+    label, the true label, the line number in the file that was read, and the word.
 
     Args:
         path: file to write.
         examples: sentences.
         predictions: a label for each word.
-        scores: probabilities of the predicted labels of each sentence; None for no column.
+        scores: probabilities of the predicted labels of each sentence. If None, the column is left
+            out.
 
     Raises:
         InputError: predictions differ in length.
@@ -189,7 +190,7 @@ def write_tag_predictions(
 
 
 def read_tag_predictions(path: Path) -> list[list[str]]:
-    """Reads the labels in a file that `write_tag_predictions` wrote."""
+    """Reads the predicted labels from a file that `write_tag_predictions` has written."""
     found = read_column(path, "label")
     rows: list[list[str]] = [[] for _ in range(found[-1][0] + 1 if found else 0)]
     for number, label in found:

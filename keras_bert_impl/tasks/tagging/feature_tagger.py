@@ -34,19 +34,19 @@ _BATCH = 64  # number of windows in a batch of the encoder
 
 @dataclasses.dataclass(frozen=True)
 class WordFeatures(batching.FlatRows):
-    """Hidden states of words; each row is a text.
+    """Hidden states of the words of texts. Each row is a text.
 
     Attributes:
-        states: float32 [words of all texts, layers, hidden].
+        states: float32 [words, layers, hidden], for the words of all texts.
     """
 
     states: tf.Tensor
 
     def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the features of a batch.
+        """Returns the network inputs of a batch.
 
         Args:
-            rows: int64 [rows]. Indices of texts.
+            rows: int64 [rows]. Indices of the texts in the batch.
 
         Returns:
             `states`, float32 [rows, words, layers, hidden], and `mask`, int32 [rows, words].
@@ -66,33 +66,35 @@ class WordFeatures(batching.FlatRows):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class FeatureTagger(WordTagger):
-    """Two-layer BiLSTM with a linear layer on the hidden states of a frozen encoder.
+    """Word tagger: two BiLSTM layers and a linear layer on the hidden states of a frozen encoder.
 
-    `fit`, `evaluate` and `predict` take texts as lists of words, or as str, which
-    `words.find_words` splits. The labels of a text are a list with one label per word: names, or
-    class indices, negative for unlabeled words.
+    In `fit`, `evaluate` and `predict`, texts are lists of words or str. A str is split by
+    `words.find_words`. The labels of a text are a list with one label per word, which is a label
+    name or a class index. A negative class index means that the word has no label.
 
-    The states of a word are the hidden states of its first subword, in the window in which the
-    subword has the most context. The encoder computes the states once, before the first epoch. The
-    states are kept in memory: 4 bytes * words * layers * hidden, or 2.5 GB for the 204,000 training
-    words of CoNLL-2003 with four layers of 768. Each epoch trains only the BiLSTM. Its sequence is
-    the whole text, even if the text has several windows.
+    Each word is represented by the hidden states of its first subword. If the subword is in several
+    windows, the window with the most context is used. The hidden states are computed once, before
+    the first epoch, and kept in memory. They need 4 bytes * words * layers * hidden, such as 2.5 GB
+    for four layers of size 768 and the 204,000 training words of CoNLL-2003. The encoder is not
+    trained. The BiLSTM reads the words of a whole text, also if the text was split into windows.
 
-    A saved directory contains the encoder and the tagger; `transformers` loads only the encoder.
+    A saved model contains the encoder and the tagger. `transformers` only loads the encoder.
 
     Args:
-        encoder, tokenizer, max_length: see `TaskModel`. The encoder is frozen; `max_length` is the
-            window length.
+        encoder, tokenizer: see `TaskModel`. The encoder is frozen.
+        max_length: window length in tokens, see `TaskModel`.
         num_classes: number of labels.
-        labels: label names, instead of `num_classes`.
+        labels: label names. Replaces `num_classes`.
         features: hidden states to use. `"last_four"` (the default) concatenates the last four
             layers, `"mix_last_four"` is their `ScalarMix`, and `"mix"` is a `ScalarMix` of the
             embeddings and all layers. An int selects one layer: 0 for the embeddings, -1 for the
             last layer.
-        lstm_dim: even int, output size of each BiLSTM (both directions together).
-        head_dropout: dropout rate before both BiLSTMs and the linear layer. Default: the encoder's.
+        lstm_dim: output size of each BiLSTM layer, both directions together. Must be even.
+        head_dropout: dropout rate before each BiLSTM layer and before the linear layer. Default:
+            the dropout rate of the encoder.
         doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
-        crf: whether to add a conditional random field over the words of a text. Default: False.
+        crf: whether to add a conditional random field (CRF) over the words of a text. Default:
+            False.
 
     Source: Devlin et al., "BERT", section 5.3.
 
@@ -201,11 +203,11 @@ class FeatureTagger(WordTagger):
         return rows, ragged_targets(labels, numbers, weights, splits, self.num_classes)
 
     def _word_states(self, texts):
-        """Computes the states of the first subword of each word.
+        """Computes the hidden states of the first subword of each word.
 
         Returns:
-            `states`, float32 array [words of all texts, layers, hidden], 0 for words without
-            subwords; and `row_splits`, int64 array [texts + 1].
+            `states`, float32 array [words, layers, hidden] for the words of all texts, with 0 for
+            words without subwords; and `row_splits`, int64 array [texts + 1].
         """
         windows = self.windows(texts)
         alignment = align_tokens(texts, windows)
@@ -231,7 +233,7 @@ class FeatureTagger(WordTagger):
 
     @functools.cached_property
     def encoder_of_states(self) -> keras.Model:
-        """Encoder with all hidden states as output."""
+        """The encoder as a model that returns all hidden states."""
         return self.encoder.with_outputs("hidden_states")
 
     def states(self, features: dict[str, Any]) -> Any:
@@ -245,7 +247,6 @@ class FeatureTagger(WordTagger):
 
     @functools.cached_property
     def states_of(self) -> Any:
-        """Compiled function that computes `states` as an array."""
         spec = {name: tf.TensorSpec([None, None], tf.int32) for name in FEATURES}
         return compiled(self.states, self.encoder_of_states, [spec])
 
@@ -282,7 +283,7 @@ class FeatureTagger(WordTagger):
     # === Files ===
 
     def only_here(self) -> list[str]:
-        """Returns the settings that `transformers` ignores although they change labels."""
+        """Returns the settings that change labels and are not supported by `transformers`."""
         return ["a tagger on the encoder", *super().only_here()]
 
     @classmethod

@@ -30,7 +30,10 @@ from keras_bert_impl.tokenizers.windows import Windows, pack_windows
 
 
 class TokenClassifierNetwork(Network):
-    """Network with output `logits` `[batch, length, labels]`; with a CRF, the emissions."""
+    """Network with the output `logits` `[batch, length, labels]`.
+
+    If there is a CRF, they are emissions.
+    """
 
     def write(self, graph: Any) -> None:
         states = networks.hidden_states(
@@ -41,7 +44,7 @@ class TokenClassifierNetwork(Network):
 
 
 class TaggerSignatures(Signatures):
-    """Signatures for entities and word labels; the graph splits texts into words."""
+    """Serving signatures for entities and word labels of texts, which are split into words."""
 
     def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
@@ -104,7 +107,10 @@ class TaggerSignatures(Signatures):
         return {"num_words": tf.cast(words.counts, tf.int32), **padded(flat, words.counts)}
 
     def _tagged(self, text, texts):
-        """Returns words, units, labels int32 [words] and probabilities [words, num_labels]."""
+        """Tags texts.
+
+        Returns words, units, labels int32 [words], probabilities [words, num_labels].
+        """
         words = find_words(texts)
         windows = self._windows(text)
         tokens = find_tokens(texts, words, windows.token_starts, windows.token_ends)
@@ -124,11 +130,12 @@ class TaggerSignatures(Signatures):
     def word_scores(
         self, windows: Windows, words: TextWords, tokens: WordTokens
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes the scores of words.
+        """Computes the label scores of each word.
 
         Returns:
-            float32 [words, num_labels], probabilities, or logits with a CRF; and int32 [words], the
-            token of each word, -1 for none.
+            Scores, float32 [words, num_labels]: probabilities, or logits if there is a CRF. And
+            tokens, int32 [words]: the index of the token of each word, or -1 for words without a
+            token.
         """
         needed = tf.ones_like(windows.token_starts.values, tf.bool)
         scores = self.token_outputs(windows, needed)["scores"]  # [tokens, num_labels]
@@ -136,10 +143,10 @@ class TaggerSignatures(Signatures):
         return scores_of_words(scores, tokens, aggregation, unknown), tokens.firsts
 
     def token_outputs(self, windows: Windows, needed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the outputs of tokens, each from the window with the most context.
+        """Computes the network outputs of each token in the window with the most context.
 
         Args:
-            needed: bool [tokens], the tokens to return.
+            needed: bool [tokens], True for tokens whose outputs are returned.
 
         Returns:
             Tensors [needed tokens, ...].
@@ -196,7 +203,10 @@ class TaggerSignatures(Signatures):
 
 
 class FeatureTaggerSignatures(TaggerSignatures):
-    """Signatures of `FeatureTagger`, whose network has words as inputs."""
+    """Serving signatures of `FeatureTagger`.
+
+    The network inputs are states of words, not token ids.
+    """
 
     def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
@@ -240,10 +250,11 @@ class FeatureTaggerSignatures(TaggerSignatures):
 
 
 def _rows(states):
-    """Pads ragged states `[texts, (words), layers, hidden]`.
+    """Pads ragged hidden states `[texts, (words), layers, hidden]` to the longest text.
 
     Returns:
-        A dict of `states` and `mask`; and bool [texts, words], True for real words.
+        The network inputs `states` and `mask` as a dict, and a bool tensor [texts, words] that is
+        True for words and False for padding.
     """
     counts = states.row_lengths()
     longest = tf.maximum(states.bounding_shape(axis=1), 1)

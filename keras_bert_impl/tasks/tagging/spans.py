@@ -42,9 +42,10 @@ class EntityLabels:
     """A set of entity labels.
 
     Attributes:
-        parts: {label: (prefix, type)}. The prefix is normalized to `"B"`, `"I"`, `"E"` or `"S"`;
-            `"O"` means no entity. The type is `"_"` if labels are only prefixes.
-        written: {label: original prefix in upper case}; empty if labels have no prefixes.
+        parts: {label: (prefix, type)}. The prefix is `"B"`, `"I"`, `"E"` or `"S"`, also in schemes
+            with other letters, or `"O"` outside of entities. The type is `"_"` for labels without a
+            type, such as `"B"`.
+        written: {label: prefix in the label, in upper case}. Empty if the labels have no prefixes.
     """
 
     parts: dict[str, tuple[str, str]]
@@ -97,7 +98,7 @@ def _has_b_or_i_prefix(label):
 
 
 def misfits(labels: Iterable[str]) -> list[str]:
-    """Returns the labels that are not written like the other entity labels, sorted."""
+    """Returns the labels whose format differs from the other entity labels, sorted."""
     labels = set(labels)
     if read_labels(labels) is not None or not labels & set(OUTSIDE):
         return []
@@ -111,7 +112,7 @@ def means_none(label: str) -> bool:
 
 
 def outside_candidates(labels: Iterable[str]) -> list[str]:
-    """Returns the labels that may mark words outside of entities, sorted."""
+    """Returns the labels that may mean "outside of entities" like `"O"`, sorted."""
     labels = set(labels)
     if labels & set(OUTSIDE):
         return []
@@ -123,7 +124,7 @@ def outside_candidates(labels: Iterable[str]) -> list[str]:
 
 
 def outside_number(labels: list[str]) -> int:
-    """Returns the index of the label for words outside of entities; else 0."""
+    """Returns the index of `"O"` or another label for words outside of entities, or 0."""
     return next((number for number, label in enumerate(labels) if label in OUTSIDE), 0)
 
 
@@ -135,8 +136,9 @@ class Span(NamedTuple):
     """An entity in a sentence, as a range of words.
 
     Attributes:
-        type: entity type, such as `"PER"`; `"_"` if labels are only prefixes.
-        start, end: index of the first word; index of the last word plus 1.
+        type: entity type, such as `"PER"`; `"_"` for labels without a type, such as `"B"`.
+        start: index of the first word.
+        end: index of the last word plus 1.
     """
 
     type: str
@@ -162,9 +164,10 @@ def spans_of(
     scheme: str | None = None,
     parts: dict[str, tuple[str, str]] | None = None,
 ) -> list[Span]:
-    """Returns the entities of a sentence.
+    """Extracts the entities from the labels of a sentence.
 
-    Source: the rules of `conlleval`; with a scheme, the strict mode of `seqeval`.
+    If `scheme` is None, uses the rules of `conlleval`; else the rules of the strict mode of
+    `seqeval`.
     """
     check("scheme", scheme, Scheme | None)
     parts = _parts_of(labels, scheme, parts)
@@ -189,8 +192,8 @@ def invalid_spans(
     """Finds entities that do not follow the label scheme, such as an `I` without its `B`.
 
     Returns:
-        The scheme, and a list of (sentence, word) for the invalid entities. IOB1 and IOB2 have the
-        same labels; the scheme with fewer invalid entities is returned.
+        The scheme, and the position of each invalid entity as a (sentence, word) tuple. The labels
+        cannot distinguish IOB1 from IOB2, so the scheme with fewer invalid entities is returned.
     """
     scheme = detect_scheme(labels)
     if scheme is None:
@@ -207,7 +210,7 @@ def invalid_spans(
 
 
 def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str]:
-    """Returns the labels of a sentence with these entities."""
+    """Converts the entities of a sentence to word labels."""
     check("scheme", scheme, Scheme)
     labels, end, last_type = ["O"] * length, 0, None
     for span in sorted(spans, key=lambda span: span.start):
@@ -230,7 +233,7 @@ def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[
 
 
 def convert_labels(labels: list[str], scheme: str) -> list[str]:
-    """Converts the labels of a sentence to a scheme; keeps invalid entities."""
+    """Converts the labels of a sentence to another scheme. Invalid entities are kept."""
     return labels_of(spans_of(labels), len(labels), scheme)
 
 
@@ -240,7 +243,7 @@ def entity_scores(
     scheme: str | None = None,
     labels: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Computes precision, recall and F1 of entities, matched by words and type."""
+    """Computes precision, recall and F1 of entities. Words and types must match."""
     # Correct, predicted and true entities by type.
     counts: list[Counter] = [Counter(), Counter(), Counter()]
     every = {*labels, *(x for rows in (true_labels, predicted) for row in rows for x in row)}
@@ -274,7 +277,7 @@ def _scores(found, predicted, support):
 
 
 def _parts_of(labels, scheme, parts):
-    """Returns the (prefix, type) of each label."""
+    """Splits each label into (prefix, type)."""
     found = read_labels(labels, scheme)
     if parts is None:
         parts = found.parts if found else {label: ("O", "") for label in OUTSIDE}
@@ -289,14 +292,14 @@ def _parts_of(labels, scheme, parts):
 
 
 def _begins(before, word):
-    """Whether `word` starts an entity after `before`; both are (prefix, type)."""
+    """Returns whether a word starts an entity. `before` and `word` are (prefix, type) of labels."""
     if word[0] in "OBS":
         return word[0] != "O"
     return before[0] in "OES" or before[1] != word[1]
 
 
 def _strict_iob1(span, parts):
-    """Applies IOB1: B is only allowed directly after an entity of the same type."""
+    """Applies IOB1, where B is only valid for a word directly after an entity of the same type."""
     if parts[span.start][0] == "I":
         return span
     if not span.start or parts[span.start - 1][1] != span.type:

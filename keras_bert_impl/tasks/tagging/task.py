@@ -1,4 +1,4 @@
-"""The tagging task for training runs and commands."""
+"""The tagging task, for training runs and for the command line."""
 
 import functools
 from collections.abc import Iterator

@@ -34,43 +34,47 @@ AGGREGATIONS = ("first", "mean", "max")
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TokenClassifier(WordTagger):
-    """Token classifier: a linear layer on each token, fine-tuned on labeled words.
+    """Token classifier: predicts a label for each word with a linear layer on the encoder.
 
     `fit`, `evaluate` and `predict` take either
 
-    - texts as lists of words, or as str, which `words.find_words` splits. The labels of a text are
-      a list with one label per word: names, or class indices, negative for unlabeled words; or
+    - texts, which are lists of words or str. A str is split by `words.find_words`. The labels of a
+      text are a list with one label per word, which is a label name or a class index. A negative
+      class index means that the word has no label; or
     - features, as a dict or in a `tf.data.Dataset`, with labels int32 `[batch, length]`, negative
       for unlabeled tokens.
 
-    Training and prediction use the first subword of each word. Texts longer than
-    `max_length` are split into overlapping windows. Each word is trained and predicted only in the
-    window where it has the most context. The loss is the mean over the labeled tokens of the global
-    batch. A word without subwords, such as a control character, is predicted as `"O"`, or as the
-    first label if there is no `"O"`.
+    The label of a word is trained and predicted on the first subword by default. Texts longer than
+    `max_length` are split into overlapping windows. If a word is in several windows, only the
+    window with the most context is used for it. The loss is the mean over all labeled tokens of a
+    batch. Some words have no subwords, such as control characters. The model predicts `"O"` for
+    them, or the first label if there is no `"O"`.
 
-    The network returns logits, float32 `[batch, length, num_classes]`. For features, `predict`
-    returns probabilities `[rows, max_length, num_classes]`, padded with 0.
+    The network returns logits, float32 `[batch, length, num_classes]`. If the inputs are features,
+    `predict` returns probabilities `[rows, max_length, num_classes]`, with 0 for padding.
 
-    `crf` adds a conditional random field over the first subwords of the words. The loss is then the
-    negative log-likelihood of the labels, per word. In training, a sequence consists of the words
-    of one window, so transitions between windows are not learned. In prediction, a sequence
-    consists of all words of a text. Checkpoints contain the transition scores as `crf.transitions`,
-    `crf.start` and `crf.end`, which `transformers` ignores. For features, `predict` then returns
-    the logits. CRF weights are initialized to 0 and have a separate learning rate,
-    `TuningSettings.crf_rate`.
+    If `crf` is True, a conditional random field (CRF) over the first subwords of the words is
+    added. The loss is the negative log-likelihood of the labels, per word. In training, a sequence
+    contains the words of one window, so transitions between windows are not learned. In prediction,
+    a sequence contains all words of a text. If the inputs are features, `predict` returns logits
+    instead of probabilities. The CRF weights are initialized to 0 and have a separate learning
+    rate, `TuningSettings.crf_rate`. Checkpoints contain them as `crf.transitions`, `crf.start` and
+    `crf.end`, which `transformers` ignores.
 
     Args:
-        encoder, tokenizer, max_length: see `TaskModel`; `max_length` is the window length.
+        encoder, tokenizer: see `TaskModel`.
+        max_length: window length in tokens, see `TaskModel`.
         num_classes: number of labels.
-        labels: label names, instead of `num_classes`.
-        head_dropout: dropout rate before the linear layer. Default: the encoder's.
+        labels: label names. Replaces `num_classes`.
+        head_dropout: dropout rate before the linear layer. Default: the dropout rate of the
+            encoder.
         doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
-        label_all_tokens: whether to train all subwords of a word with its label. Default: False.
-        aggregation: how the subwords of a word are combined. `"first"` (the default) uses the first
-            subword, `"mean"` the mean of the probabilities, and `"max"` the subword with the
-            highest probability.
-        crf: whether to add a conditional random field. Default: False.
+        label_all_tokens: whether to train all subwords of a word with the label of the word.
+            Default: False, which trains only the first subword.
+        aggregation: how the predictions for the subwords of a word are combined. `"first"` (the
+            default) uses the first subword, `"mean"` uses the mean of the probabilities, and
+            `"max"` uses the subword with the highest probability.
+        crf: whether to add a conditional random field (CRF). Default: False.
 
     Source: Devlin et al., "BERT", section 5.3.
 
@@ -128,7 +132,7 @@ class TokenClassifier(WordTagger):
 
     @staticmethod
     def token_vectors(encoder: Encoder, inputs: dict[str, Any]) -> Any:
-        """Returns the vectors to classify, `[batch, length, dim]`."""
+        """Returns the vectors of the tokens, the input of the head, `[batch, length, dim]`."""
         return encoder(with_global_mask(encoder, inputs, None))["sequence_output"]
 
     # === Conversion between words and rows ===
@@ -171,8 +175,8 @@ class TokenClassifier(WordTagger):
             place = row.numbers.index(word)
         else:
             raise InputError(
-                "target must be the 0-based index of a word within max_length, or (index, "
-                f"label). Received: target={target!r:.60}"
+                "target must be the 0-based index of a word, or a tuple (index, label). The word "
+                f"must be within max_length. Received: target={target!r:.60}"
             )
         number = label_number(self.labels, label)
         number = int(scores[place].argmax()) if number is None else number

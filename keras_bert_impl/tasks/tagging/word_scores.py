@@ -1,4 +1,4 @@
-"""Word scores, training targets and metrics of taggers."""
+"""Scores of words, training targets and metrics for taggers."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -24,12 +24,12 @@ _BATCH = 64  # number of label sequences decoded per batch
 
 
 class WordScores(NamedTuple):
-    """Predictions for the words of a text.
+    """Label scores of the words of a text.
 
     Attributes:
         scores: float32 [words, num_labels].
-        tokens: int64 [words], token of each word; -1 for none. Words with the same token have the
-            same prediction.
+        tokens: int64 [words], index of the token of each word; -1 for words without a token. If
+            several words share a token, they get the same prediction.
     """
 
     scores: np.ndarray
@@ -43,14 +43,15 @@ def token_targets(
     tokenized: TokenizedWindows,
     all_tokens: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the training targets of tokens; a word has targets in exactly one window.
+    """Returns the training targets of tokens. Each word is a target in only one window.
 
     Args:
         labels: int [words] of each text, negative for words without a label.
         weights: float32 [texts].
 
     Returns:
-        Labels, int32 [positions], and weights, float32 [positions]; 0 where there is no label.
+        Class indices, int32 [positions], and weights, float32 [positions]. Both are 0 at positions
+        without a label.
     """
     alignment = align_tokens(sentences, tokenized)
     of_words = np.concatenate(labels)  # [words of all texts]
@@ -72,10 +73,11 @@ def ragged_targets(
     splits: Any,
     num_classes: int,
 ) -> tuple:
-    """Returns ragged targets and weights; targets are class indices or one-hot, like `labels`.
+    """Returns ragged targets and weights. Targets are class indices or one-hot, as in `labels`.
 
     Args:
-        numbers, weights: int32 and float32 [tokens]; the weight of tokens without a label is 0.
+        numbers: int32 [tokens], class indices.
+        weights: float32 [tokens], 0 for tokens without a label.
         splits: int64 [rows + 1].
     """
     targets: Any = numbers
@@ -91,7 +93,7 @@ def word_scores(
     aggregation: str,
     unknown: int,
 ) -> list[WordScores]:
-    """Returns the scores of words, from the windows with the most context.
+    """Returns the label scores of words. Uses the window with the most context for each word.
 
     Args:
         outputs: float32 [rows, length, num_labels].
@@ -114,13 +116,13 @@ def over_sequences(
     answers: list[WordScores],
     unknown: np.ndarray | int,
 ) -> list[np.ndarray]:
-    """Applies a function to the word sequence of each text; see `decode.over_sequences`.
+    """Applies `decode.over_sequences` to texts in batches of similar length.
 
     Args:
-        unknown: [...], result for words without a token.
+        unknown: array [...], the result for words without a token.
 
     Returns:
-        One array [words, ...] per text.
+        A list with one array [words, ...] per text.
     """
     results = [np.empty(0)] * len(answers)
     order = np.argsort([len(answer.tokens) for answer in answers], kind="stable")
@@ -142,7 +144,7 @@ def over_sequences(
 
 
 def in_few_shapes(function: Callable) -> Callable:
-    """Pads the arguments of a function, so that few shapes are compiled."""
+    """Pads the arguments of a function to powers of 2, so that it is compiled for few shapes."""
 
     def padded(emissions, mask):
         sizes = mask.shape
@@ -168,7 +170,7 @@ def _int32(values):
 
 
 class EntityF1(ScoreMetric):
-    """F1 of entities; an entity is correct if its words and type are correct."""
+    """F1 score of entities. An entity is correct if all its words and its type are correct."""
 
     def __init__(self, labels: list[str], name: str = "entity_f1"):
         super().__init__(name=name)
@@ -238,7 +240,7 @@ def _begins_second(before, label, parts):
 
 
 class _Spans(NamedTuple):
-    """Starts of entities, ends (the words after them), and types, `[rows, length]`."""
+    """Words that start an entity, words directly after an entity, and types, `[rows, length]`."""
 
     begins: Any
     stops: Any
@@ -246,10 +248,10 @@ class _Spans(NamedTuple):
 
 
 def _end_together(first, second):
-    """Whether the next stop after each word is the same in both arguments.
+    """Returns, for each word, whether the entities at this word end at the same position.
 
     Args:
-        first, second: bool `[rows, length]`.
+        first, second: bool `[rows, length]`, the stops of true and of predicted entities.
     """
     either = first | second
     count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # number of stops up to each word
@@ -260,7 +262,7 @@ def _end_together(first, second):
 
 
 def _true_ones_first(is_true):
-    """Returns column indices with True columns first, int32 `[rows, length]`."""
+    """Returns the column indices of each row, sorted so that True values come first."""
     length = ops.shape(is_true)[1]
     columns = ops.arange(length)[None]
     return ops.argsort(ops.where(is_true, columns, columns + length), axis=1)

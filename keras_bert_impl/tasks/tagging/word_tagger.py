@@ -57,17 +57,17 @@ _CRF_TENSORS = [
 
 
 class WordTagger(TokenLabels, TaskModel):
-    """Base class of models that predict a label for each word.
+    """Base class for models that predict a label for each word.
 
-    Subclasses build the network, with logits `[batch, length, num_classes]` as outputs. They
-    convert words to rows, and outputs to `WordScores`.
+    Subclasses create the network, whose outputs are logits `[batch, length, num_classes]`.
+    Subclasses also convert words to network inputs, and network outputs to `WordScores`.
 
     Args:
         encoder, tokenizer, inputs, outputs, **kwargs: see `TaskModel`.
-        head_layer: the last layer.
+        head_layer: the layer that computes the logits.
         labels: label names.
         doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
-        crf: whether to add a conditional random field over the outputs. Default: False.
+        crf: whether to add a conditional random field (CRF) on the logits. Default: False.
     """
 
     has_several_rows = True
@@ -128,7 +128,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @property
     def default_rates(self) -> list[tuple[str, float]]:
-        """Learning rate factors; CRF weights have a separate learning rate."""
+        """Learning-rate factors of weights. The learning rate of the CRF weights is `CRF_RATE`."""
         return [("^crf/", CRF_RATE / self.default_learning_rate), *super().default_rates]
 
     @property
@@ -142,21 +142,22 @@ class WordTagger(TokenLabels, TaskModel):
         """Predicts the label probabilities of each word.
 
         Args:
-            x: see the class.
+            x: texts or features; see the documentation of the model class.
             batch_size, *args, **kwargs: see `RawTextTrainer.predict`.
 
         Returns:
-            A list with one float32 array `[words, num_classes]` per text; with `crf`, marginal
-            probabilities over all sequences. For features, see the class.
+            A list with one float32 array `[words, num_classes]` per text. If the model has a CRF,
+            they are the marginal probabilities over all label sequences. For features, see the
+            model class.
         """
         answers = super().predict(x, batch_size, *args, **kwargs)
         return answers if isinstance(answers, np.ndarray) else self._probabilities(answers)
 
     def tag(self, texts: Any, batch_size: int | None = None, verbose: int | str = 0) -> list:
-        """Returns the label name of each word; with `crf`, the most likely label sequence.
+        """Returns the predicted label of each word. A CRF predicts the most likely label sequence.
 
         Args:
-            texts: list of str or of lists of words; a single str returns a single result.
+            texts: list of str or of lists of words. For a single str, a single result is returned.
             batch_size, verbose: see `predict`.
         """
 
@@ -169,7 +170,7 @@ class WordTagger(TokenLabels, TaskModel):
     def tag_with_scores(
         self, texts: list, batch_size: int | None = None, verbose: int | str = 0
     ) -> tuple[list[list[str]], list[np.ndarray]]:
-        """Returns (labels of `tag`, their probabilities: float32 [words] per text)."""
+        """Returns the labels of `tag` and their probabilities, a float32 array [words] per text."""
 
         def scored(texts, answers):
             numbers, rows = self._label_numbers(answers), self._probabilities(answers)
@@ -180,9 +181,10 @@ class WordTagger(TokenLabels, TaskModel):
         return [labels for labels, _ in found], [scores for _, scores in found]
 
     def entities(self, texts: Any, batch_size: int | None = None, verbose: int | str = 0) -> list:
-        """Returns the entities of each text; supports any label scheme.
+        """Returns the entities of each text. All label schemes are supported.
 
-        For lists of words, offsets refer to the words joined by single spaces.
+        If a text is a list of words, offsets refer to the text of the words joined by single
+        spaces.
 
         Args:
             texts, batch_size, verbose: see `tag`.
@@ -199,14 +201,14 @@ class WordTagger(TokenLabels, TaskModel):
     def annotate(
         self, texts: list, batch_size: int | None = None, verbose: int | str = 0
     ) -> tuple[list[list[str]], list[list[Entity]] | None]:
-        """Predicts labels and entities with one call of the network.
+        """Predicts word labels and entities. Faster than `tag` and `entities` one after the other.
 
         Args:
             texts, batch_size, verbose: see `tag`.
 
         Returns:
-            The result of `tag`, and the result of `entities`, which is None if the labels do not
-            mark entities.
+            The results of `tag` and of `entities`. The latter is None if the labels do not mark
+            entities.
         """
 
         def annotated(texts, answers):
@@ -234,7 +236,7 @@ class WordTagger(TokenLabels, TaskModel):
         return [[self.labels[label] for label in row] for row in numbers]
 
     def _label_numbers(self, answers):
-        """Returns the class indices of each text, int [words]."""
+        """Returns the predicted class indices of each text, int [words]."""
         check_scores([answer.scores for answer in answers])
         if not self.crf:
             return [answer.scores.argmax(axis=-1) for answer in answers]
@@ -249,7 +251,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @property
     def unknown_label(self) -> int:
-        """Class index of words without subwords."""
+        """Class index that is predicted for words without subwords."""
         return outside_number(self.labels)
 
     @functools.cached_property
@@ -271,7 +273,7 @@ class WordTagger(TokenLabels, TaskModel):
         return as_words(x)
 
     def windows(self, texts: list[Words]) -> TokenizedWindows:
-        """Tokenizes texts to overlapping windows."""
+        """Tokenizes texts and splits long texts into overlapping windows."""
         strings = [words.text for words in texts]
         sizes = self.max_length, self.doc_stride
         return tokenize_windows(strings, self.tokenizer, *sizes, widths=self.widths())
@@ -298,8 +300,9 @@ class WordTagger(TokenLabels, TaskModel):
         """Configures training; see `TokenLabels.compile`.
 
         Args:
-            loss: as in Keras, per token. Default: cross-entropy. Must be None with `crf`. The
-                default metric of a CRF, accuracy, is computed from the logits.
+            loss: Keras loss per token. Default: cross-entropy. Must be None if the model has a CRF.
+                If the model has a CRF, the default metric (accuracy) is computed from the logits,
+                not from the label sequence.
         """
         if self.crf and loss is not None:
             raise InputError("the loss of a CRF is the negative log-likelihood: loss must be None.")
@@ -310,7 +313,9 @@ class WordTagger(TokenLabels, TaskModel):
 
     def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
         if self.crf:
-            raise InputError("class_weight is per word, but the loss of a CRF is per text.")
+            raise InputError(
+                "class_weight is not supported with crf: the loss of a CRF is computed per text."
+            )
         return super().class_factors(class_weight, labels)
 
     def compute_metrics(
@@ -337,11 +342,11 @@ class WordTagger(TokenLabels, TaskModel):
 
     @classmethod
     def last_tensor(cls, source: ModelSource, config: EncoderConfig) -> str | None:
-        """Returns the name of the tensor with a row per label, if there is a head."""
+        """Returns the tensor name of the last layer of the head; None if there is no head."""
         raise NotImplementedError
 
     def classifier_names(self) -> list[TensorName]:
-        """Returns the tensor names of the head without the CRF, last layer last."""
+        """Returns the tensor names of the head without the CRF. The last layer is the last one."""
         raise NotImplementedError
 
     @classmethod
@@ -354,7 +359,7 @@ class WordTagger(TokenLabels, TaskModel):
         return arguments
 
     def only_here(self) -> list[str]:
-        """Returns the settings that `transformers` ignores although they change labels."""
+        """Returns the settings that change labels and are not supported by `transformers`."""
         return super().only_here() + (["crf=True"] if self.crf else [])
 
     def head_names(self) -> list[TensorName]:

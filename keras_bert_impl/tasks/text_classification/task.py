@@ -222,7 +222,7 @@ def _targets_for(model: TextClassifier, examples: Examples) -> np.ndarray:
         raise InputError(
             f"{examples.source} has labels for {received}, but the model is for "
             f"{model.problem_type} with {len(model.labels)} output(s). To read numbers, "
-            "pass --regression (numeric=True); to read several labels, --label-separator."
+            "pass --regression (numeric=True). To read several labels, pass --label-separator."
         )
     return _targets(examples, received, model.labels)
 

@@ -129,7 +129,7 @@ def test_unknown_rules_are_named(rule):
 def test_label_of_the_threshold():
     logits, labels = overconfident(1.5, count=300)
     scores = scipy.special.softmax(logits, axis=1)
-    with pytest.raises(InputError, match="pass the label for the threshold"):
+    with pytest.raises(InputError, match="threshold requires label="):
         calibration_of(scores, labels, NAMES, SINGLE, Goal("f1"))
     with pytest.raises(InputError, match="label 'eggs' is not one of"):
         calibration_of(scores, labels, NAMES, SINGLE, Goal("f1", "eggs"))

@@ -1,1 +1,1 @@
-"""Readers for labeled words and entities in the formats of many tools."""
+"""Readers for files with labeled words or entities, in the formats of many tools."""

@@ -1,4 +1,4 @@
-"""Converts sentences from any reader to `TaggedExamples` and checks their labels."""
+"""Converts the sentences of all readers to `TaggedExamples` and checks the labels."""
 
 import functools
 import logging
@@ -24,7 +24,7 @@ _MOST_WORDS_OF_A_LABEL = 6  # longer cells are sentences
 
 
 class Row(NamedTuple):
-    """A word, its label (None if unlabeled), and its line or row number."""
+    """A word, the label of the word (None if unlabeled), and the line or row number of the word."""
 
     line: int
     word: str
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 def row_of(where: str, number: int, word: str, label: str | None) -> Row:
-    """Checks a word; removes white space around its label."""
+    """Creates a `Row`: checks the word and removes white space around the label."""
     if not word:
         raise InputError(f"{where}: the word is empty.")
     if SURROGATE.search(word) or label is not None and SURROGATE.search(label):
@@ -84,7 +84,7 @@ def tagged_examples(
 
 
 def _stand_ins(source, counts, outside):
-    """Returns the labels to replace by "O": `outside`, or common spellings of "O"."""
+    """Returns the labels that are replaced by "O": `outside`, or common spellings of "O"."""
     if outside is not None:
         return {outside.strip()} - {"O"}
     candidates = outside_candidates(counts)
@@ -127,8 +127,8 @@ def _check_labels(source, unit, labels, others, rows):
                     f"{where}: label {row.label!r:.60} is not one of {listed(labels)}."
                 )
             raise InputError(
-                f"{where}: label {row.label!r:.60} is neither 'O' nor like 'B-PER', unlike the "
-                "other labels. If it marks words outside of entities, pass "
+                f"{where}: label {row.label!r:.60} is neither 'O' nor like 'B-PER', but the "
+                "other labels are. If it marks words outside of entities, pass "
                 f"outside={row.label!r:.60}; to "
                 "allow it, pass labels."
             )

@@ -24,7 +24,7 @@ _WITHOUT_COMMAS = re.compile(r"""\[\s*('[^']*'|"[^"]*"|\d+)\s+['"\d]""")
 
 
 def as_list(value: Any) -> Any:
-    """Parses a cell with a list; other values stay unchanged."""
+    """Parses a list that is written as text in a cell. Returns other values unchanged."""
     if isinstance(value, (np.ndarray, tuple)):
         return list(value)
     if not isinstance(value, str) or not re.fullmatch(r"\s*\[.*\]\s*", value, re.DOTALL):
@@ -46,7 +46,7 @@ def as_list(value: Any) -> Any:
 
 
 def word_of(value: Any) -> str:
-    """Converts a str, a number, or a dict with a token to a word."""
+    """Returns a word as str. In tables, a word can be a str, a number, or a dict with a token."""
     if isinstance(value, dict):
         value = value.get(find_name(value, ("text", "orth", "word", "token", "form", "value")))
     if is_missing(value) or isinstance(value, (dict, list)):
@@ -91,7 +91,7 @@ def labels_of_text(
 
 
 def _words_of(text, tokens):
-    """Returns the words at the offsets of the tokens, or else the words of the text."""
+    """Splits a text at the offsets of the tokens, or by `find_words` if there are no offsets."""
     if not all(isinstance(token, dict) and {"start", "end"} <= set(token) for token in tokens):
         return find_words(text)
     offsets = [offset for token in tokens for offset in (token["start"], token["end"])]
@@ -120,7 +120,10 @@ def _labels_by_word(count, found: list[Marked], alignment, where):
 def of_label_studio(
     row: dict[str, Any], text: str | None, alignment: Alignment
 ) -> dict[str, Any] | None:
-    """Converts a Label Studio task to a row; other rows stay unchanged."""
+    """Converts a task of Label Studio to a row with text and entities.
+
+    Returns other rows unchanged.
+    """
     data, annotations = row.get("data"), row.get("annotations", row.get("completions"))
     if not isinstance(data, dict) or not isinstance(annotations, list):
         return row

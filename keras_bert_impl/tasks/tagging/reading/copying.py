@@ -1,4 +1,4 @@
-"""Copies sentences of labeled words to a file of the same format."""
+"""Copies some sentences of a file with labeled words to a new file of the same format."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ def copy_sentences(
 
     Args:
         rows: line or row numbers of the words of each sentence.
-        has_mark: see `copy_rows`.
+        has_mark: argument of `copy_rows`.
     """
     origin = source.file("dev")
     form, has_header = form_with_header(

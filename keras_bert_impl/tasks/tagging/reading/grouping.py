@@ -1,4 +1,7 @@
-"""Groups of sentences, such as documents; a split keeps each group in one set."""
+"""Groups of sentences, such as documents.
+
+When examples are split into sets, no group is divided.
+"""
 
 import bisect
 import re
@@ -24,7 +27,7 @@ def groups_of(
     groups: str,
     lines: list[list[int]],
 ) -> list[str]:
-    """Returns the group of each sentence: its document, or the value of a column.
+    """Returns the group of each sentence: the number of the document, or the value of a column.
 
     Args:
         source, text, label, delimiter, header, groups: see `read_tags`.

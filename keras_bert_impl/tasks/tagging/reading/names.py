@@ -23,13 +23,13 @@ def plain(name: str) -> str:
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Whether a row names a column of words and a column of labels."""
+    """Returns whether a row is a header with names for a column of words and a column of labels."""
     names = {plain(cell) for cell in cells}
     return len(names) == len(cells) > 1 and bool(names & {*WORDS}) and bool(names & {*TAGS})
 
 
 def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:
-    """Returns the name that comes first in `known`, if any."""
+    """Returns the name with the first position in `known`; None if none is in `known`."""
     by_plain = {plain(name): name for name in reversed(list(names))}
     return next((by_plain[each] for each in known if each in by_plain), None)
 

@@ -1,4 +1,4 @@
-"""Numbered rows of tables in files and in memory."""
+"""Reads the rows of tables, with row or line numbers, from files and from memory."""
 
 import functools
 import re
@@ -22,9 +22,10 @@ class Rows(NamedTuple):
     """Rows of a table.
 
     Attributes:
-        rows: pairs of a number, from 1, and a function. The function returns {column: value}, a
-            list, or None for a blank line, or raises `InputError`.
-        unit: `"line"` or `"row"`; whether the numbers are line or row numbers.
+        rows: (number, function) tuples. Numbers start at 1. The function reads the row: it returns
+            a dict {column: value}, a list, or None for a blank line, and raises `InputError` for an
+            invalid row.
+        unit: `"line"` if the numbers are line numbers, `"row"` if they are row numbers.
         classes: {column: class names} for columns of class indices.
     """
 
@@ -97,7 +98,7 @@ def _quoted_rows(path, delimiter, has_header):
 
 
 def _plain_rows(path, delimiter, has_header):
-    """Yields unquoted rows, separated by tabs or spaces."""
+    """Yields rows of cells without quotes, which are separated by tabs or spaces."""
     header, split = None, None
     for number, line in raw_lines(path):
         is_blank = not line.strip() or line.startswith(b"-DOCSTART-")
@@ -116,7 +117,7 @@ def _split(line, mark):
 
 
 def _as_dict(header, read):
-    """Returns a row as a dict; None for a blank row."""
+    """Reads a row as a dict. Returns None if the row is blank."""
     cells = [] if read is None else read()
     if not any(cell.strip() for cell in cells):
         return None
@@ -145,13 +146,13 @@ def _json_rows(path):
 
 
 def _has_lists_in_lines(path):
-    """Whether the first line is a list, such as ["text", {"entities": []}]."""
+    """Returns whether the lines are lists, such as ["text", {"entities": []}], not objects."""
     first = next((line for _, line in raw_lines(path) if line.strip()), b"")
     return bool(re.fullmatch(rb'\s*\[\s*".*\]\s*', first, re.DOTALL))
 
 
 def _whole_object(path):
-    """Returns the JSON object if the file contains only one."""
+    """Returns the JSON object in a file if the whole file is a single JSON object, else None."""
     filled = (line for _, line in raw_lines(path) if line.strip())
     first, second = next(filled, b""), next(filled, None)
     if second is not None and re.fullmatch(rb"\s*\{.*\}\s*", first, re.DOTALL):
@@ -177,7 +178,7 @@ def _rows_of_columns(table):
 
 
 def _inner_rows(value):
-    """Returns the list in an object such as {"annotations": [...]}, if any."""
+    """Returns the list of rows in an object such as {"annotations": [...]}."""
     if find_name(value, (*WORDS, *TEXTS)) or "data" in value and isinstance(value["data"], dict):
         return None
     names, rows = value.get("columns"), value.get("data")
@@ -189,7 +190,7 @@ def _inner_rows(value):
 
 
 def _lists(value):
-    """Yields the lists in a nested dict."""
+    """Yields the nonempty lists of rows in a dict, also in nested dicts."""
     for inner in value.values():
         if isinstance(inner, dict):
             yield from _lists(inner)
@@ -213,7 +214,10 @@ def _parsed(text):
 
 
 def as_numbered(rows: Iterable[tuple[int, Callable[[], Any]]]) -> Iterator[tuple[int, Any]]:
-    """Yields the number and the row, or the `InputError` of an invalid row."""
+    """Yields the number and the value of each row.
+
+    The value of an invalid row is an `InputError`.
+    """
     for number, read in rows:
         try:
             yield number, read()

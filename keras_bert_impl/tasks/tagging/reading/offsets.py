@@ -34,7 +34,7 @@ _MENTIONS = ("text", "value", "word", "mention", "surface")
 
 
 class Marked(NamedTuple):
-    """An entity as in the file: type, character offsets and, optionally, text."""
+    """An entity in a file: type, character offsets and, optionally, text."""
 
     type: str
     start: int
@@ -44,7 +44,7 @@ class Marked(NamedTuple):
 
 @dataclasses.dataclass
 class Alignment:
-    """Counts entities, and lists those that do not match words."""
+    """Counts entities, and lists the entities that had to be extended or dropped."""
 
     source: str
     total: int = 0
@@ -55,8 +55,8 @@ class Alignment:
 
     def report(self) -> None:
         for found, what in (
-            (self.extended, "do not begin and end with a word; they were extended to whole words"),
-            (self.overlapping, "overlap a longer entity; they were dropped"),
+            (self.extended, "do not start and end at word boundaries and were extended"),
+            (self.overlapping, "overlap a longer entity and were dropped"),
         ):
             if found:
                 examples = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
@@ -66,7 +66,7 @@ class Alignment:
                 )
         for count, what in (
             (self.unannotated, "without an accepted annotation were skipped"),
-            (self.repeated, "were annotated more than once; the first annotation is used"),
+            (self.repeated, "were annotated more than once. The first annotation is used"),
         ):
             if count:
                 _LOG.warning("%s: %d texts %s.", self.source, count, what)
@@ -94,7 +94,7 @@ def labels_of_entities(
 
 
 def _with_offsets_in(text, entity):
-    """Converts the offsets of an entity to code points; strips white space."""
+    """Converts the offsets of an entity to code point offsets, without white space at the ends."""
     kind, start, end, mention = entity
     if mention and text[start:end].split() != mention.split():
         start, end = _offsets_of(text, mention, start, end)
@@ -108,7 +108,7 @@ def _with_offsets_in(text, entity):
 
 
 def _offsets_of(text, mention, start, end):
-    """Corrects offsets with inclusive ends or in UTF-16 code units."""
+    """Converts offsets if the end is inclusive or if they are offsets of UTF-16 code units."""
     if text[start : end + 1] == mention:  # the end is inclusive
         return start, end + 1
     if 0 <= start < end <= 2 * len(text):

@@ -1,4 +1,4 @@
-"""`read_tags`: reads labeled words and entities in the formats of many tools."""
+"""`read_tags`: reads labeled words or entities in the formats of many tools."""
 
 import dataclasses
 from pathlib import Path
@@ -46,36 +46,40 @@ def read_tags(
 
     The format is detected from the file suffix and the first lines:
 
-    - lines with a word and its label (see `read_columns`), and CoNLL-U (see `read_conllu`);
+    - files with a word and its label on each line, see `read_columns`, and CoNLL-U files, see
+      `read_conllu`;
     - tables (CSV, TSV, JSON, Parquet or Arrow) with a word in each row and a column of sentence
-      numbers, which may be filled only in the first row of each sentence;
+      numbers. The number may be missing in all rows of a sentence but the first one;
     - tables with lists of words and labels in each row, as in `datasets`;
-    - tables with a text and the character offsets of its entities in each row: doccano, Label
-      Studio, Prodigy, spaCy. Entities that start or end inside a word are extended to whole words;
-      entities that overlap a longer entity are dropped. A warning reports both numbers.
+    - tables with a text and the character offsets of its entities in each row, as in the exports of
+      doccano, Label Studio, Prodigy and spaCy. Entities that start or end inside a word are
+      extended to whole words. Entities that overlap a longer entity are dropped. Warnings report
+      how many entities were extended and dropped.
 
     Args:
-        source: path of a file, which may be compressed; a `datasets.Dataset`, a `DataFrame` or a
-            list of dicts.
-        text: column of the words or texts: its name, or its number in a file without a header.
-            Default: a column with a common name, such as `tokens` or `Word`; column 0 without a
-            header.
+        source: path of a file, which may be compressed; or a table in memory: a `datasets.Dataset`,
+            a `DataFrame` or a list of dicts.
+        text: column of the words or texts: the name, or the 0-based number if there is no header.
+            Default: a column with a common name, such as `tokens` or `Word`; column 0 if there is
+            no header.
         label: column of the labels or entities. Default: a column with a common name, such as
-            `ner_tags`, `Tag` or `entities`; the last column without a header; `upos` in CoNLL-U.
-        sentence: column whose value changes with each sentence. Default: a column with a common
-            name, such as `Sentence #`.
-        labels: allowed labels; None allows any. If the file contains label ids, pass the names in
-            the order of the ids.
-        outside: label of words outside of entities, if not `"O"`. By default, common
-            spellings such as `"0"`, `"_"` and an empty cell are recognized with a warning, if the
-            other labels are like `"B-PER"`.
+            `ner_tags`, `Tag` or `entities`; the last column if there is no header; `upos` in
+            CoNLL-U.
+        sentence: column of the sentence numbers or ids. Default: a column with a common name, such
+            as `Sentence #`.
+        labels: allowed labels. None allows any label. If the labels in the file are class indices,
+            pass the label names in the order of the indices.
+        outside: label of words outside of entities, if it is not `"O"`. By default, if the other
+            labels are like `"B-PER"`, common spellings of `"O"`, such as `"0"`, `"_"` and an empty
+            cell, are recognized and a warning is logged.
         word_prefix: see `read_columns`.
-        delimiter: character between cells; cells may be quoted.
-        header: whether the first line of a table contains column names; ignored if `text` or
-            `label` is a number.
+        delimiter: character between the cells of a table. Cells may be quoted.
+        header: whether the first line of a table contains column names. Ignored if `text` or
+            `label` is a column number.
         skip_bad_rows: whether to skip sentences with an invalid row; see `read_columns`.
-        groups: column of a table or JSON; `hold_out` keeps each group in one set. In files with a
-            word on each line, `"document"`; documents start at `-DOCSTART-` or `# newdoc`.
+        groups: column or JSON key whose value is the group of a sentence. `hold_out` never splits a
+            group. For files with a word on each line, pass `"document"`: each document, which
+            starts with a line `-DOCSTART-` or `# newdoc`, is a group.
         encoding: see `read_table`.
 
     Raises:
@@ -122,7 +126,7 @@ def _read(
 
 
 def read_words(path: str) -> list[list[str]] | None:
-    """Reads unlabeled sentences as lists of words; returns None for plain text files."""
+    """Reads unlabeled sentences as lists of words. Returns None if the file is plain text."""
     suffix = suffix_of(path)
     if suffix == ".conllu":
         return read_conllu(path, label=None).texts

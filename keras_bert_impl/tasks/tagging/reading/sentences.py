@@ -1,4 +1,4 @@
-"""Reads sentences from tables with a word, a sentence or an annotated text in each row."""
+"""Reads sentences from tables whose rows are words, sentences or annotated texts."""
 
 import dataclasses
 import re
@@ -40,11 +40,11 @@ class RowReader:
     """Reads the sentences of a table.
 
     Args:
-        table: rows to read.
-        source: file name for messages.
-        text, label, sentence: names of columns; None to detect them.
-        labels: class names, if the table contains only class indices.
-        has_labels: whether to read labels.
+        table: rows of the table.
+        source: file name in messages.
+        text, label, sentence: column names. None detects the column.
+        labels: class names. Required if the labels in the table are class indices without names.
+        has_labels: False reads only words.
         word_prefix: see `read_tags`.
     """
 
@@ -62,7 +62,10 @@ class RowReader:
         self.class_names: list[str] | None = None
 
     def sentences(self) -> Iterator[list[tuple[int, Any]]]:
-        """Yields the (number, row) pairs of each sentence; an invalid row is an `InputError`."""
+        """Yields a list of (number, row) tuples for each sentence.
+
+        Invalid rows are `InputError`s.
+        """
         rows = as_numbered(self.table.rows)
         first = next((pair for pair in rows if pair[1] is not None), None)
         if first is None:
@@ -204,7 +207,7 @@ class RowReader:
 
 
 def _number_of(tag):
-    """Converts a class index in a str to int; other labels stay unchanged."""
+    """Converts a class index from str to int. Returns other labels unchanged."""
     return int(tag) if isinstance(tag, str) and re.fullmatch("[0-9]{1,9}", tag.strip()) else tag
 
 
@@ -214,6 +217,6 @@ def _with_first(first, rows):
 
 
 def _lists_first(row):
-    """Returns only the columns with lists, if one of them may contain labels."""
+    """Returns the columns with lists if one of them may contain labels, else all columns."""
     fitting = [name for name, value in row.items() if not isinstance(as_list(value), (str, int))]
     return fitting if find_name(fitting, TAGS) else list(row)

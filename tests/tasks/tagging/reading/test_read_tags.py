@@ -233,7 +233,7 @@ def test_misaligned_and_overlapping_entities_are_counted(tmp_path, caplog):
     first, second = caplog.messages
     assert "1 of 5 entities do not begin and end with a word" in first
     assert "'German' (line 1)" in first
-    assert "1 of 5 entities overlap a longer entity; they were dropped: 'York' (line 2)" in second
+    assert "1 of 5 entities overlap a longer entity and were dropped: 'York' (line 2)" in second
 
 
 def test_texts_that_were_not_accepted_are_counted(caplog):
