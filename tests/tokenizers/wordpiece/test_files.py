@@ -162,7 +162,7 @@ def test_rejects_bad_vocabulary_lists(vocabulary, message):
         ),
         ({"tokenizer_class": "BertJapaneseTokenizer"}, 'It needs MeCab.*"strip_accents": false'),
         ({"tokenizer_class": "PhobertTokenizer"}, "bpe.codes.*Use a model with another tokenizer"),
-        ({"pad_token": "<|endoftext|>"}, r"Set \"pad_token\": \"\[PAD\]\" there"),
+        ({"pad_token": "<|endoftext|>"}, r"Set \"pad_token\": \"\[PAD\]\" in this file"),
         ({"mask_token": "<mask>"}, "mask_token='<mask>'"),
         ({"mask_token": {"content": "<mask>"}}, "mask_token='<mask>'"),
     ],
