@@ -119,7 +119,7 @@ def _labels_of(goal, labels, problem_type):
     if goal.threshold is None or problem_type == MULTI:
         return labels
     if len(labels) > 2:
-        raise InputError(f"threshold requires label=, one of {listed(labels)}.")
+        raise InputError(f"threshold requires label=..., one of {listed(labels)}.")
     return labels[1:]
 
 
