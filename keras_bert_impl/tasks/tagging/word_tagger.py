@@ -314,7 +314,7 @@ class WordTagger(TokenLabels, TaskModel):
     def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
         if self.crf:
             raise InputError(
-                "class_weight is not supported with crf: the loss of a CRF is computed per text."
+                "class_weight is not supported with crf: the loss of a CRF is per text."
             )
         return super().class_factors(class_weight, labels)
 

@@ -231,7 +231,7 @@ def test_misaligned_and_overlapping_entities_are_counted(tmp_path, caplog):
     capital = ("X", "capital")
     assert found == [[("LOC", "Germanys"), capital], [("LOC", "New York City")], [("LOC", "Oslo")]]
     first, second = caplog.messages
-    assert "1 of 5 entities do not begin and end with a word" in first
+    assert "1 of 5 entities do not start and end at word boundaries" in first
     assert "'German' (line 1)" in first
     assert "1 of 5 entities overlap a longer entity and were dropped: 'York' (line 2)" in second
 
