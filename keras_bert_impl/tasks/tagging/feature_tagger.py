@@ -247,6 +247,7 @@ class FeatureTagger(WordTagger):
 
     @functools.cached_property
     def states_of(self) -> Any:
+        """Compiled function that returns the result of `states` as a NumPy array."""
         spec = {name: tf.TensorSpec([None, None], tf.int32) for name in FEATURES}
         return compiled(self.states, self.encoder_of_states, [spec])
 
