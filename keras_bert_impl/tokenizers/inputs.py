@@ -146,7 +146,7 @@ def pack_segments(
     segments have the same length, the second segment gets one more token.
 
     Args:
-        first, second: int32 [batch, (tokens)].
+        first, second: ragged int32 [batch, (tokens)], the token ids of the segments.
         cls_id, sep_id, pad_id: Ids of [CLS], [SEP] and [PAD].
         is_pair: bool [batch], whether each row has a second segment. Default: if `second` is given,
             all rows have a second segment.

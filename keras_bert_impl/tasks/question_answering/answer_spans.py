@@ -172,7 +172,7 @@ def answer_table(
 
     Args:
         nulls: float64 [num_texts, 2], the result of `lowest_nulls`. If given, the answer "" is
-            added. Pass None if every question has an answer.
+            added. None means that every question has an answer.
 
     Returns:
         dict of `num_answers`, int32 [num_texts], at least 1, and of tensors [num_texts, answers]:

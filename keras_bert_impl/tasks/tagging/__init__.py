@@ -12,14 +12,14 @@ READER_OPTIONS = TABLE_OPTIONS - {"pair", "id", "dates"} | {
     *("labels", "word_prefix", "sentence", "outside")
 }
 READS = (
-    "reads words with labels: columns (CoNLL), CoNLL-U, and tables or JSON from datasets, doccano, "
-    "Label Studio, Prodigy and others"
+    "reads words with labels from CoNLL and CoNLL-U files, and from tables or JSON of datasets, "
+    "doccano, Label Studio, Prodigy and others"
 )
 READER_NOTE = (
     "For tagging, --text and --label are the columns of words and labels, and --sentence is the "
-    "column of sentence numbers (default: columns with common names). In a file without a "
-    "header, use column numbers (default: 0 for words, and -1, the last column, for labels). In "
-    "a .conllu file, --label is upos (the default), xpos, feats or deprel. In CoNLL files, "
+    "column of sentence numbers (default: columns with common names). If the file has no header, "
+    "pass column numbers (default: 0 for words, -1 for labels, which is the last column). In a "
+    ".conllu file, --label is upos (the default), xpos, feats or deprel. In CoNLL files, "
     "--groups document keeps each document in one set."
 )
 

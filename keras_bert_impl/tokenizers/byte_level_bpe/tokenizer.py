@@ -60,8 +60,8 @@ class ByteLevelBPETokenizer(Tokenizer):
         normalize: Whether texts are normalized to NFC (composed characters) before tokenization.
         trim_offsets: Whether the space before a token is left out of the offsets. True in RoBERTa,
             False in ModernBERT.
-        add_prefix_space: Whether to add a space before the first word of a text and before the
-            first word after an added token.
+        add_prefix_space: If True, each text, and the text after each added token, gets a space at
+            the start unless it already starts with a space.
         num_separators: Number of separator tokens between the two texts of a pair, 1 or 2. Default:
             2 with RoBERTa's special tokens, otherwise 1.
         segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 0 with
