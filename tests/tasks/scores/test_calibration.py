@@ -65,7 +65,9 @@ def test_several_labels_share_a_temperature():
     assert list(found.thresholds) == ["a", "b"]
 
 
-@pytest.mark.parametrize(("sign", "reason"), [(1, "no text is misclassified"), (-1, "than chance")])
+@pytest.mark.parametrize(
+    ("sign", "reason"), [(1, "all texts are classified correctly"), (-1, "than chance")]
+)
 def test_no_temperature_fits_separable_or_reversed_scores(sign, reason):
     labels = np.array([0, 1, 2] * 5)
     with pytest.raises(InputError, match=reason):
