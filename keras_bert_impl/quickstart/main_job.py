@@ -217,7 +217,7 @@ class MainJob:
     def finetune(self) -> dict[str, float]:
         """Fine-tunes the pre-trained network and an untrained network.
 
-        Returns the accuracy of both and of two baselines.
+        Returns the accuracy of both networks and of two baselines.
         """
         train, dev = self.labeled("train"), self.labeled("dev")
         scores = {

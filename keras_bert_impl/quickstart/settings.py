@@ -30,7 +30,7 @@ class QuickstartSettings:
         pretraining_steps: Steps of pre-training.
         learning_rate: Peak learning rate of pre-training.
         mask_rate: Fraction of the tokens to predict.
-        libraries: Number of classes.
+        libraries: Number of libraries. Each library is a class.
         texts_per_library: Maximum number of labeled texts of each library in the training set. The
             held-out set has the same limit.
         finetuning_epochs: Epochs of fine-tuning.

@@ -318,9 +318,9 @@ def _frame(name, title, series, x, y):
         *(point[1] for point in known),
         *(y for one in series for ends in one.bounds for y in ends),
     ]
-    scale_x = _logarithmic_scale(xs) if x.is_logarithmic else _scale(xs, x.limits)
+    scale_x = _logarithmic_scale(xs) if x.is_logarithmic else _linear_scale(xs, x.limits)
     low_x, high_x, x_ticks = scale_x
-    low_y, high_y, y_ticks = _scale(ys, y.limits)
+    low_y, high_y, y_ticks = _linear_scale(ys, y.limits)
     warp = math.log if x.is_logarithmic else float
     width, height = drawing.width - _LEFT - _RIGHT, drawing.height - _TOP - _BOTTOM
 
@@ -359,8 +359,7 @@ def _finite(series):
     return [(x, y) for x, y in zip(series.xs, series.ys) if math.isfinite(x) and math.isfinite(y)]
 
 
-def _scale(values, limits):
-    """Returns the limits and ticks of a linear axis, which are round numbers."""
+def _linear_scale(values, limits):
     low, high = limits or (min(values, default=0.0), max(values, default=1.0))
     if low == high:
         low, high = low - (abs(low) or 1) * 0.5, high + (abs(high) or 1) * 0.5

@@ -88,7 +88,6 @@ def _runs(tasks):
 
 
 def _comparison(found):
-    """Returns a table of the tasks that all models were scored on, with the average score."""
     of_all = [one["tasks"] for one in found.values()]
     tasks = [name for name in of_all[0] if all(name in one for one in of_all)]
     if not tasks:

@@ -221,7 +221,7 @@ def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttent
     for row, segments in enumerate(model.segments_of_rows(example)):
         length = min(int(lengths[row]), _LONGEST_ROW)
         kept = min(length, most - len(tokens))
-        is_cut = is_cut or kept < _num_tokens(model.tokenizer, segments)
+        is_cut = is_cut or kept < _untruncated_length(model.tokenizer, segments)
         if not kept:
             break
         of_row = {name: value[row : row + 1, :length] for name, value in features.items()}
@@ -249,8 +249,7 @@ def _encoder_features(model, example):
     return {name: np.asarray(value) for name, value in found[0].items() if value is not None}
 
 
-def _num_tokens(tokenizer, segments):
-    """Returns the sequence length without truncation."""
+def _untruncated_length(tokenizer, segments):
     texts = [text.text if isinstance(text, Words) else text for text in segments]
     special = 2 + (len(texts) > 1) * tokenizer.num_separators
     return special + int(tokenizer.tokenize(texts).row_lengths().numpy().sum())

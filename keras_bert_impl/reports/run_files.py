@@ -124,7 +124,7 @@ def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
 
 
 class Subject(NamedTuple):
-    """A run and, if the caller passes them, the run's examples and model.
+    """A run and, optionally, the examples and the model of the run.
 
     Attributes:
         examples: labeled examples to score the model on; None if not given.

@@ -32,7 +32,7 @@ def write_report(
     path: str | Path | None = None,
     pictures: str | Path | None = None,
 ) -> Path:
-    """Writes a report about a run, a self-contained HTML file.
+    """Writes a self-contained HTML report about a run.
 
     Settings, data and learning curves come from the files of the run. Scores with confidence
     intervals, classes, calibration and errors need `examples`; attributions of errors also need

@@ -90,7 +90,7 @@ def summarize(
         model.max_length,
         None if model.splits_texts else float((lengths > model.max_length).mean()),
         checks.count_in_both(train, dev),
-        sum(_is_empty(text) for examples in (train, dev) for text in examples.inputs),
+        sum(_is_blank(text) for examples in (train, dev) for text in examples.inputs),
     )
     has_one_each = getattr(train, "is_multi_label", None) is False
     warnings = _warnings(summary, model, has_one_each, metric, is_weighted)
@@ -102,9 +102,8 @@ def summarize(
 # === Texts ===
 
 
-def _is_empty(text):
-    """Returns whether a text, or a text of a pair, contains only white space."""
-    return not text.strip() if isinstance(text, str) else not text or any(map(_is_empty, text))
+def _is_blank(text):
+    return not text.strip() if isinstance(text, str) else not text or any(map(_is_blank, text))
 
 
 def _lengths(model, examples):

@@ -90,7 +90,10 @@ def with_named_classes(*sets: LabeledExamples) -> tuple[LabeledExamples, ...]:
 def read_options(
     train: LabeledExamples, dev: LabeledExamples, task: str | None
 ) -> dict[str, Any] | None:
-    """Returns the `keras-bert` options that read these examples; None if there are none."""
+    """Returns the `keras-bert` options that read these examples.
+
+    Returns None if `dev.read_with` is None.
+    """
     if dev.read_with is None:
         return None
     options = {"task": task, **dev.read_with, "train": (train.read_with or {}).get("dev")}

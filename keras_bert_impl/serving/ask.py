@@ -1,8 +1,8 @@
-"""Runs a SavedModel in a process without this package.
+"""Runs a SavedModel in a process that does not import this package.
 
-`serving.check` runs this file as a script. It reads a JSON request with `directory`, `inputs` (a
-dict of lists of strings) and `sizes` from stdin. For each batch size, it writes the outputs of each
-example to stdout.
+`serving.check` runs this file as a script. The script reads a JSON request with `directory`,
+`inputs` (a dict of lists of strings) and `sizes` (batch sizes) from stdin. For each batch size, the
+script writes the outputs of each example to stdout.
 """
 
 import contextlib

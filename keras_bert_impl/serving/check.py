@@ -1,4 +1,7 @@
-"""Compares a SavedModel with its original model, in a process without this package."""
+"""Compares the outputs of a SavedModel and of the original model.
+
+The SavedModel runs in a process that does not import this package.
+"""
 
 import json
 import subprocess
@@ -30,7 +33,7 @@ def tolerance_of(signatures: Signatures) -> float:
 def largest_difference(
     signatures: Signatures, directory: str | Path, inputs: dict[str, list] | None = None
 ) -> float:
-    """Returns the largest difference between the outputs of a SavedModel and its model.
+    """Returns the largest difference between the outputs of a SavedModel and the original model.
 
     The SavedModel runs in batches of 1, 8 and 64, in a process that imports only TensorFlow and, if
     installed, TF-Text.
@@ -40,7 +43,7 @@ def largest_difference(
         inputs: inputs of `serving_default`. Default: a few built-in texts.
 
     Returns:
-        The difference; infinite if strings or integers differ.
+        The largest absolute difference. It is infinite if strings or integers differ.
 
     Raises:
         InputError: the directory is not a SavedModel with string inputs, or the SavedModel fails.

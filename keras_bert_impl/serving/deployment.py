@@ -18,19 +18,20 @@ _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # Kubernetes: a DNS lab
 def write_deployment(folder: str | Path, name: str, directory: str | Path) -> Path:
     """Writes files that run `keras-bert serve`, or TensorFlow Serving, in containers.
 
-    TensorFlow Serving needs the configuration files of `keras-bert export`. Without them, only the
-    files for `keras-bert serve` are written.
+    TensorFlow Serving needs the configuration files of `keras-bert export`. If `folder` does not
+    contain these files, only the files for `keras-bert serve` are written.
 
     Args:
-        folder: directory that `keras-bert export` wrote, or a SavedModel. It is mounted in the
-            container.
-        name: name of the model in URLs and of the service. Kubernetes must allow it.
+        folder: directory that `keras-bert export` wrote, or a SavedModel. The container mounts this
+            directory.
+        name: name of the service, and name of the model in URLs. Kubernetes restricts the
+            characters.
         directory: new or empty directory for the files.
     """
     if not _LABEL.fullmatch(name):
         raise InputError(
             "the name of a service must be lowercase letters, digits and hyphens, starting with a "
-            f"letter. Received: {name!r}. Pass another one, such as --name reviews."
+            f"letter. Received: {name!r}. Pass a different name, such as --name reviews."
         )
     directory = local_path(directory)
     if directory.is_dir() and any(directory.iterdir()):

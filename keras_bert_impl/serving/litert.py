@@ -1,7 +1,8 @@
 """Export to LiteRT, for mobile and edge devices, with TensorFlow's converter.
 
-A traced Keras model cannot be converted. Indexing that adds dimensions to a tensor of unknown
-size, such as `mask[:, None]`, needs TensorFlow kernels in LiteRT.
+The converter does not support the traced Keras model: operations such as `mask[:, None]` on a
+tensor of unknown size would need TensorFlow kernels in LiteRT. Therefore, this module builds the
+network from operations that LiteRT supports.
 """
 
 from collections.abc import Sequence
@@ -58,7 +59,12 @@ def convert(
     precision: str,
     batches: list[dict] | None = None,
 ) -> bytes:
-    """Converts a network. `shapes` contains {input: shape}; see `Format.write`."""
+    """Converts a network to the contents of a LiteRT file.
+
+    Args:
+        shapes: dict of input name -> shape.
+        precision, batches: see `Format.write`.
+    """
     if batches is not None:
         raise InputError(
             "LiteRT does not use calibration texts, because it computes the scales of "
@@ -101,7 +107,6 @@ class Session:
         self._config = config
 
     def __call__(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns {name: float32 output} for the int features of an encoder."""
         return self._run(**as_inputs(features, self._config, "int32"))
 
 
@@ -137,15 +142,13 @@ class Graph:
         return tf.cast(tensor, _DTYPES[dtype])
 
     def as_float32(self, tensor: tf.Tensor) -> tf.Tensor:
-        """Returns the tensor unchanged."""
-        return tensor
+        return tensor  # The dtype of the graph is always float32.
 
     def as_computed(self, tensor: tf.Tensor) -> tf.Tensor:
-        """Returns the tensor unchanged."""
         return tensor
 
     def declare(self, tensor: tf.Tensor, shape: Sequence[int | str]) -> None:
-        """Does nothing, because TensorFlow infers shapes."""
+        """Does nothing: TensorFlow infers the shapes of all tensors."""
 
     def has(self, name: str) -> bool:
         return name in self._weights
@@ -186,7 +189,7 @@ def _reduce(function):
 
 
 def _reshape(inputs, shape):
-    """Reshapes a tensor. A 0 in a constant shape keeps the size of the input."""
+    """Reshapes a tensor. As in ONNX, a 0 in a constant shape keeps the size of that dimension."""
     known = tf.get_static_value(shape)
     if known is not None and 0 in known:
         sizes = tf.shape(inputs)

@@ -30,7 +30,10 @@ _TINY = 1e-30
 def export_mediapipe(
     model: keras.Model, directory: str | Path, precision: str = "fp32", **how
 ) -> Report:
-    """Writes `model.tflite` for MediaPipe; counts texts with different predictions."""
+    """Writes `model.tflite` for MediaPipe.
+
+    The report counts the texts for which MediaPipe's tokenizer changes the prediction.
+    """
     _check(model)
     task = ("TextClassifier", "classify") if _labels(model) else ("TextEmbedder", "embed")
     mediapipe_format = Format(
@@ -46,7 +49,7 @@ def export_mediapipe(
 
 
 def _check(model):
-    """Raises `InputError` if MediaPipe has no task or no tokenizer for a model."""
+    """Raises `InputError` if MediaPipe does not support the task or the tokenizer of a model."""
     kind, tokenizer = type(model).__name__, getattr(model, "tokenizer", None)
     if kind not in ("TextClassifier", "TextEmbedder") or _is_regression(model):
         raise InputError(
@@ -86,7 +89,7 @@ def _write(model, directory, precision, batches):
 
 
 class _ScoresNetwork(Network):
-    """The network with probabilities as outputs, because MediaPipe does not convert logits."""
+    """Network that returns probabilities, because MediaPipe does not convert logits."""
 
     def write(self, graph: Any) -> None:
         network_of(self.model).write(graph)
@@ -104,7 +107,7 @@ class _ScoresNetwork(Network):
 
 
 def _normalized(outputs, model):
-    """Returns the logits minus a constant, which does not change the softmax."""
+    """Converts single-label logits to log-probabilities, because `Session` returns these."""
     if "logits" in outputs and not _is_multi_label(model):
         logits = outputs["logits"]
         least = logits - logits.max(axis=-1, keepdims=True)
@@ -113,7 +116,7 @@ def _normalized(outputs, model):
 
 
 class Session:
-    """Runs an exported model on token ids, row by row; returns logits or vectors."""
+    """Runs an exported model on token ids in LiteRT, one row at a time."""
 
     def __init__(self, path: Path, config: Any, model: Any) -> None:
         self._interpreter = Interpreter(str(path))
@@ -121,7 +124,7 @@ class Session:
         self._config, self._model = config, model
 
     def __call__(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns {name: float32 output} for the int features of an encoder."""
+        """Returns a dict of name -> output. Probabilities are converted to logits."""
         inputs = as_inputs(features, self._config, "int32")
         inputs.setdefault("token_type_ids", np.zeros_like(inputs["input_ids"]))
         missing = self._model.max_length - inputs["input_ids"].shape[1]
@@ -160,7 +163,7 @@ def answers(path: str | Path, model: keras.Model, texts: list[str]) -> np.ndarra
 
 
 def are_different(model: keras.Model, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Returns bool `[texts]`: whether labels differ, or vectors differ by more than rounding."""
+    """Returns for which texts the labels differ, or the vectors differ by more than rounding."""
     if _is_multi_label(model):
         return np.any((ours >= 0.5) != (theirs >= 0.5), axis=1)
     if _labels(model):
@@ -170,11 +173,11 @@ def are_different(model: keras.Model, ours: np.ndarray, theirs: np.ndarray) -> n
 
 
 def _differences(path, model, session, texts):
-    """Counts the texts whose prediction by MediaPipe differs from the one for our token ids."""
+    """Compares MediaPipe's predictions with predictions from the token ids of our tokenizer."""
     with answered_by(session, model):
         if _labels(model):
             ours = np.asarray(model.predict(texts, verbose=0))
         else:
             ours = model.encode(texts, prompt="")
     count = int(are_different(model, ours, answers(path, model, texts)).sum())
-    return f"MediaPipe's tokenizer changes the answers to {count:,} of {len(texts):,} texts"
+    return f"MediaPipe's tokenizer changes the prediction for {count:,} of {len(texts):,} texts"

@@ -49,7 +49,7 @@ def write_graph(model: keras.Model, dtype: str = "float32", fused: bool = True) 
 def write(
     model: keras.Model, directory: Path, precision: str, batches: list[dict] | None, fused: bool
 ) -> None:
-    """Writes and checks `model.onnx`; see `Format.write`, and `write_graph` for `fused`."""
+    """Writes `model.onnx` and validates the file. For the arguments, see `Format.write`."""
     path = directory / "model.onnx"
     dtype = "float16" if precision == "fp16" else "float32"
     proto = write_graph(model, dtype, fused and batches is None)
@@ -152,7 +152,6 @@ class Session:
         self._config = config
 
     def __call__(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns {name: float32 output} for the int features of an encoder."""
         outputs = self._session.run(None, as_inputs(features, self._config))
         return dict(zip((output.name for output in self._session.get_outputs()), outputs))
 
@@ -172,7 +171,7 @@ _TYPES = {
 
 
 class Graph:
-    """Builder of an ONNX graph. A tensor is represented by its name."""
+    """Builds an ONNX graph. Methods take and return the names of tensors."""
 
     def __init__(
         self, weights: dict[str, np.ndarray], dtype: str = "float32", fused: bool = False
@@ -188,7 +187,7 @@ class Graph:
         self._constants: dict[tuple, str] = {}  # value -> name
 
     def input(self, name: str, shape: Sequence[int | str], dtype: str = "int64") -> str:
-        """Adds an input of the model. Names in the shape are dynamic dimensions."""
+        """Adds an input to the graph. Strings in `shape` name dynamic dimensions."""
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[dtype], shape))
         return name
 
@@ -210,7 +209,6 @@ class Graph:
         return self.add("Cast", tensor, to=_TYPES[dtype])
 
     def as_float32(self, tensor: str) -> str:
-        """Casts a tensor from the dtype of the graph to float32, for sums."""
         return tensor if self.dtype == "float32" else self.cast(tensor, "float32")
 
     def as_computed(self, tensor: str) -> str:
@@ -218,7 +216,7 @@ class Graph:
         return tensor if self.dtype == "float32" else self.cast(tensor, self.dtype)
 
     def declare(self, tensor: str, shape: Sequence[int | str]) -> None:
-        """Declares the shape of a tensor in the graph's dtype, if it cannot be inferred."""
+        """Declares the shape of a tensor whose shape ONNX cannot infer."""
         self._shapes.append(helper.make_tensor_value_info(tensor, _TYPES[self.dtype], shape))
 
     def has(self, name: str) -> bool:
@@ -228,7 +226,7 @@ class Graph:
         return self._weights[name]
 
     def weight(self, *names: str) -> str:
-        """Adds a weight in the graph's dtype; concatenates several along the last axis."""
+        """Adds a weight in the graph's dtype. Concatenates several weights along the last axis."""
         name = "+".join(names)
         if name not in self._tensors:
             array = np.concatenate([self._weights[name] for name in names], axis=-1)

@@ -107,7 +107,10 @@ def _quantized(weight, axis):
 
 
 def _calibrated(model, batches, config):
-    """Quantizes weights and activations of matrix products to int8, with scales from texts."""
+    """Quantizes weights and activations of matrix products to int8.
+
+    The scales are computed from the calibration batches.
+    """
     os.environ.setdefault("NNCF_CI", "1")  # disables NNCF's telemetry
     with contextlib.redirect_stdout(io.StringIO()):  # suppresses NNCF's banner
         import nncf
@@ -145,6 +148,5 @@ class Session:
         self._config = config
 
     def __call__(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns {name: float32 output} for the int features of an encoder."""
         outputs = self._model(as_inputs(features, self._config))
         return {name: outputs[index].copy() for index, name in enumerate(self._names)}

@@ -1,4 +1,4 @@
-"""Exports SavedModels that take raw strings and load without this package."""
+"""Exports models as SavedModels, which read strings and do not require this package."""
 
 import contextlib
 import itertools
@@ -64,20 +64,20 @@ def export_saved_model(
 ) -> None:
     """Writes a model as a SavedModel.
 
-    The directory also contains a model card, `README.md`. The folder `assets.extra` is for clients
-    and servers. It contains the tokenizer files in `tokenizer/`, `tf_serving_warmup_requests` and,
-    if known, `labels.json`, `thresholds.json` and `columns.json` (the columns of the training
-    set).
+    The directory also contains a model card, `README.md`, and the folder `assets.extra`, whose
+    files are not part of the graph. The folder contains the tokenizer files in `tokenizer/`,
+    `tf_serving_warmup_requests` and, if known, `labels.json`, `thresholds.json` and `columns.json`
+    (the columns of the training set).
 
-    The graph uses the model's dtype policy. In float32, outputs equal `predict` to 1e-5 at any
-    batch size; in bfloat16, rounding depends on the batch. For a server, load the model with
+    The SavedModel computes in the model's dtype policy. In float32, outputs equal `predict` to 1e-5
+    at any batch size. In bfloat16, rounding depends on the batch. For a server, load the model with
     `dtype="float32"` before the export.
 
     Args:
         signatures: signatures of the model, `model.signatures()`; or a dict of name -> signatures
             of several models, see `SeveralSignatures`.
-        directory: directory to write. A temporary folder is written first and then renamed.
-        ids_only: whether to omit the signatures with string inputs. Loading then does not require
+        directory: directory to write. If the export fails, the directory is unchanged.
+        ids_only: exports only signatures with token ids as inputs, which do not require
             tensorflow_text.
         name: model name. Default: the name of the directory.
         run: run directory. Its scores and settings are added to the model card, and its columns
@@ -136,7 +136,7 @@ def _columns(run):
 
 
 def _of_one_argument(function):
-    """Returns the endpoint `serve` for `keras.layers.TFSMLayer`. It has one argument."""
+    """Returns the endpoint `serve` for `keras.layers.TFSMLayer`, which passes one argument."""
     specs = tf.nest.flatten(function.structured_input_signature)
     if len(specs) == 1:
         return function
@@ -150,9 +150,10 @@ def _of_one_argument(function):
 
 @contextlib.contextmanager
 def for_inference(*models: keras.Model) -> Iterator[list[tf.Variable]]:
-    """Context for tracing: graphs read matrices in the dtype of the computation.
+    """Context manager for tracing inference graphs. Yields the variables to save.
 
-    Models with the same weight, such as a frozen weight of one base model, use one variable.
+    Weight matrices are cast to the compute dtype once, not in each call. Weights that are equal in
+    several models, such as the frozen weights of a common base model, are saved once.
     """
     stored = {id(v): v.value for model in models for v in model.variables}
     values = keras.StatelessScope()
@@ -186,7 +187,7 @@ def export_version(
     ids_only: bool = False,
     run: str | Path | None = None,
 ) -> Path:
-    """Writes a model as the next version in a folder that TensorFlow Serving watches.
+    """Exports a model as the next version in a folder that TensorFlow Serving polls.
 
     The folder name is the model name. The folder contains the versions `1/`, `2/`, ..., and the
     files `models.config`, `batching_parameters.txt` and `monitoring.config` for a server that
@@ -257,7 +258,7 @@ def _next_version(directory):
 
 
 def write_warmup(path: str | Path, signatures: Signatures, functions: Functions, name: str) -> None:
-    """Writes requests with a few texts for each signature and each of `BATCH_SIZES`."""
+    """Writes warm-up requests for each signature and each of `BATCH_SIZES`."""
     with tf.io.TFRecordWriter(str(path)) as file:
         for (signature, function), size in itertools.product(functions.items(), BATCH_SIZES):
             inputs = example_inputs(signatures, function, size)
@@ -270,7 +271,7 @@ def write_warmup(path: str | Path, signatures: Signatures, functions: Functions,
 def bucket_inputs(
     signatures: Signatures, function: Function, bucket: Bucket
 ) -> dict[str, np.ndarray]:
-    """Returns inputs of the signature `ids` that fill a bucket."""
+    """Returns inputs of the signature `ids` with the shape of a bucket, without padding."""
     rows, length = bucket
     shape = (*[1] * (signatures.features_rank - 2), rows, length)
     inputs = {spec.name: np.zeros(shape, "int32") for spec in _specs(function)}
@@ -306,7 +307,7 @@ def example_inputs(signatures: Signatures, function: Function, size: int) -> dic
     features |= {new: features[name] for name, new in HUB_NAMES.items()}
 
     def as_groups(rows, rank):
-        """Reshapes features to `[batch, 1, ..., length]`, with the given rank."""
+        # [batch, length] -> [batch, 1, ..., length]
         return rows.reshape(len(rows), *[1] * (rank - 2), -1)
 
     return {spec.name: as_groups(features[spec.name], spec.shape.rank) for spec in specs}
@@ -317,7 +318,7 @@ def _specs(function):
 
 
 def prediction_log(name: str, signature: str, inputs: dict[str, np.ndarray]) -> bytes:
-    """Returns the serialized `PredictionLog` of a request to a model.
+    """Returns a request as a serialized `PredictionLog`, the format of warm-up requests.
 
     Source: `prediction_log.proto`, `predict.proto` and `model.proto` of TensorFlow Serving.
     """
@@ -355,7 +356,6 @@ def model_card(
 
 
 def _use(functions):
-    """Returns the section on use in Python, if the model takes strings."""
     name = next(iter(functions))
     specs = tf.nest.flatten(functions[name].structured_input_signature)
     called = ".structured_input_signature"  # The model takes token ids.
@@ -372,7 +372,7 @@ print(model.signatures["{name}"]{called})
 
 
 def _imports(functions):
-    """Returns the line that imports TensorFlow, and TF-Text if a graph needs it."""
+    """Returns the import line for TensorFlow and, if a graph needs it, TF-Text."""
     graphs = [function.graph.as_graph_def() for function in functions.values()]
     nodes = [node for graph in graphs for part in (graph, *graph.library.function)
              for node in (part.node if part is graph else part.node_def)]  # fmt: skip

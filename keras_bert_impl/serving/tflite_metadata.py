@@ -24,7 +24,7 @@ def with_metadata(
 
     Args:
         content: the model.
-        roles: dict of signature input -> MediaPipe's name for it: `ids`, `mask` or `segment_ids`.
+        roles: dict of input name -> MediaPipe's name: `ids`, `mask` or `segment_ids`.
         vocabulary: tokens of a WordPiece tokenizer.
         labels: class names of the scores in the output; None if the output is a vector.
     """
@@ -43,7 +43,7 @@ def with_metadata(
 
 
 def _archive(vocabulary, labels):
-    """Returns a ZIP file, which may follow the model, because readers start at the end."""
+    """Returns a ZIP file. It can be appended to a model, because ZIP readers start at the end."""
     files = {VOCABULARY_FILE: vocabulary, LABELS_FILE: labels}
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
@@ -54,7 +54,10 @@ def _archive(vocabulary, labels):
 
 
 def _metadata(inputs, has_labels):
-    """Returns a `ModelMetadata` as bytes. `inputs` are the names for MediaPipe, in graph order."""
+    """Returns a serialized `ModelMetadata`.
+
+    `inputs` are MediaPipe's names of the graph's inputs, in the order of the graph.
+    """
     builder = flatbuffers.Builder(1024)
     text = builder.CreateString
 
@@ -75,7 +78,7 @@ def _metadata(inputs, has_labels):
 
 
 def _table(builder, offsets, numbers=None):
-    """Writes a FlatBuffer table with offsets and bytes, by slot."""
+    """Writes a FlatBuffer table. `offsets` and `numbers` are dicts of slot -> value."""
     builder.StartObject(8)
     for slot, offset in offsets.items():
         builder.PrependUOffsetTRelativeSlot(slot, offset, 0)

@@ -161,7 +161,7 @@ def curves_section(runs: list[Run]) -> Section | None:
 
 
 def _with_metric(run):
-    """Yields the metrics of a run, with the score that compares epochs under its metric's name."""
+    """Yields the metrics of a run. Adds the score of each epoch under the name of the score."""
     name = _HELD_OUT + next(iter(run.scores), "score")
     for line in run.metrics:
         yield {name: line[SCORE], **line} if SCORE in line else line

@@ -38,12 +38,12 @@ def proportion(name: str, is_right: Any, scale: float = 1.0) -> Score:
 
 
 def resampled(name: str, metric: Callable[..., float], *columns: Any) -> Score:
-    """Returns the score of a metric, with an interval from resampled examples."""
+    """Computes a metric of `columns`, with a bootstrap interval."""
     return Score(name, bootstrap(metric, *columns), False)
 
 
 def score_of(name: str, metric: Callable[..., float], labels: Any, predictions: Any) -> Score:
-    """Returns the score of a metric of labels and predictions `[examples, ...]`."""
+    """Computes a metric of labels and predictions `[examples, ...]`, with an interval."""
     if name not in _PROPORTIONS:
         return resampled(name, metric, labels, predictions)
     is_right = np.asarray(labels) == np.asarray(predictions)

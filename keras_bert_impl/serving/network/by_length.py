@@ -11,15 +11,15 @@ _TOKENS_OF_A_RUN = 64
 def run_by_length(
     run: Callable[[dict[str, np.ndarray]], np.ndarray], features: dict[str, np.ndarray]
 ) -> np.ndarray:
-    """Runs a network on chunks of rows with similar lengths, with little padding.
+    """Runs a network on chunks of rows with similar lengths, to reduce padding.
 
     Args:
         run: function from features to an output `[rows, ...]`, such as the logits of texts.
-            Outputs per token are not supported, because their length differs between chunks.
-        features: int arrays `[rows, length]`, padded at the end, including `attention_mask`.
+            The output must not depend on the sequence length: outputs per token are not supported.
+        features: int arrays `[rows, length]`, padded at the end. `attention_mask` is required.
 
     Returns:
-        The output of all rows `[rows, ...]`, in the order of `features`.
+        The outputs of all rows, `[rows, ...]`, in the order of the rows in `features`.
 
     Example:
         from keras_bert_impl.serving.network.by_length import run_by_length

@@ -35,8 +35,8 @@ from keras_bert_impl.version import __version__
 _TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 0.16, "int8": 0.5}
 _CALIBRATION_BATCH = 8
 _ADVICE = (
-    "Precision fp16, and int8 in OpenVINO without calibration, are more exact. Evaluate the "
-    "search on your texts before you deploy it."
+    "Precision fp16 is more accurate. In OpenVINO, int8 without calibration is also more "
+    "accurate. Evaluate the search on your texts before you deploy it."
 )
 _TOKEN_IDS = "The inputs are token ids, `[batch, length]` of any size{}."
 _LOG = logging.getLogger(__name__)
@@ -48,19 +48,18 @@ class Format:
     """An export format.
 
     Attributes:
-        name: used in messages.
-        write: function that writes a model. Arguments: model, `Path` of a directory, precision, and
-            a list of calibration batches of features (None without calibration).
-        session: function that loads the files in the runtime of the format. Arguments: directory
-            and `EncoderConfig`. Returns a function from features to outputs by name.
-        use: lines of Python that load the files and print the inputs and outputs, for the model
-            card.
+        name: name of the format in messages.
+        write: function `(model, directory, precision, batches)` that writes a model. `batches` is a
+            list of feature batches for calibration, or None.
+        session: function `(directory, config)` that loads the files in the runtime of the format.
+            It returns a function that computes a dict of name -> output from features.
+        use: Python code for the model card. It loads the files and prints the inputs and outputs.
         precisions: precisions that the format supports.
-        network: function of a model that returns the `Network` computed by the session.
-        ask: for formats with texts as inputs, a function of the directory, the session and texts.
-            Returns a sentence with the number of texts for which the tokenizer of the runtime
-            changes the prediction.
-        inputs: description of the inputs, for the model card; `{}` is replaced by the source of
+        network: function `(model)` that returns the exported `Network`.
+        ask: function `(directory, session, texts)` for formats with texts as inputs. It returns a
+            sentence with the number of texts for which the runtime's tokenizer changes the
+            prediction.
+        inputs: description of the inputs for the model card. `{}` is replaced by the source of the
             token ids.
     """
 
@@ -79,11 +78,11 @@ class Report:
     """Result of an export.
 
     Attributes:
-        difference: relative difference between the outputs of the file and the model.
-        before, after: scores of the model and of the file, as in `max_drop`; None if not measured.
-        bytes: size of the network's file or files.
+        difference: relative difference between the outputs of the exported model and the original.
+        before, after: scores of the original and of the exported model; None if not measured.
+        bytes: size of the exported files of the network.
         neighbors: texts whose nearest neighbor changes; None if the model is not an embedder.
-        answers: return value of `Format.ask`.
+        answers: sentence that `Format.ask` returns.
     """
 
     difference: float

@@ -22,7 +22,7 @@ SAMPLES = [
 
 
 def features_of(model: keras.Model, texts: list[str] | None = None) -> dict[str, np.ndarray]:
-    """Returns features of texts. For a plain encoder, token ids are random."""
+    """Returns features of texts. If the model has no tokenizer, the token ids are random."""
     texts = texts or SAMPLES
     if not hasattr(model, "tokenizer"):
         draw, shape = np.random.default_rng(0), (len(texts), min(16, model.config.max_length))
@@ -42,7 +42,7 @@ def as_inputs(features: dict, config: EncoderConfig, dtype: str = "int64") -> di
 
 @contextlib.contextmanager
 def answered_by(session: Callable, model: keras.Model) -> Iterator[None]:
-    """Context in which a task model's `predict` runs its network in a session."""
+    """Context manager in which `predict` of a task model uses the exported network in a session."""
     network = network_of(model)
 
     def predict_batches(data, **kwargs):
@@ -60,7 +60,10 @@ def answered_by(session: Callable, model: keras.Model) -> Iterator[None]:
 def relative_difference(
     received: dict[str, np.ndarray], expected: dict[str, np.ndarray], padding_mask: np.ndarray
 ) -> float:
-    """Returns the largest RMS difference of an output, relative to the RMS of the expected values.
+    """Returns the largest relative difference of an output.
+
+    The relative difference is the root mean square (RMS) of the difference, divided by the RMS of
+    the expected values.
 
     Positions with 0 in `padding_mask`, int `[batch, length]` or `[batch, group, length]`, are
     ignored.
@@ -88,8 +91,8 @@ class ChangedNeighbors:
     """Texts whose nearest neighbor changes in the export.
 
     Attributes:
-        changed: number of these texts.
-        texts: number of all texts.
+        changed: number of texts whose nearest neighbor changes.
+        texts: number of compared texts.
         is_builtin: whether the texts are built-in English sentences.
     """
 

@@ -13,8 +13,6 @@ from keras_bert_impl.serving.server.wire import ApiError, Arrays
 
 
 class Request:
-    """A waiting request: the inputs of a signature."""
-
     def __init__(self, signature: Signature, arrays: Arrays, expires: float) -> None:
         self.signature = signature
         self.arrays = arrays
@@ -26,7 +24,10 @@ class Request:
 
 
 def batch_key(signature: Signature, arrays: Arrays) -> Hashable:
-    """Returns a key. Requests with equal keys can be in one batch; None is always separate."""
+    """Returns a key: requests with equal keys can be in one batch.
+
+    Returns None for a request that must be a separate batch.
+    """
     shapes = [array.shape for array in arrays.values()]
     # The model rejects inputs of different sizes, but could not detect them in a batch of requests.
     if any(0 in shape or shape[:1] != shapes[0][:1] for shape in shapes) or not shapes[0]:
@@ -70,7 +71,7 @@ class Batcher:
         return request.future
 
     def stop(self, seconds: float) -> bool:
-        """Finishes waiting requests; returns whether the thread ended in time."""
+        """Runs the queued requests and stops. Returns False if this takes longer than `seconds`."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -91,7 +92,7 @@ class Batcher:
                 self.busy_since = None
 
     def _next_batch(self):
-        """Waits for requests; returns a list, which is empty if the batcher is stopped."""
+        """Waits for requests and returns a batch; an empty list if the batcher is stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._stopped)
             if not self._queue:
@@ -109,7 +110,7 @@ class Batcher:
         return batch
 
     def _joinable(self, first):
-        """Returns the first request and the queued requests that fit into the same batch."""
+        """Returns the first request and the queued requests that fit into one batch with it."""
         batch, rows = [first], first.num_rows
         for request in list(self._queue)[1:] if first.key is not None else ():
             if request.key == first.key and rows + request.num_rows <= self._max_rows:
@@ -118,7 +119,7 @@ class Batcher:
         return batch
 
     def _answer(self, batch):
-        """Runs a batch. After an error, runs each request separately."""
+        """Runs a batch. If the batch fails, runs each request separately."""
         try:
             outputs = run_joined(batch)
         except Exception as error:  # The thread must continue after any error of the model.
@@ -136,7 +137,7 @@ class Batcher:
 
 
 def run_joined(batch: list[Request]) -> list[Arrays]:
-    """Runs requests with the same key as one batch; returns their outputs."""
+    """Runs requests with equal keys as one batch. Returns the outputs of each request."""
     signature = batch[0].signature
     if len(batch) == 1:
         return [signature(batch[0].arrays)]

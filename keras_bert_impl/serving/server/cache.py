@@ -17,9 +17,10 @@ Submit = Callable[[Signature, Arrays, float], "Future[Arrays]"]
 
 
 def cached(submit: Submit, cache: Cache) -> Submit:
-    """Returns `Batcher.submit` with a cache.
+    """Adds a cache to `Batcher.submit`.
 
-    If requests can be batched, each row is cached separately. Other requests are cached whole.
+    Each row of a request is cached separately. If a request cannot be batched (see `batch_key`),
+    the whole request is a single cache entry.
     """
 
     def submit_missing(signature: Signature, arrays: Arrays, expires: float) -> "Future[Arrays]":
@@ -65,7 +66,7 @@ class CacheMetrics(Collector):
 
 
 def _then(future, function):
-    """Returns a future of `function(result)` for the result of another future."""
+    """Returns a future for `function(future.result())`."""
     value = Future()
 
     def done(_):

@@ -35,12 +35,13 @@ class Scores(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """A finished request. It does not reference the model, so that old versions can be freed.
+    """The texts and predictions of a finished request.
 
     Attributes:
-        labels: labels of the model.
-        labeled: rows that have a label.
-        size: number of characters.
+        labels: labels of the model. The model is not stored, so that the memory of old versions can
+            be freed.
+        labeled: indices of the rows for which a client has sent a label.
+        size: number of characters in `texts`.
     """
 
     version: int
@@ -55,11 +56,12 @@ class _Answer(NamedTuple):
 class Feedback:
     """Appends labels for predictions to a JSON lines file for `finetune`.
 
-    Only one thread at a time may call its methods.
+    The class is not thread-safe.
 
     Args:
         path: file to append to; created if missing.
-        report: function called with a version and its `Scores` after each label.
+        report: function called with a model version and the `Scores` of the version after each
+            label.
     """
 
     def __init__(self, path: str | Path, report: Callable[[int, Scores], None]) -> None:
@@ -70,7 +72,10 @@ class Feedback:
         self._windows: dict[int, collections.deque] = {}  # version -> pairs (labels, predictions)
 
     def start(self, model: "Model") -> None:
-        """Scores the labels in the file; raises `InputError` if the model is not a classifier."""
+        """Computes scores from the labels in the file.
+
+        Raises `InputError` if the model is not a text classifier.
+        """
         if not any(_is_classification(model, one) for one in model.signatures.values()):
             raise InputError(
                 "--feedback supports only an export of one text classifier with string inputs."
@@ -100,7 +105,10 @@ class Feedback:
     def remember(
         self, model: "Model", signature: "Signature", inputs: Arrays, outputs: Arrays
     ) -> str | None:
-        """Returns a request id for class predictions, else None."""
+        """Stores the predictions of a text classifier. Returns a request id.
+
+        Returns None for other models.
+        """
         if not _is_classification(model, signature):
             return None
         texts = list(zip(*(map(_text, inputs[name]) for name in sorted(inputs))))
@@ -119,7 +127,7 @@ class Feedback:
         return name
 
     def add(self, body: bytes) -> str:
-        """Stores the label in the body of a request; returns the body of the response."""
+        """Stores the label in a feedback request. Takes and returns JSON bodies."""
         request = _parse(body)
         name = request["request_id"]
         answer = self._answers.get(name)
@@ -146,7 +154,7 @@ class Feedback:
         return json.dumps({"label": label, "prediction": prediction, "correct": is_correct})
 
     def _append(self, row):
-        """Appends a line with a single write. If this fails, the file is unchanged."""
+        """Appends a line to the file. If an error occurs, the file is unchanged."""
         line = json.dumps(row).encode("ascii") + b"\n"  # ASCII: the same bytes in any encoding
         try:
             file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -219,7 +227,7 @@ class _Columns(NamedTuple):
 
 
 def _is_classification(model, signature):
-    """Returns whether a signature converts texts or pairs to a label or several labels."""
+    """Returns whether a signature predicts one or several labels of texts or text pairs."""
     takes_texts = signature.inputs.keys() in ({"text"}, {"first", "second"})
     return (
         takes_texts
@@ -253,7 +261,7 @@ def _row_number(row, count):
 
 
 def _checked(label, names, prediction):
-    """Returns the label of a request, or its labels in the order of the model."""
+    """Checks the label or list of labels that a client sent. Sorts a list as in the model."""
     is_list = isinstance(prediction, list)
     if is_list != isinstance(label, list):
         raise ApiError(f"'label' must be {'a list of labels' if is_list else 'one label'}.")

@@ -54,7 +54,10 @@ def start(
 
 
 class _ParsesRequests(grpc.ServerInterceptor):
-    """Interceptor that parses requests. grpcio would leak about 19 KB for each invalid request."""
+    """Interceptor that parses requests.
+
+    If grpcio parsed the requests, each invalid request would leak about 19 KB of memory.
+    """
 
     def __init__(self, count: Count) -> None:
         self._count = count
@@ -81,7 +84,7 @@ class _ParsesRequests(grpc.ServerInterceptor):
 
 
 class _Service:
-    """Implements both services. gRPC calls the methods by name."""
+    """Implements the methods of `PredictionService` and `ModelService`."""
 
     def __init__(self, versions, submit, limits, count):
         self._versions = versions

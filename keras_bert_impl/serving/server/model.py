@@ -31,7 +31,8 @@ class Limits:
         max_batch: maximum number of rows in a batch of several requests.
         batch_timeout: seconds that a request waits for other requests.
         max_rows: maximum rows per request.
-        max_bytes: maximum bytes per request. All requests together may have 16 times this number.
+        max_bytes: maximum bytes per request. The limit for all running requests together is 16
+            times `max_bytes`.
         max_waiting: maximum number of requests in the queue.
         max_connections: maximum number of open connections.
         seconds: maximum seconds from a request's last byte to its response.
@@ -83,17 +84,17 @@ class Signature:
 
     @property
     def is_by_row(self) -> bool:
-        """Whether each input row gives one row of every output."""
+        """Whether every output has one row for each input row."""
         return all(shape[:1] == [None] for shape in self._shapes.values())
 
     @property
     def varying(self) -> list[str]:
-        """Names of the outputs whose second dimension depends on the batch."""
+        """Names of the outputs whose length depends on the longest text in the batch."""
         return [name for name, shape in self._shapes.items() if None in shape[1:]]
 
     @property
     def counter(self) -> str | None:
-        """Name of the output with the lengths of the `varying` outputs."""
+        """Name of the output with the number of valid values in each row of `varying` outputs."""
         counters = [name for name in self._shapes if name.startswith("num_")]
         is_simple = all(None not in self._shapes[name][2:] for name in self.varying)
         return counters[0] if len(counters) == 1 and is_simple else None
@@ -134,7 +135,10 @@ class Model:
                 self.signatures[signature](arrays)
 
     def _warmup_requests(self, path):
-        """Yields (signature, inputs) of the export, or a row of zeros per signature."""
+        """Yields (signature, inputs) from the warm-up file of the export.
+
+        If the file is missing, yields a row of zeros for each signature.
+        """
         if path.is_file():
             for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
                 yield read_warmup(record)
@@ -187,7 +191,7 @@ def _api_error(error):
 
 
 def _sentence(message):
-    """Returns the first sentence of a TensorFlow message, without nodes and traces."""
+    """Returns the cause from a TensorFlow error message, without node names and stack traces."""
     lines = message.split("\n\t [[")[0].strip().splitlines() or ["the model failed"]
     # removes a hint of TensorFlow
     lines = [line for line in lines if "experimental_io_device" not in line] or lines
@@ -199,7 +203,7 @@ def _sentence(message):
 
 
 def read_warmup(record: bytes) -> tuple[str, Arrays]:
-    """Reads (signature, inputs) from the bytes of a `PredictionLog`; see `prediction_log`."""
+    """Parses a serialized `PredictionLog`. Returns (signature, inputs)."""
     log = dict(_fields(record))[6]  # predict_log
     signature, inputs = "serving_default", {}
     for number, content in _fields(dict(_fields(log))[1]):  # request
@@ -214,7 +218,7 @@ def read_warmup(record: bytes) -> tuple[str, Arrays]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yields (field number, content) of a protocol buffer. Numbers are bytes."""
+    """Yields (field number, content) of a serialized protocol buffer."""
     position = 0
     while position < len(message):
         tag, position = _number(message, position)

@@ -1,4 +1,4 @@
-"""The HTTP server: endpoints, limits for clients, metrics."""
+"""The HTTP server: endpoints, limits for clients, and Prometheus metrics."""
 
 import asyncio
 import contextlib
@@ -96,7 +96,7 @@ class ModelServer:
             self._feedback.start(self.versions.current)
 
     def start_grpc(self, address: str) -> int:
-        """Also serves gRPC, until `run` returns."""
+        """Starts the gRPC server, which stops when `run` returns. Returns the port."""
         # This import needs the extra `serving`.
         from keras_bert_impl.serving.server import grpc_service
 
@@ -107,7 +107,10 @@ class ModelServer:
         return port
 
     def run(self, listener: socket.socket) -> bool:
-        """Serves on a socket until SIGTERM, SIGINT or a call of `stop`."""
+        """Serves HTTP requests until SIGTERM, SIGINT or a call of `stop`.
+
+        Returns False if the batching thread or the version thread did not end.
+        """
         # Nagle's algorithm would delay the body, which is written after the head.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.versions.watch(self._poll_seconds)
@@ -119,7 +122,10 @@ class ModelServer:
         return all(ended)
 
     def stop(self) -> None:
-        """Ends `run` after the running requests are finished; thread-safe."""
+        """Stops the server when all running requests have finished.
+
+        Can be called from any thread.
+        """
         self._server.should_exit = True
 
     # === Endpoints ===
@@ -172,7 +178,9 @@ class ModelServer:
     async def _ready(self, request: Request) -> str:
         since = self._batcher.busy_since
         if since is not None and time.monotonic() - since > self.limits.seconds:
-            raise ApiError("The model has been busy for too long.", "UNAVAILABLE")
+            raise ApiError(
+                "The model has been running a batch for longer than the time limit.", "UNAVAILABLE"
+            )
         if self.versions.current is None:
             raise ApiError("No version is loaded.", "UNAVAILABLE")
         return f'{{"status": "ok", "version": {self.versions.current.version}}}'
@@ -252,7 +260,10 @@ class ModelServer:
 
     @contextlib.asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
-        """Yields the body of a request. It counts towards the limit until the response is sent."""
+        """Context manager that yields the body of a request.
+
+        The body counts towards the limit for all requests until the context ends.
+        """
         limit = self.limits.max_bytes
         too_large = ApiError(f"The request is larger than {limit} bytes.", status=413)
         if request.headers.get("content-encoding", "identity").lower() != "identity":
@@ -276,7 +287,7 @@ class ModelServer:
                     raise too_large
                 if self._held > 16 * limit:
                     raise ApiError(
-                        "The server is busy: the running requests have too many bytes.",
+                        "The server is busy: the bodies of the running requests are too large.",
                         "UNAVAILABLE",
                     )
             if length > limit:
@@ -292,7 +303,7 @@ class ModelServer:
 
 
 def _refuse_examples(found, method):
-    """Raises an `ApiError` for a method that exported signatures do not support."""
+    """Raises the `ApiError` for the methods `classify` and `regress`."""
     wanted = f"tensorflow/serving/{method}"
     if found == wanted:
         raise ApiError(f"Method {method} is not supported. Use predict.", "UNIMPLEMENTED")
@@ -301,7 +312,7 @@ def _refuse_examples(found, method):
 
 
 class _HttpServer(uvicorn.Server):
-    """HTTP server that disconnects slow clients. It ends after both HTTP and gRPC."""
+    """HTTP server that disconnects slow clients. On shutdown, also stops the gRPC server."""
 
     # starts to stop gRPC; returns a function that waits for its end
     stop_grpc: Callable[[], Callable[[], Any]] | None = None
@@ -368,9 +379,9 @@ class _Metrics:
         self._scores = {
             name: prometheus.Gauge(f"feedback_{name}", text, ["version"], **to_all)
             for name, text in (
-                ("rows", "Number of labels used for the scores."),
-                ("accuracy", "Accuracy on the most recent labels."),
-                ("macro_f1", "Macro F1 on the most recent labels."),
+                ("rows", "Number of labels from which the scores are computed."),
+                ("accuracy", "Accuracy on the most recent predictions with a label."),
+                ("macro_f1", "Macro F1 on the most recent predictions with a label."),
             )
         }
 

@@ -44,7 +44,7 @@ class Folder:
             )
 
     def _hint(self):
-        """Returns a hint: the command that exports the model, or the likely folder."""
+        """Suggests a folder that contains versions, or the command that exports a model."""
         inside = [path.parent for path in self.path.glob(f"*/[0-9]*/{_GRAPH}")]
         if inside:
             return f"Do you mean {inside[0].parent}?"
@@ -102,7 +102,7 @@ class Versions:
                 return
 
     def _loads(self, version, directory, files):
-        """Switches to a version; returns False if it cannot be loaded."""
+        """Loads a version and serves it. Returns False if the version cannot be loaded."""
         is_served = self.current is not None and version == self.current.version
         if not is_served:
             self._set(version, "LOADING")
@@ -129,7 +129,7 @@ class Versions:
         self._thread = look
 
     def stop(self, seconds: float) -> bool:
-        """Ends the thread; returns whether it ended in time."""
+        """Stops the thread. Returns False if this takes longer than `seconds`."""
         self._stopped.set()
         self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -143,7 +143,7 @@ class Versions:
         raise ApiError(f"Servable not found for request: {wanted}{hint}", "NOT_FOUND")
 
     def _served(self, name):
-        """Returns the name of the served model, for an error message."""
+        """Returns the end of the error message for a wrong model name."""
         return "" if name == self.name else f"; this server has the model {self.name}"
 
     def status(self, name: str, version: int | None) -> list[dict[str, Any]]:

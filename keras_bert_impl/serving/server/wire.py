@@ -52,7 +52,7 @@ class Input(NamedTuple):
 
 
 class PredictRequest(NamedTuple):
-    """The body of a request; `by_row` is true for `instances`, false for `inputs`."""
+    """A parsed request. `by_row` is true for the key `instances`, and false for `inputs`."""
 
     signature: str
     values: Any
@@ -63,7 +63,10 @@ class PredictRequest(NamedTuple):
 
 
 def parse_request(body: bytes, method: str = "predict") -> PredictRequest:
-    """Parses the body of a request. `:classify` and `:regress` requests are only checked."""
+    """Parses the body of a `predict` request.
+
+    For `classify` and `regress`, only raises the errors of TensorFlow Serving for invalid requests.
+    """
     if not body:
         raise ApiError("JSON Parse error: The document is empty")
     try:
@@ -177,7 +180,7 @@ def _array(name, value, kind):
         for part in level:
             if not isinstance(part, list) or len(part) != size:
                 raise ApiError(
-                    f"Input {shown(name)}: all lists of a level must have the same size. "
+                    f"Input {shown(name)}: lists at the same depth must have the same size. "
                     f"Expected {size} elements, received: {shown(part)}"
                 )
         level = list(itertools.chain.from_iterable(level))
@@ -250,7 +253,10 @@ def _type_error(value, wanted):
 
 
 def write_outputs(outputs: Arrays, by_row: bool, request_id: str | None = None) -> str:
-    """Returns the body of a response, in rows (`predictions`) or columns (`outputs`)."""
+    """Returns the JSON body of a response.
+
+    The body lists `predictions` (one per row) if `by_row` is true, otherwise `outputs` (by name).
+    """
     if by_row:
         sizes = {array.shape[:1] for array in outputs.values()}
         if len(sizes) != 1 or () in sizes:

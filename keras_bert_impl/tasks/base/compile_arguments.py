@@ -167,7 +167,7 @@ def _check_optimizer(optimizer):
 
 
 def about_keras_2(value: Any) -> str:
-    """Returns advice about a Keras 2 object; an empty string for other objects."""
+    """Returns advice for an error message if `value` is a Keras 2 object, otherwise ""."""
     kinds = [kind.__module__.partition(".")[0] for kind in type(value).__mro__]
     if "tf_keras" not in kinds:
         return ""

@@ -17,7 +17,7 @@ LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with one vecto
 class Task:
     """Base class of tasks such as text classification; create an instance for each run.
 
-    `tasks.registry` finds the subclasses listed in `TASKS` of `tasks/<folder>/task.py`. Register
+    `tasks.registry` uses the subclasses in the lists `TASKS` of `tasks/<folder>/task.py`. Register
     other tasks with `tasks.registry.register_task`.
 
     Args:
@@ -59,16 +59,16 @@ class Task:
 
     @classmethod
     def declared(cls, name: str) -> tuple[Any, Any]:
-        """Returns the annotation and default of a setting of a model class."""
+        """Returns the annotation and the default of a model setting."""
         found = (argument_of(model_class, name) for model_class in cls.model_classes)
         return next(one for one in found if one is not None)
 
     def model_class(self, settings: dict[str, Any]) -> type:
-        """Returns the model class for these task settings."""
+        """Returns the class of the model to fine-tune, which may depend on the settings."""
         return self.model_classes[0]
 
     def model_arguments(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Returns the arguments of `from_pretrained` for these task settings."""
+        """Converts task-specific settings to arguments of `from_pretrained`."""
         if "long_texts" not in self.settings:
             return self.arguments | settings
         fields = {name: settings[name] for name in LONG_TEXT_SETTINGS if name in settings}
@@ -84,7 +84,7 @@ class Task:
 
     @staticmethod
     def with_named_classes(*sets: Any) -> tuple:
-        """Names the classes by their indices if the first set has no class names."""
+        """If the first set has no class names, uses class indices as class names in all sets."""
         return sets
 
     def inputs(self, examples: Any) -> tuple:
@@ -101,7 +101,7 @@ class Task:
             directory: existing folder for the prediction files; None writes no files.
 
         Returns:
-            Scores by name. The first one is used to compare models.
+            Scores by name. The first score is used to compare models.
 
         Raises:
             InputError: the model does not have a label.
@@ -124,20 +124,22 @@ class Task:
         return list(self.metrics)
 
     def default_metric(self, train: Any) -> str | None:
-        """Returns the default score for these examples; None for the first score."""
+        """Returns the name of the default score; None means the first score."""
         return None
 
     @staticmethod
     def with_metric(examples: Any, metric: str | None) -> LabeledExamples:
-        """Returns a copy of the examples with an additional metric for `score`."""
+        """Returns a copy of the examples for which `score` returns `metric` first."""
         return examples
 
     def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:
-        """Compares the predictions that `finish` wrote with baselines; None if the task has none.
+        """Compares the predictions of the model with baselines.
+
+        Returns None if the task has no baselines.
 
         Args:
             train, dev: labeled examples.
-            directory: run directory with the predictions of the model on `dev`.
+            directory: run directory in which `finish` wrote the predictions on `dev`.
         """
         return None
 
@@ -146,13 +148,14 @@ class Task:
         """Writes the examples held out by `hold_out` to files `dev` that `read` supports.
 
         Returns:
-            The files; empty if the task writes no files or the examples are not from files.
+            Paths of the files. Empty if the task writes no files or the examples are not from
+            files.
         """
         return []
 
     @staticmethod
     def outcome(model: Any, examples: Any, like: Any) -> Outcome:
-        """Predicts labeled examples; classes are in the order of the model `like`."""
+        """Predicts labeled examples. The classes have the order of the classes in model `like`."""
         raise InputError("only models of labeled texts can be compared with another model.")
 
     @staticmethod
@@ -184,7 +187,7 @@ class Task:
 
     @staticmethod
     def read_inputs(path: str) -> list | None:
-        """Reads inputs in the task's file format; returns None for other files."""
+        """Reads inputs from a file in the task's format. Returns None for other formats."""
         return None
 
     @staticmethod

@@ -21,7 +21,7 @@ class Explained:
         pipeline_tag: the task's name on the Hugging Face hub, for the model card.
         example_call: method call that the model card shows, such as `".predict(['a text'])"`.
         has_attribution: whether `attribution_target` is implemented.
-        has_masked_losses: whether HTML pages show the loss of each masked token.
+        has_masked_losses: whether `look` shows the loss of each token when it is masked.
     """
 
     pipeline_tag = ""
@@ -54,7 +54,7 @@ class Explained:
         return facts if config.adapter is None else facts | {"adapter": config.adapter}
 
     def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
-        """Returns the name of an output and a function that computes it.
+        """Returns the output to attribute: its name, and a function that computes its value.
 
         Args:
             row: `attribution.rows.TextRow`.
@@ -64,20 +64,20 @@ class Explained:
         raise NotImplementedError
 
     def as_example(self, text: Any) -> Any:
-        """Converts a user's text or example to an element for `rows`."""
+        """Checks a text or example of the user and converts it to the type that `rows` reads."""
         return self.as_texts([text])[0]  # type: ignore[attr-defined]
 
     def encoder_call(self, example: Any) -> tuple[Any, Callable[[dict], Any]]:
-        """Returns the rows of an example and a function that encodes their features."""
+        """Returns the tokenized rows of an example and the network that encodes the rows."""
         return self.rows([example])[0], self  # type: ignore[attr-defined, return-value]
 
     @staticmethod
     def rows_of(text: Any) -> list[tuple[str, ...]]:
-        """Returns the segments of each row of a text."""
+        """Returns the one or two texts of each row, for a text or text pair."""
         return [segments_of(text)]
 
     def segments_of_rows(self, example: Any) -> list[tuple]:
-        """Returns the texts in each row of an example."""
+        """Returns the one or two texts that are tokenized into each row of an example."""
         is_pair = isinstance(example, tuple) and not isinstance(example, Words)
         return [example if is_pair else (example,)]
 

@@ -29,7 +29,7 @@ _SCHEDULE = keras.optimizers.schedules.LearningRateSchedule
 
 @dataclasses.dataclass(frozen=True)
 class FitSizes:
-    """Numeric arguments of `fit`; see `keras.Model.fit`."""
+    """Validates the numeric arguments of `keras.Model.fit`."""
 
     batch_size: PositiveInt | None
     epochs: NonNegativeInt
@@ -163,8 +163,8 @@ def _restart_schedule(model, steps, epochs):
         return
     if steps < 1:
         raise InputError(
-            "the default learning rate depends on the number of batches, which is unknown. Pass "
-            "steps_per_epoch, or compile with an optimizer."
+            "the default learning-rate schedule needs the number of batches, which is unknown. "
+            "Pass steps_per_epoch, or compile with an optimizer."
         )
     if model.trains_other_variables:
         model.compile(**model.compile_arguments())
@@ -172,7 +172,10 @@ def _restart_schedule(model, steps, epochs):
 
 
 class _DataPosition(keras.callbacks.Callback):
-    """Callback that updates the index of the first batch of an epoch."""
+    """Callback that sets `first_batch` at the start of each epoch.
+
+    `first_batch` is the number of batches since the start of training.
+    """
 
     steps_per_epoch = 0
 
@@ -263,7 +266,7 @@ def predict_list(
 
 
 def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
-    """Like Keras's `predict_on_batch`, for a dict of TensorFlow tensors."""
+    """Runs `keras.Model.predict_on_batch` on a dict of TensorFlow tensors, with any backend."""
     trace_for_any_shape(model, (features,))
     of_backend = keras.tree.map_structure(
         lambda feature: keras.ops.convert_to_tensor(feature.numpy()), features
@@ -282,11 +285,11 @@ def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
 
 
 def trace_for_any_shape(model: Any, batch: tuple) -> None:
-    """Traces the prediction function for any shape."""
+    """Traces the prediction function once for inputs of all shapes."""
     is_traced = model.predict_function is not None
     several = model.steps_per_execution > 1 or model.distribute_strategy.num_replicas_in_sync > 1
     if is_traced or several or model.run_eagerly or not takes_any_shape(model):
         return
-    # Keras would first trace a fixed shape.
+    # By default, Keras traces the shape of the first batch.
     model.make_predict_function()
     model.predict_function.get_concrete_function([keras.tree.map_structure(any_shape, batch)])

@@ -1,4 +1,4 @@
-"""Task model arguments that are saved under this package's key in `config.json`."""
+"""Reads the arguments of a task model that this package saves in `config.json`."""
 
 import inspect
 import logging

@@ -1,9 +1,9 @@
-"""Keras losses and metrics for task models, whose networks return logits.
+"""Adapts Keras losses and metrics to task models, which return logits.
 
-Each loss or metric receives predictions and labels in its format: probabilities or, with
-`from_logits=True`, logits; class indices or one-hot labels.
+Each loss or metric receives predictions and labels in the format that it expects. Predictions are
+probabilities or, with `from_logits=True`, logits. Labels are class indices or one-hot vectors.
 
-Shape legend: ... = batch, with a second dimension for words or spans.
+In shapes, `...` is `batch` or, for words and spans, `batch, length`.
 """
 
 import dataclasses
@@ -84,7 +84,7 @@ class Outputs:
     Attributes:
         problem_type: one of `PROBLEM_TYPES`.
         num_classes: size of the last dimension; None if it differs between batches.
-        is_reversed: whether the first of two logits belongs to the user's label 1.
+        is_reversed: whether the first logit of a binary classifier belongs to label 1.
     """
 
     problem_type: str = SINGLE
@@ -96,7 +96,7 @@ class Outputs:
         return self.problem_type == SINGLE and self.num_classes == 2
 
     def in_order(self, labels: Any, logits: Any) -> tuple[Any, Any]:
-        """Returns labels and logits in the order of the user's labels."""
+        """If `is_reversed` is true, swaps the two classes in labels and logits."""
         if not self.is_reversed:
             return labels, logits
         is_dense = len(labels.shape) == len(logits.shape)
@@ -111,13 +111,14 @@ class Outputs:
 
 @dataclasses.dataclass(frozen=True)
 class _View:
-    """Format of labels and predictions that a loss or metric expects.
+    """Converts labels and logits to the format that a loss or metric expects.
 
     Attributes:
-        labels: `"given"`, `"numbers"` (class indices), `"one_hot"`, or `"positive"`: `[..., 1]`, 1
-            for the second of two classes.
-        predictions: `"logits"`, `"probabilities"`, `"numbers"`, or the values of the second of two
-            classes, `[..., 1]`: `"positive_logit"`, `"positive"`.
+        labels: `"given"` (unchanged), `"numbers"` (class indices), `"one_hot"`, or `"positive"`
+            (`[..., 1]`, which is 1 for the second of two classes).
+        predictions: `"logits"`, `"probabilities"`, `"numbers"` (class indices), `"positive"`
+            (`[..., 1]`, the probability of the second of two classes), or `"positive_logit"`
+            (`[..., 1]`, the logit of this probability).
     """
 
     outputs: Outputs
@@ -295,7 +296,7 @@ def _check(name, outputs, what):
 
 
 def _check_ignores_padding(given, name, outputs, what):
-    """Raises if a loss or metric would count padding as classes."""
+    """Raises `InputError` if a loss or metric would count padding as wrong answers."""
     if outputs.num_classes is not None or outputs.problem_type != SINGLE:
         return
     smooths = bool(getattr(given, "label_smoothing", 0) or _settings(given).get("label_smoothing"))

@@ -36,26 +36,27 @@ class LongTexts:
     - `"truncate"`: only the first tokens are used;
     - `"head_tail"`: the first and last tokens are used;
     - `"mean"`, `"max"`, `"attention"`: texts are split into windows that start `doc_stride` tokens
-      apart. The vector of a text is the mean of its windows' vectors, their elementwise maximum, or
-      a mean with learned weights. The windows of a text are one example with one loss. Features
-      have the shape `[..., windows, length]`. For texts of one window, the model is the same as
-      with `"truncate"`. In `transformers`, a saved model reads a single window, without pooling
-      over windows.
+      apart. The vector of a text is the mean of the window vectors, the elementwise maximum, or a
+      weighted mean with learned weights. All windows of a text belong to one example. Features
+      have the shape `[..., windows, length]`. If a text has only one window, the result is the
+      same as with `"truncate"`. `transformers` loads a saved model without the pooling over
+      windows, and reads a single window.
 
-    For a pair, `"head_tail"` and windows apply to one text. The other text is truncated to half of
-    `max_length`.
+    For a text pair, `"head_tail"` and windows apply to only one of the two texts. The other text is
+    truncated to half of `max_length`.
 
     Args:
-        way: see above.
-        head_tokens: for `"head_tail"`: number of tokens to keep from the start of a long text; the
-            rest are from its end. Default: a quarter of the tokens, such as 128 of 510.
-        doc_stride: for windows: tokens between the starts of consecutive windows. Default: half of
+        way: one of the strings above.
+        head_tokens: number of tokens to keep from the start of a long text, for `"head_tail"`. The
+            remaining tokens are from the end of the text. Default: a quarter of the tokens, such as
+            128 of 510.
+        doc_stride: number of tokens between the starts of consecutive windows. Default: half of
             `max_length`.
-        max_windows: maximum number of windows per text, which limits memory; the rest of the text
-            is ignored. Default 8.
+        max_windows: maximum number of windows per text, which limits memory. The rest of the text
+            is ignored. Default: 8.
 
     Raises:
-        InputError: `way` is unknown or does not support a field.
+        InputError: `way` is unknown, or an argument is not supported for this `way`.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
 
@@ -86,11 +87,11 @@ class LongTexts:
         return self.way in OF_WINDOWS
 
     def changed(self, given: "LongTexts | str | dict[str, Any] | None") -> "LongTexts":
-        """Returns the `LongTexts` for an argument of the user.
+        """Returns a copy with some fields changed.
 
         Args:
-            given: `LongTexts`, a `way`, or a dict of fields. Fields that are not given keep their
-                value if the `way` supports them. None returns `self`.
+            given: `LongTexts`, a `way`, or a dict of fields. Other fields keep the values of `self`
+                if the new `way` supports these fields. None returns `self`.
         """
         if given is None or isinstance(given, LongTexts):
             return given or self
@@ -105,7 +106,10 @@ class LongTexts:
     # === Tokenization ===
 
     def pack(self, model: Any, texts: Any) -> dict[str, tf.Tensor]:
-        """Computes the features of texts, one row per text, in eager mode or in any graph."""
+        """Tokenizes texts without windows. Returns features `[texts, length]`.
+
+        Can be called in eager mode and in TensorFlow graphs.
+        """
         if self.way != "head_tail":
             return model.tokenizer(texts, length=model.max_length)
         return windows.pack_head_and_tail(
@@ -113,7 +117,7 @@ class LongTexts:
         )
 
     def tokenize(self, model: Any, texts: list) -> TokenizedTexts | GroupedTexts:
-        """Tokenizes texts or pairs; returns `GroupedTexts` if there are windows."""
+        """Tokenizes texts or pairs. If texts are split into windows, returns `GroupedTexts`."""
         if self.has_windows:
             return self._windows(model).tokenize(texts)
         return batching.tokenize_texts(
@@ -121,7 +125,7 @@ class LongTexts:
         )
 
     def features(self, model: Any, texts: Any) -> dict[str, tf.Tensor]:
-        """Computes the features of a batch of texts, in any graph; see `text_features`."""
+        """Tokenizes a batch of texts in eager mode or in a TensorFlow graph. Returns features."""
         if self.has_windows:
             return self._windows(model).features(texts)
         features = model.pack(texts)
@@ -150,7 +154,7 @@ class LongTexts:
     # === The network ===
 
     def inputs(self, groups: int = 0) -> dict[str, Any]:
-        """Same as `task_inputs`, with dimensions for groups and windows."""
+        """Returns `task_inputs` with additional dimensions for groups and windows."""
         return task_inputs(rank=2 + groups + self.has_windows)
 
     def vectors(

@@ -27,7 +27,7 @@ class WindowSettings(TuningSettings):
     """Settings of tasks that split texts into windows.
 
     Args:
-        doc_stride: For windows: tokens between the starts of consecutive windows. Default: 128 for
+        doc_stride: Number of tokens between the starts of consecutive windows. Default: 128 for
             questions, else half of `max_length`.
     """
 
@@ -53,9 +53,10 @@ class VectorSettings(LongTextSettings):
     """Pooling settings.
 
     Args:
-        pooling: How token vectors are pooled into a text vector. For similarity: see
-            `TextEmbedder`. For text classification and regression: mean, max or attention over all
-            tokens. Default: the model's pooling; for similarity, mean if the model has none.
+        pooling: How token vectors are pooled into a text vector. Text classification and regression
+            support cls (the first token), mean, max and attention. For similarity, see
+            `TextEmbedder`. Default: the model's pooling. If the model has none, similarity uses
+            mean.
     """
 
     pooling: str | None = None

@@ -33,7 +33,7 @@ def test_scores_of_texts(tmp_path, settings):
     # float32, over sums of 16 numbers
     assert np.abs(found - model.predict(TEXTS, verbose=0)).max() <= 1e-6
     assert report.difference <= 1e-5
-    assert report.answers == "MediaPipe's tokenizer changes the answers to 0 of 5 texts"
+    assert report.answers == "MediaPipe's tokenizer changes the prediction for 0 of 5 texts"
 
 
 @pytest.mark.parametrize("segments", [1, 2])
@@ -53,7 +53,7 @@ def test_the_file_has_the_vocabulary_and_the_labels(tmp_path):
         assert archive.read("vocab.txt").decode().split("\n") == model.tokenizer.vocabulary
         assert archive.read("labels.txt").decode().split("\n") == ["negative", "positive"]
     card = (tmp_path / "served" / "README.md").read_text()
-    assert "The input is one text." in card and "changes the answers to 0 of 4 texts" in card
+    assert "The input is one text." in card and "changes the prediction for 0 of 4 texts" in card
 
 
 def test_the_code_of_the_card_runs(tmp_path, monkeypatch, capsys):
@@ -70,7 +70,7 @@ def test_counts_accents_that_mediapipe_keeps(tmp_path):
     model = TextEmbedder(encoder, WordPieceTokenizer(words))
     report = export_mediapipe(model, tmp_path / "served", texts=["cafe", "Cafe", "café", "É"])
     # É becomes an unknown token in both
-    assert report.answers == "MediaPipe's tokenizer changes the answers to 1 of 4 texts"
+    assert report.answers == "MediaPipe's tokenizer changes the prediction for 1 of 4 texts"
 
 
 def test_which_answers_are_different():
@@ -116,7 +116,7 @@ def test_the_command_asks_for_the_texts_of_the_examples(tmp_path, capsys):
     command += ["--dev", rows, "--text", "text", "--label", "label", "--max-drop", "0"]
     assert main([*map(str, command)]) == 0
     said = capsys.readouterr().err
-    assert "MediaPipe's tokenizer changes the answers to 0 of 3 texts" in said
+    assert "MediaPipe's tokenizer changes the prediction for 0 of 3 texts" in said
     assert json.loads((tmp_path / "served" / "config.json").read_text())["id2label"]
 
 
