@@ -20,6 +20,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, model_config
 from keras_bert_impl.pretraining.corpus.cutting import as_paths
 from keras_bert_impl.pretraining.corpus.preparation import prepare
@@ -42,6 +43,7 @@ from keras_bert_impl.tokenizers import (
 from keras_bert_impl.training.runs.run_directory import remove_checkpoints
 from keras_bert_impl.training.strategy import num_workers
 
+_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _WIDTHS = ("hidden_dim", "num_heads", "intermediate_dim", "embedding_dim")
 
 
@@ -167,8 +169,10 @@ class _Runs:
             settings = settings_for(self._train)(model="model", **self._finetuning(variant, 0))
             task = task_with(settings, self._train, self._dev)
             config = dataclasses.replace(self._model(variant), causal="left_to_right" in objectives)
+            small = dataclasses.replace(config, num_layers=1, vocabulary_size=len(_TOKENS))
             try:
                 huggingface_config(config, task.model_class.head)
+                task.model_class(Encoder(small), WordPieceTokenizer(_TOKENS), **task.arguments)
             except InputError as error:
                 raise InputError(
                     f"variant {variant.name!r}: {error} Choose another task or recipe."

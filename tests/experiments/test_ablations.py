@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 import yaml
 
-from keras_bert_impl import CausalLM
+from keras_bert_impl import CausalLM, EncoderConfig, TokenClassifier
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.experiments import ablations
 from keras_bert_impl.experiments.ablations import ablate
@@ -179,11 +179,23 @@ def test_invalid_settings_leave_no_files(options, message, corpus, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_causal_modernbert_has_no_head_for_tagging(corpus, tmp_path):
-    texts = [["good", "film"], ["bad", "plot"]]
-    data = texts, [["A", "B"], ["A", "B"]]
-    with pytest.raises(InputError, match="variant 'left to right': transformers has no class"):
-        ablate(corpus, data, data, tmp_path / "out", recipe=RECIPE, tokenizer=tokenizer())
+def test_a_causal_modernbert_tags_words(corpus, tmp_path):
+    texts, labels = [["good", "film"], ["bad", "plot"]], [["A", "B"], ["A", "B"]]
+    data, own = (texts, labels), {"recipe": RECIPE, "tokenizer": tokenizer(), "budget": 1}
+    found = ablate(corpus, data, data, tmp_path, seeds=[1], epochs=1, **own)
+    rows = {row["name"]: row for row in found["questions"]["objective"]}
+    (run,) = rows["left to right"]["runs"]
+    tagger = TokenClassifier.from_pretrained(tmp_path / run / "model")
+    assert tagger.config.causal
+    accuracy = np.mean(np.asarray(tagger.tag(texts)) == labels)
+    assert rows["left to right"]["score"]["value"] == accuracy
+
+
+def test_variants_without_a_head_leave_no_files(corpus, tmp_path):
+    recipe = RECIPE | {"model": EncoderConfig(1000, 16, 2, 2, 32).to_dict()}
+    message = "variant 'left to right': the head classifies the first token"
+    with pytest.raises(InputError, match=message):
+        answers(corpus, tmp_path / "out", ["objective"], recipe=recipe)
     assert not (tmp_path / "out").exists()
 
 

@@ -145,10 +145,10 @@ def test_published_windows_and_bases_on_a_long_row(tmp_path):
     assert (local[:, 86:215] > 0).all() and local[:, :86].sum() + local[:, 215:].sum() == 0
 
 
-def test_causal_encoder_has_no_task_heads(tmp_path):
+def test_a_causal_encoder_has_no_head_for_answers(tmp_path):
     Encoder(dataclasses.replace(MODERN, causal=True)).save_pretrained(tmp_path)
     source = open_model(tmp_path)
     config = read_encoder_config(source)
-    assert config.causal and not has_head(source, config, "token_classifier")
+    assert config.causal and not has_head(source, config, "question_answerer")
     with pytest.raises(InputError, match="head must be one of masked_lm.* for modernbert-decoder"):
-        head_tensors(config, "token_classifier")
+        head_tensors(config, "question_answerer")

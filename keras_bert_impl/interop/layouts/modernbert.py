@@ -133,6 +133,8 @@ class ModernBertDecoderLayout(ModernBertLayout):
         None: "ModernBertDecoderModel",
         "left_to_right": "ModernBertDecoderForCausalLM",
         "classifier": "ModernBertDecoderForSequenceClassification",
+        # The class is missing in transformers.
+        "token_classifier": "ModernBertDecoderForTokenClassification",
     }
 
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
@@ -153,11 +155,11 @@ class ModernBertDecoderLayout(ModernBertLayout):
         return [kernel(f"{ours}/{name}", f"{theirs}.{own}") for name, own in names.items()]
 
     def heads(self) -> Heads:
-        output = kernel("classifier/dense", "classifier")
-        return {
-            "masked_lm": [*_transform("masked_lm", "dense", "lm_head"), _OUTPUT_BIAS],
-            "classifier": [*_transform("classifier", "transform", "head"), output],
-        }
+        heads = {"masked_lm": [*_transform("masked_lm", "dense", "lm_head"), _OUTPUT_BIAS]}
+        for head in ("classifier", "token_classifier"):
+            output = kernel(f"{head}/dense", "classifier")
+            heads[head] = [*_transform(head, "transform", "head"), output]
+        return heads
 
 
 def _transform(head: str, layer: str, theirs: str) -> list[TensorName]:

@@ -192,3 +192,7 @@ class TokenClassifier(WordTagger):
 
     def classifier_names(self) -> list[TensorName]:
         return head_tensors(self.config, self.head)
+
+    def only_here(self) -> list[str]:
+        is_new = self.config.causal and self.config.architecture == "modernbert"
+        return (["taggers on a causal ModernBERT"] if is_new else []) + super().only_here()

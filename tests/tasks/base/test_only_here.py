@@ -1,11 +1,20 @@
 """Models that `transformers` cannot compute say so when they are saved, and in their card."""
 
+import dataclasses
 import logging
 
 import pytest
 import transformers
 
-from keras_bert_impl import FeatureTagger, LongTexts, TextClassifier, TextEmbedder, TokenClassifier
+from keras_bert_impl import (
+    Encoder,
+    FeatureTagger,
+    LongTexts,
+    TextClassifier,
+    TextEmbedder,
+    TokenClassifier,
+)
+from keras_bert_impl.pretraining.building import model_config
 from tests.tasks import helpers
 
 TAGS = ["O", "B-X"]
@@ -26,6 +35,18 @@ def saved(model, directory, caplog):
     with caplog.at_level(logging.WARNING):
         model.save_pretrained(directory)
     return caplog.text, (directory / "README.md").read_text()
+
+
+def test_a_causal_tagger_of_modernbert_is_named(tmp_path, caplog):
+    config = model_config("cpu_small.json")
+    sizes = {"vocabulary_size": 100, "hidden_dim": 16, "num_layers": 1, "num_heads": 2}
+    encoder = Encoder(dataclasses.replace(config, causal=True, intermediate_dim=8, **sizes))
+    model = TokenClassifier(encoder, helpers.tokenizer(), labels=TAGS)
+    for text in saved(model, tmp_path / "model", caplog):
+        assert "Other libraries do not support taggers on a causal ModernBERT" in text
+    # transformers has no class for these files, as the warning says.
+    with pytest.raises(ValueError, match="Unrecognized configuration class"):
+        transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "model")
 
 
 @pytest.mark.parametrize("setting", MODELS)
