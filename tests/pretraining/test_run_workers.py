@@ -56,6 +56,6 @@ def test_budget_ends_all_workers_at_the_same_step(records_directory, tmp_path, s
         "total_steps": 100_000,
     }
     run_workers(PROGRAM, records_directory, tmp_path, json.dumps(settings), count=count)
-    lines = lines_of(tmp_path)
-    assert lines[-1]["seconds_left"] == 0 and lines[-1]["step"] < 100_000
+    # Workers that ended at different steps would wait for each other until `run_workers` fails.
+    assert lines_of(tmp_path)[-1]["step"] < 100_000
     assert (tmp_path / "scores.json").exists()
