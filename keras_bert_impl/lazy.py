@@ -82,7 +82,7 @@ def _import_and_find_devices(name):
 
 
 def without_lines(pattern: re.Pattern[bytes], function: Callable[[], Any]) -> Any:
-    """Calls a function, and removes matching lines from its output on stderr."""
+    """Calls a function, and removes the text that matches `pattern` from its stderr output."""
     try:
         stderr = os.dup(2)
     except OSError:  # stderr is closed
@@ -150,7 +150,10 @@ _REGISTRY = "keras.src.saving.object_registration"
 
 
 def register(load: Callable[[str], Any]) -> None:
-    """Extends Keras's registry of classes, or does so later when Keras is imported."""
+    """Makes Keras find registered classes without importing them first.
+
+    If Keras is not imported yet, the registry is extended when Keras is imported.
+    """
     if _REGISTRY in sys.modules:
         _extend(sys.modules[_REGISTRY], load)
     else:

@@ -1,6 +1,7 @@
 """Converts bottleneck adapters and heads between this package and AdapterHub's `adapters` library.
 
-In the library's head files, `heads.NAME.1` is the first dense layer and `heads.NAME.4` the second.
+In a file with a head, `adapters` calls the first dense layer `heads.NAME.1` and the second one
+`heads.NAME.4`.
 """
 
 import dataclasses

@@ -114,7 +114,7 @@ class _Reader:
         return number
 
     def _next(self):
-        """Returns the type of the next value, and its length or, for an integer, the integer."""
+        """Returns (type, length) of the next value, or ("int", value) for an integer."""
         (first,) = self._bytes(1)
         if first in _FIXED:
             return "ext", _FIXED[first]

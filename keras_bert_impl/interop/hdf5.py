@@ -1,8 +1,8 @@
 """Locates arrays in HDF5 files without reading them.
 
-The HDF5 library follows links to other files, and allocates as much memory as a file declares. The
-library is therefore used only to locate arrays. This module then reads the arrays' bytes from the
-file. Arrays that are compressed, in another file or longer than the file are rejected.
+The HDF5 library follows links to other files, and allocates as much memory as a file declares. This
+module uses the HDF5 library only to locate arrays, and reads the bytes itself. Arrays that are
+compressed, in another file or longer than the file are rejected.
 """
 
 import contextlib

@@ -88,14 +88,14 @@ def read_encoder_config(
     """Reads the `EncoderConfig` of a model directory.
 
     Args:
-        with_adapter: Whether to accept a model with an adapter. The caller must then load the
-            adapter's weights.
+        with_adapter: Whether to accept a model with an adapter. Pass True only if the adapter's
+            weights are loaded afterwards.
         head: Head of the model, such as `"classifier"`. If the model has this head, the settings of
             the head are checked too.
 
     Raises:
-        InputError: `config.json` is not supported (see `encoder_config`) or has more layers than
-            the weights have tensors, or the model has an adapter and `with_adapter` is False.
+        InputError: `config.json` is not supported (see `encoder_config`), the weights of some
+            layers are missing, or the model has an adapter and `with_adapter` is False.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
     layout = layout_of(config)
@@ -193,7 +193,7 @@ def _heads(config):
 
 
 def has_class(config: EncoderConfig, head: str | None) -> bool:
-    """Returns whether `transformers` has a class for this kind of encoder with a head."""
+    """Returns whether `transformers` has a class with this encoder and head."""
     return head in layout_of(config).classes
 
 
@@ -203,7 +203,7 @@ def has_key(config: EncoderConfig, field: str) -> bool:
 
 
 def tied_tensors(config: EncoderConfig) -> dict[str, str]:
-    """Maps duplicate tensors of the masked LM head in old files to the original tensors."""
+    """Maps names of duplicate tensors, such as the decoder weight, to the original names."""
     return layout_of(config).tied_tensors()
 
 

@@ -55,7 +55,7 @@ def open_keras_file(path: Path) -> TensorFile:
 
 
 def is_of_library(path: Path) -> bool:
-    """Returns whether `transformers` or a Keras library wrote a checkpoint or SavedModel."""
+    """Returns whether weights were saved by `transformers` or a BERT library for Keras."""
     if path.name.endswith(_ENDINGS):
         return True
     checkpoint = Checkpoint(find_checkpoint(path) or path)
@@ -119,7 +119,7 @@ def _sizes(path, library):
 
 
 class ObjectFile:
-    """The variables of a SavedModel or object-based checkpoint under their original names."""
+    """The variables of a SavedModel or object-based checkpoint, keyed by original name."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.path = checkpoint.path

@@ -88,9 +88,11 @@ class Library:
 
     Args:
         name: Name of the library.
-        place: Part of variable names by which the library is recognized.
-        names: Name in the library for each name in this package (with `layer` for each block).
-        settings: Settings that are fixed in the library's code. They override `bert_config.json`.
+        place: Part of a variable name that only this library uses.
+        names: The library's variable names, keyed by the variable name in this package. In the
+            keys, `layer` stands for the path of a block.
+        settings: Settings with a fixed value in the library's code, which `bert_config.json` cannot
+            change.
     """
 
     name: str
@@ -136,8 +138,8 @@ _NUMBERED = re.compile(r"(.*-(?:MultiHeadSelfAttention|FeedForward)/dense)(?:_(\
 def with_ranks(stored: Iterable[str]) -> dict[str, str]:
     """Renumbers the sublayers of each layer from 0, as in `dense/0/kernel`.
 
-    bert4keras does not name the `Dense` sublayers of a layer, so Keras numbers them. In some
-    versions of Keras, the numbers continue in the next layer instead of starting again.
+    bert4keras does not name the `Dense` sublayers of a layer, so Keras numbers the sublayers. Some
+    versions of Keras number the sublayers of the whole model consecutively.
     """
     names = {name: _NUMBERED.fullmatch(name) for name in stored}
     numbers: dict[str, set[int]] = {}

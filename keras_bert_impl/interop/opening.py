@@ -210,11 +210,14 @@ def is_tuned(directory: Path) -> bool:
 
 @contextlib.contextmanager
 def replace_model_directory(directory: str | Path, replaced: Iterable[str] = ()) -> Iterator[Path]:
-    """Replaces the directory of a whole model; see `replace_directory`.
+    """Like `replace_directory`, for a directory that contains a whole model.
+
+    Args:
+        replaced: Names of files with fine-tuned weights that the caller writes.
 
     Raises:
-        InputError: the directory contains fine-tuned weights, which would be loaded on top of the
-            new model. Files in `replaced` are not checked.
+        InputError: the directory contains other files with fine-tuned weights, which would be
+            loaded on top of the new model.
     """
     names = [name for name in TUNED_FILES if name not in replaced]
     found = [name for name in names if (local_path(directory) / name).exists()]

@@ -1,8 +1,8 @@
 """Converts LoRA weights from and to the format of the `peft` library.
 
 A matrix in the file may combine several matrices of this package, as in ModernBERT's fused
-projections. Such a matrix has one LoRA product `B A`. `B` is block-diagonal, with one block for
-each matrix of this package.
+projections. The LoRA product of a combined matrix is `B A`, where `B` is block-diagonal: each block
+belongs to one matrix of this package.
 """
 
 import dataclasses
@@ -142,12 +142,13 @@ def from_peft(
     unknown = [name for name in rest if "lora_" in name]
     if unknown or not (products or modules):
         what = f"{unknown[0]:.200} is not" if unknown else "no tensor is"
-        raise InputError(f"{settings.source}: {what} LoRA on a matrix of this encoder.")
+        raise InputError(f"{settings.source}: {what} a LoRA weight of this encoder.")
     return *(_in_one_shape(config, settings, products) if products else (None, {})), rest
 
 
 def _without_copies(tensors):
-    """Renames tensors to their names in the base model; drops the untrained copies of tensors."""
+    # `peft` stores a trained copy and the untrained original of some tensors. The trained copy gets
+    # the name of the tensor in the base model.
     kept = {}
     for name, array in tensors.items():
         plain = re.sub(r"\.modules_to_save(\.default)?\.", ".", name)

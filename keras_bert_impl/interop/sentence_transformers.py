@@ -102,7 +102,7 @@ def read_sentence_settings(directory: Path) -> dict[str, Any]:
 
 
 def _modules(directory):
-    """Returns (class, folder, full class name) of the modules; [] if `modules.json` is missing."""
+    """Reads `modules.json`; returns a list of (class or None if unknown, folder, full name)."""
     path = file_within(directory, "modules.json")
     if not path.exists():
         return []

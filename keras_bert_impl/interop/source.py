@@ -81,7 +81,7 @@ class ModelSource:
     def read(self, name: str) -> np.ndarray | None:
         """Returns a tensor, or None if it is missing; the prefix may be omitted.
 
-        The array may be a read-only view of the file. Copy the array if the file may be deleted.
+        The array may be a read-only view of the file. Copy the array before you delete the file.
         """
         spelling = self._spelling(name)
         if spelling is None:
@@ -185,7 +185,7 @@ def has_tensors(directory: Path) -> bool:
 
 
 def open_tensors(directory: Path) -> TensorFile:
-    """Opens the first file in `WEIGHTS` that exists."""
+    """Opens the weights in a model directory, such as `model.safetensors` or its shards."""
     for name in WEIGHTS:
         path, index = (file_within(directory, n) for n in (name, name + INDEX))
         kind = _KINDS[path.suffix]

@@ -6,8 +6,8 @@ For example, one matrix of a BERT model has these names and shapes:
     tf_bert_model/bert/encoder/layer_._0/output/dense/kernel:0 [in, out]  TensorFlow
     bert/encoder/layer/0/output/dense/kernel                   [in, out]  Flax
 
-The prefix of a name depends on how the model was saved. It contains the names of the model and of
-enclosing models, or is empty. Tensors are therefore identified by the end of their names.
+The start of a name, such as `tf_bert_model/bert/`, is different for each way to save the model.
+Tensors are therefore identified by the end of their names.
 """
 
 import math
@@ -134,7 +134,7 @@ def _found(stored, known):
 
 
 def _parts(name):
-    """Splits a variable name into parts that are equal in TensorFlow and Flax."""
+    """Splits a TensorFlow or Flax name; the names of one variable give equal parts."""
     name = name.removesuffix(":0").replace("/vars/", "/vars\\")
     *places, last = re.split(r"/|\.|_\._", name)
     last = last.replace("\\", "/")

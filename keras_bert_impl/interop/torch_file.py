@@ -2,8 +2,8 @@
 
 The file contains a pickle, a program that can call any function. This module parses the
 instructions of the pickle with `pickletools`, and never imports a function or class that the file
-names. Values may be recursive or deeply nested, so only strings and numbers are hashed, compared or
-formatted.
+names. Only strings and numbers are hashed, compared or formatted, because lists and dicts in the
+pickle may contain themselves.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ _TYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class _Name:
-    """Name of a function or class, which unpickling would import."""
+    """Name of a function or class in the pickle. Nothing is imported."""
 
     name: str
 
@@ -318,7 +318,6 @@ def _tuple(items):
 
 
 def _whole_numbers(values):
-    """Returns a tuple of non-negative int, such as a shape or strides, after checking it."""
     if type(values) is not tuple or not all(type(n) is int and n >= 0 for n in values):
         raise ValueError("a tensor has an invalid shape")
     return values

@@ -1,9 +1,10 @@
 """Local files, and atomic output.
 
-Output is first written to a locked scratch folder `.NAME.RANDOM.aside` next to the output path. A
-file is then renamed to the output path. A directory is swapped with the existing directory. Before
-the swap, existing entries that are kept are linked into the new directory. If a process was killed,
-the next process that writes there removes the scratch folder.
+Output is first written to a scratch folder `.NAME.RANDOM.aside` next to the output path, and then
+renamed to the output path. An existing directory is replaced as a whole: all entries to keep are
+first linked into the new directory, and then the two directories exchange their names. A running
+process locks its scratch folder. The scratch folder of a killed process is removed by the next
+process that writes into the same parent folder.
 """
 
 import contextlib
@@ -132,11 +133,11 @@ def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
-    """Yields temporary paths, and then moves the files there to `paths`, one after the other.
+    """Yields temporary paths; if the block succeeds, the files there replace `paths`.
 
-    All `paths` must have the same parent folder, which is created if needed. The last of `paths` is
-    deleted before the first file is moved. A reader that needs all files therefore never reads a
-    mixture of old and new files. See `replace_file` for errors.
+    All `paths` must have the same parent folder, which is created if needed. The files are moved
+    one after the other. During this time, the last of `paths` does not exist, so a program that
+    opens all files cannot read old and new files together. See `replace_file` for errors.
     """
     files = [_absolute_file(path) for path in paths]
     with clear_errors(files[0]), _scratch(files[0].parent, files[0].name) as scratch:
@@ -151,8 +152,8 @@ def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
     """Locks a file without waiting; returns None if another process has the lock.
 
     The file stays locked while the returned object is referenced. A process can lock a file several
-    times. A run can therefore be restarted in a notebook, although the traceback of the interrupted
-    run still references the lock. On a file system without locks, the function always succeeds.
+    times, because in a notebook, the traceback of an interrupted run may still reference the lock.
+    On a file system without locks, the function always succeeds.
     """
     path = absolute(path)
     with clear_errors(path):
@@ -177,7 +178,7 @@ def check_is_no_link(path: Path) -> None:
 
 
 def absolute(path: str | os.PathLike) -> Path:
-    """Returns the absolute `Path`, which does not end in `.` or `..`."""
+    """Returns the absolute `Path`, without `.` and `..`."""
     if _BUCKET.match(os.fspath(path)):
         raise InputError(
             f"{path} is not on this machine. Write to a local folder and copy it, or mount the "

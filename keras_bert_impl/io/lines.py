@@ -134,7 +134,7 @@ def _opened(path, stack):
 
 
 def decompressed(file: io.BufferedReader, name: str | Path) -> io.BufferedReader:
-    """Returns a file that decompresses gzip, xz and bzip2."""
+    """Returns a file with the decompressed content of a gzip, xz or bzip2 file."""
     beginning = file.peek(50)[:50]
     for mark, decompress in _DECOMPRESSORS.items():
         if beginning.startswith(mark):
@@ -259,7 +259,7 @@ def read_document(path: str | Path) -> str:
 
 
 def decoded(line: bytes, path: str | Path, number: int) -> str:
-    """Decodes a line without its line ending; raises `InputError` for invalid bytes."""
+    """Like `text_of`; errors name the file and the line."""
     try:
         return text_of(line)
     except InputError as error:
@@ -267,7 +267,7 @@ def decoded(line: bytes, path: str | Path, number: int) -> str:
 
 
 def text_of(line: bytes) -> str:
-    """Decodes a line without its line ending."""
+    """Removes the line ending and decodes the line; raises `InputError` for invalid bytes."""
     if b"\0" in line:
         raise InputError(_NUL)
     line = line.removesuffix(b"\n").removesuffix(b"\r")

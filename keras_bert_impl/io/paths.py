@@ -75,8 +75,8 @@ def _mounts(path):
 def put_directory(new: Path, path: Path, old: Path) -> bool:
     """Moves the directory `new` to `path`.
 
-    If `path` exists, entries that are not in `new` are kept. Returns False if the directory cannot
-    be replaced as a whole.
+    If the directory `path` exists, `new` replaces it, and entries that exist only in `path` are
+    kept. Returns False if the system does not support this. Then use `put_entries`.
     """
     if not path.is_dir():
         try:
@@ -142,7 +142,7 @@ def _exchange(one, other):
 
 
 def put_entries(names: list[str], new: Path, path: Path, old: Path) -> None:
-    """Moves the entries `names` from `new` to `path`, after moving existing entries to `old`."""
+    """Moves the entries `names` from `new` to `path`; existing entries are first moved to `old`."""
     old.mkdir(exist_ok=True)
     try:
         for name in names:

@@ -90,7 +90,7 @@ class Document(dict):
         ]
 
     def error(self, key: str, what: str) -> InputError:
-        """Returns the error for a missing or invalid value. `what` is for example "a string"."""
+        """Returns the error for a value that must be `what`, such as "a string"."""
         if self.get(key) is None:
             return InputError(f"{self._name(key)} is missing; it must be {what}.")
         return misfit(self._name(key), self[key], what)
@@ -246,7 +246,7 @@ def _document(value, path, what):
 
 
 class _NotRead(ValueError):
-    """A text cannot be parsed. The message continues a sentence that starts with the file name."""
+    """A text cannot be parsed. The message follows the file name: "has the key 'a' twice"."""
 
 
 def _unique(pairs):
@@ -305,7 +305,7 @@ def _check_nesting(value, size):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML loader for plain types. Rejects duplicate keys and input that is slow to parse."""
+    """YAML loader for plain types; rejects duplicate keys, `<<` and very long numbers."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         seen = set()

@@ -103,7 +103,7 @@ DType = Annotated[
 def validate(settings: Any) -> None:
     """Validates every field of a dataclass instance against its annotation.
 
-    The fields get the values that `check` returns.
+    Every field is set to the converted value that `check` returns.
 
     Args:
         settings: Dataclass instance, which may be frozen.
@@ -153,7 +153,7 @@ def fits(value: Any, annotation: Any) -> bool:
 
 
 def misfit(name: str, value: Any, what: str, hint: str = "") -> InputError:
-    """Returns the error for an invalid value. `what` is for example `"a string"`."""
+    """Returns the error for an invalid value, which must be `what`, such as `"a string"`."""
     return InputError(f"{name} must be {what}, got {shown(value)}.{hint}")
 
 
@@ -188,7 +188,7 @@ def _parts(kind):
 
 
 def _converted(value, annotation):
-    """Converts the value to the first matching type of the annotation, or returns `_MISFIT`."""
+    """Converts the value to the first type that fits; returns `_MISFIT` if none fits."""
     for kind in _alternatives(annotation):
         kind, limits = _parts(kind)
         converted = _of_kind(value, kind)
@@ -231,12 +231,12 @@ def _items(values, kind):
     items = tuple(_converted(item, kind) for item in values)
     if any(item is _MISFIT for item in items):
         return _MISFIT
-    is_selection = _is_selection(kind)
-    return _MISFIT if is_selection and not 0 < len(set(items)) == len(items) else items
+    if _has_choices(kind) and not 0 < len(set(items)) == len(items):
+        return _MISFIT  # A tuple of choices must not be empty or contain duplicates.
+    return items
 
 
-def _is_selection(kind):
-    """Returns whether the elements are limited to choices, so that duplicates are invalid."""
+def _has_choices(kind):
     return isinstance(_parts(kind)[1], OneOf)
 
 
@@ -292,7 +292,7 @@ def _rule(kind):
         return f"one of {', '.join(map(str, limits.choices[:_MOST_CHOICES]))}{more}"
     if typing.get_origin(kind) in _SEQUENCES:
         item = typing.get_args(kind)[0]
-        more = " (at least one, without duplicates)" if _is_selection(item) else ""
+        more = " (at least one, without duplicates)" if _has_choices(item) else ""
         return f"a list of values, each {rule(item)}{more}"
     if kind in _NOUNS:
         return (limits or Range()).rule(_NOUNS[kind])

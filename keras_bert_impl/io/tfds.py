@@ -34,10 +34,7 @@ def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = Non
 
 @contextlib.contextmanager
 def _only_classes_of_library(tfds, name):
-    """Raises for a class outside `tensorflow_datasets`.
-
-    The library would otherwise import the module of the class.
-    """
+    # TensorFlow Datasets imports the module of any class that features.json names.
     connector = tfds.features.FeatureConnector
 
     def checked(cls: type, class_name: Any) -> Any:

@@ -32,7 +32,13 @@ _BOTTLENECKS = {
 
 
 def dense(adapter: Adapter | None, place: str, units: int, **kwargs) -> Dense:
-    """Creates a dense layer of a block, with adapter weights if the adapter has this projection."""
+    """Creates a dense layer of a block.
+
+    Args:
+        adapter: `Adapter` of the encoder, if any.
+        place: Name of the layer in the block. The layer gets adapter weights if the adapter
+            applies to layers with this name.
+    """
     if adapter is None:
         return Dense(units, **kwargs)
     if adapter.kind == "lora" and place in adapter.projections:
@@ -132,8 +138,8 @@ class _LowRank(keras.layers.Layer):
 class AdapterDense(Dense):
     """Dense layer followed by a bottleneck adapter; computes `y + activation(y D + c) U + e`.
 
-    With `after_norm=True`, the layer returns `y`, and the transformer block applies the adapter
-    after the normalization.
+    With `after_norm=True`, the layer computes only `y`, the output of the dense layer, and the
+    transformer block calls `adapter` after the normalization.
 
     Source: Houlsby et al. 2019, section 2.1.
     """

@@ -53,9 +53,8 @@ class AttentionBias(keras.layers.Layer):
         `[batch, 1, blocks, window, 3 * window]`, because each block attends to itself and to the
         two neighboring blocks.
 
-        On a TPU with JAX, the layer returns example ids, int32 `[batch, length]`, for a non-causal
-        encoder, because the fused kernel needs them instead of a bias. The method `additive`
-        converts example ids to a bias.
+        On a TPU with JAX, the fused kernel of a non-causal encoder needs example ids instead of a
+        bias. In this case, the layer returns the example ids, int32 `[batch, length]`.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class AttentionBias(keras.layers.Layer):
     def additive(
         self, token_ids: Tensor, padding_mask: Tensor = None, example_ids: Tensor = None
     ) -> Tensor:
-        """Converts example ids, which include the virtual tokens, to an additive bias."""
+        """Computes the additive bias. Unlike in `call`, the inputs include the virtual tokens."""
         if self.window is not None:
             return self._in_window(token_ids, padding_mask, example_ids)
         if example_ids is not None:
@@ -143,7 +142,7 @@ class AttentionBias(keras.layers.Layer):
             keys, padding_mask: int32 `[batch, keys]`.
 
         Returns:
-            float32 `[batch, 1, queries, keys]`, also with a window.
+            float32 `[batch, 1, queries, keys]`, both with and without a window.
         """
         distance = queries[:, :, None] - keys[:, None, :]
         visible = ops.logical_and(distance >= 0, ops.not_equal(padding_mask[:, None, :], 0))
@@ -198,8 +197,8 @@ class SelfAttention(keras.layers.Layer):
     Returns:
         `[batch, length, hidden]`. With `return_attention_scores=True`, also returns the attention
         weights after the softmax and before dropout, float32 `[batch, heads, length, length]`. With
-        `"logits"`, returns `Q K^T / sqrt(d)` without the bias instead of the weights; `"logits"` is
-        not available with a window.
+        `"logits"`, also returns `Q K^T / sqrt(d)`, without the bias, in the same shape. `"logits"`
+        is not available with a window.
 
     Source: Vaswani et al. 2017, section 3.2.
     """

@@ -17,7 +17,7 @@ from keras_bert_impl.layers.fused_attention import jax_platform
 
 
 class ThreadValue(threading.local):
-    """A thread-local value, so that models in different threads are independent."""
+    """A thread-local value. Models in different threads do not affect each other."""
 
     def __init__(self, value: Any) -> None:  # Python calls this again in each thread.
         self.value = value
@@ -32,14 +32,12 @@ class ThreadValue(threading.local):
 
 
 def own_gradient(function: Callable) -> Callable:
-    """Decorator like `ops.custom_gradient`.
-
-    On TensorFlow, the gradient function is freed together with its graph. A program that trains
-    many models therefore does not use more and more memory.
+    """Decorator like `ops.custom_gradient`, without its memory leak on TensorFlow.
 
     Args:
-        function: Returns (outputs, function that returns the gradients with respect to its
-            arguments).
+        function: Function that returns (outputs, gradient function). The gradient function gets
+            the gradient with respect to the outputs, and returns the gradients with respect to the
+            arguments.
 
     Example:
         from keras_bert_impl.layers.basic import own_gradient
@@ -104,7 +102,7 @@ def _gelu_and_slope(inputs):
 
 
 def in_training(activation: Any) -> Any:
-    """Returns the activation, with a gradient that needs fewer operations."""
+    """Returns the activation with a faster gradient, if there is one."""
     is_long = activation is gelu and keras.backend.backend() == "tensorflow"
     return _gelu_and_slope if is_long else activation
 
@@ -128,16 +126,16 @@ def without_gradients() -> Iterator[None]:
 class Dense(keras.layers.Dense):
     """`keras.layers.Dense` that sums the gradient of a bfloat16 bias in float32.
 
-    Keras's layer adds the bias with TensorFlow's `BiasAdd`. On a CPU, the gradient of `BiasAdd` is
-    a sum over all tokens in the dtype of the inputs. In bfloat16, such a sum is wrong for more than
-    a few hundred tokens: at least a third of the gradient is lost.
+    `keras.layers.Dense` adds the bias with TensorFlow's `BiasAdd`. On a CPU, the gradient of
+    `BiasAdd` is a sum over all tokens in the dtype of the inputs. With more than a few hundred
+    tokens, a sum in bfloat16 loses at least a third of the gradient.
 
-    With `training=True`, the activation has a custom gradient (see `in_training`). Without
-    `training=True`, the graph contains no custom gradient, so it can be exported.
+    With `training=True`, GELU has a custom gradient on TensorFlow, which needs fewer operations.
+    Otherwise, the graph contains no custom gradient and can be exported.
 
     With `training=False`, the layer reshapes the inputs to a matrix if the dtype is float32 or the
-    call is inside `without_gradients`. TensorFlow then fuses the product, bias and activation into
-    one oneDNN operation.
+    call is inside `without_gradients`. For a matrix, TensorFlow fuses the product, bias and
+    activation into one oneDNN operation.
 
     Args: see `keras.layers.Dense`.
 
@@ -243,11 +241,10 @@ _step = ThreadValue(None)
 def dropout_seed(seed: Tensor) -> Iterator[None]:
     """Context in which the units that `Dropout` layers drop are determined by `seed`.
 
-    The units also depend on the path of the layer and on how often the layer was called in the
-    context. A training step derives `seed` from (run seed, step, micro-batch, replica). Replicas
-    then drop different units, and a resumed run drops the same units as an uninterrupted run. In
-    contrast, Keras's seed generators are not saved in checkpoints, and produce the same numbers on
-    all replicas.
+    Different layers, and different calls of one layer, drop different units. A training step
+    derives `seed` from (run seed, step, micro-batch, replica). Replicas then drop different units,
+    and a resumed run drops the same units as an uninterrupted run. In contrast, Keras's seed
+    generators are not saved in checkpoints, and produce the same numbers on all replicas.
 
     Args:
         seed: int32 or uint32 tensor `[2]`.
@@ -271,7 +268,7 @@ def repeated(function: Callable) -> Callable:
 
 
 class _GivenSeed(keras.random.SeedGenerator):
-    """Seed generator that returns a given tensor, because `keras.random` accepts no tensors."""
+    """Passes a seed tensor to `keras.random`, which accepts only an int or a `SeedGenerator`."""
 
     def __init__(self, seed: Tensor) -> None:
         self.given = seed
@@ -298,8 +295,8 @@ else:
 class Dropout(keras.layers.Layer):
     """Sets a random fraction of the inputs to zero and scales the others by `1 / (1 - rate)`.
 
-    Inside the context `dropout_seed`, random numbers are determined by the seed of the context.
-    Outside the context, a Keras seed generator is used.
+    Inside the context `dropout_seed`, the random numbers depend on the seed of the context. Outside
+    the context, the layer uses a Keras seed generator.
 
     Args:
         rate: Fraction of units to drop, in [0, 1).
@@ -326,7 +323,7 @@ class Dropout(keras.layers.Layer):
         return ops.where(kept, inputs * (65536 / keep), ops.zeros((), inputs.dtype))
 
     def _kept(self, inputs, keep):
-        """Returns a mask for `inputs`. Elements are True with probability `keep / 65536`."""
+        """Returns a mask for `inputs`. Each element is True with probability `keep / 65536`."""
         # On a CPU, random numbers dominate the cost of dropout, so each unit gets only 8 random
         # bits. The threshold has 16 bits. It is randomly rounded to 8 bits once per row.
         threshold, fraction = divmod(min(keep, 65536 - keep), 256)

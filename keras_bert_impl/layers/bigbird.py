@@ -28,9 +28,9 @@ class BlockSparsity:
     Args:
         block_size: number of tokens in a block.
         num_random_blocks: number of random blocks that a block attends to in training.
-        max_length: maximum length of the encoder, in tokens. The random blocks of some lengths
-            depend on it.
-        seed: seed of the random blocks. In `transformers`, this is the index of the layer.
+        max_length: maximum length of the encoder, in tokens. For some sequence lengths, the random
+            blocks depend on `max_length`.
+        seed: seed of the random blocks. `transformers` uses the index of the layer as seed.
     """
 
     block_size: int
@@ -40,7 +40,6 @@ class BlockSparsity:
 
     @classmethod
     def of(cls, value: Any) -> "BlockSparsity | None":
-        """Converts a `BlockSparsity`, a dict of its fields or None to a `BlockSparsity` or None."""
         return cls(**value) if isinstance(value, dict) else value
 
     @property
@@ -65,9 +64,10 @@ class BlockSparsity:
 
 @functools.cache
 def _drawn(sparsity, num_heads):
-    """Returns two tables of random blocks. The second is for lengths in `_PLANNED`.
+    """Draws the random blocks of all blocks: (for most lengths, for the lengths in `_PLANNED`).
 
-    Tables are `[heads, rows, num_random_blocks]`; row `i + 1` has the random blocks of block `i`.
+    Both arrays are int32 `[heads, max_blocks, num_random_blocks]`. Row `i + 1` contains the random
+    blocks of block `i`.
     """
     size, count = sparsity.block_size, sparsity.num_random_blocks
     rows = -(-sparsity.max_length // size)
@@ -95,7 +95,7 @@ def _drawn(sparsity, num_heads):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ExampleIds(AttentionBias):
-    """Returns the example of each token, int32 `[batch, length]`, 0 for padding."""
+    """Returns the 1-based index of each token's example, int32 `[batch, length]`, 0 for padding."""
 
     def _returns_ids(self, token_ids, example_ids):
         return True
@@ -108,8 +108,8 @@ class BigBirdAttention(SelfAttention):
     The first and the last block attend to all tokens. The cost is linear in the length. Sequences
     of up to `BlockSparsity.longest_full` tokens have full attention.
 
-    As in `transformers`, random blocks are used only in training. In inference, the first block
-    replaces each random block, so the first block counts `1 + num_random_blocks` times.
+    As in `transformers`, random blocks are used only in training. In inference, the first block is
+    used instead of each random block, so it occurs `1 + num_random_blocks` times in the softmax.
 
     Args:
         sparsity: `BlockSparsity`, or a dict of its fields.
@@ -180,7 +180,6 @@ class BigBirdAttention(SelfAttention):
         return ops.concatenate(parts, axis=3)
 
     def _weights_of_row(self, weights, outer_weights, random):
-        """Returns the attention weights of all tokens, `[b, n, length, length]`."""
         size, length = self.sparsity.block_size, ops.shape(outer_weights)[-1]
         batch, heads, number, _, _ = ops.shape(weights)
         first, last, near = (

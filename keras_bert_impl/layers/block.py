@@ -48,7 +48,7 @@ class TransformerBlock(keras.layers.Layer):
         sparsity: `BlockSparsity` of a `BigBirdAttention`, or a dict of its fields.
         num_heads, rotary_base, window, adapter: see `SelfAttention`.
 
-    Call arguments and results: same as `SelfAttention`, with outputs in the variable dtype.
+    Call arguments and results: same as `SelfAttention`. The outputs have the variable dtype.
 
     Source: Vaswani et al. 2017, section 3.1, with GELU as in Devlin et al., appendix A.2; for the
     gate, Shazeer 2020 (arXiv:2002.05202), section 2.

@@ -198,7 +198,7 @@ class CRF(keras.layers.Layer):
         return ops.transpose(scores, (1, 0, 2))
 
     def _begin(self, emissions):
-        """Returns the initial state: zeros as scores, and False because no label precedes."""
+        """Returns the scores and `has_previous` before the first position: zeros and False."""
         zeros = ops.zeros_like(emissions[:, 0])  # [batch, num_labels]
         return zeros, ops.zeros_like(zeros[:, :1], dtype="bool")
 

@@ -41,12 +41,12 @@ class Embeddings(keras.layers.Layer):
         position_ids: int32 `[batch, length]`. None means 0, 1, 2, ...
 
     Returns:
-        `[batch, length, hidden_dim]` in the variable dtype. If an id of a token is out of range,
-        the vector of the token is NaN, because XLA and accelerators do not raise an error for such
-        an id but return another row.
+        `[batch, length, hidden_dim]` in the variable dtype. If a token, segment or position id is
+        out of range, the vector of the token is NaN. Without this check, XLA and accelerators would
+        return another row of the table without an error.
 
     Source: Devlin et al., "BERT", section 3, figure 2. For the projection: Lan et al., "ALBERT",
-        section 3.1. For the offset: the published code of RoBERTa.
+        section 3.1. For the position offset: the published code of RoBERTa.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Embeddings(keras.layers.Layer):
 
 
 def _nan_outside(lookups, dtype):
-    """Returns `[batch, length, 1]`: NaN for a token with an id out of range, otherwise 0."""
+    """Returns NaN for each token with an id out of range, and otherwise 0: `[batch, length, 1]`."""
     inside = [ops.logical_and(ids >= 0, ids < rows) for ids, rows in lookups]
     is_known = functools.reduce(ops.logical_and, inside)
     return ops.cast(ops.where(is_known, 0.0, float("nan")), dtype)[..., None]

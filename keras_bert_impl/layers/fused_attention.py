@@ -3,10 +3,10 @@
 Local attention splits a sequence into blocks of `window` tokens. A token attends only to its block
 and the two neighboring blocks. The cost is therefore linear in the length.
 
-`SelfAttention` calls `fused_attention`, and computes the plain formula if it returns None. For
-packed examples on Hopper GPUs or newer, cuDNN gets the offsets of the examples instead of a mask.
-cuDNN then skips pairs of tokens from different examples. docs/decisions/attention.md explains the
-choice of kernels, with measurements.
+`fused_attention` returns None if the device has no kernel for a case. `SelfAttention` then computes
+the plain formula. For packed examples on Hopper GPUs or newer, cuDNN gets the offsets of the
+examples instead of a mask, and skips pairs of tokens from different examples.
+docs/decisions/attention.md explains the choice of kernels, with measurements.
 
 Shape legend: b = batch; n = heads; l = length; d = hidden / heads; s = segments.
 """
@@ -42,7 +42,7 @@ def from_blocks(blocks: Tensor, length: Tensor) -> Tensor:
 
 
 def weights_of_row(weights: Tensor, length: Tensor) -> Tensor:
-    """Converts attention weights of blocks to weights of all tokens, `[b, n, length, length]`."""
+    """Expands the weights of local attention to all pairs of tokens, `[b, n, length, length]`."""
     batch, heads, number, size, _ = ops.shape(weights)
     indices = ops.arange(number)
     distance = indices[None, :] - indices[:, None]  # [blocks, blocks]
@@ -235,16 +235,16 @@ def attention_by_offsets(query: Tensor, key: Tensor, value: Tensor, example_ids:
 
 
 def fits(example_ids: Tensor) -> Tensor:
-    """Returns whether `attention_by_offsets` supports the example ids `[b, l]`, a bool scalar."""
+    """Returns whether `attention_by_offsets` supports these example ids `[b, l]`: bool scalar."""
     numbers = _jax().numpy.where(example_ids == 0, _jax().numpy.iinfo("int32").max, example_ids)
     in_order = _jax().numpy.all(numbers[:, 1:] >= numbers[:, :-1])
     return in_order & (_segment_numbers(example_ids).max() < MOST_SEGMENTS)
 
 
 def segments(example_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the lengths `[b, s]` and starts `[b, s + 1]` of runs of equal ids, int32.
+    """Returns the lengths `[b, s]` and starts `[b, s + 1]` of the examples in each row, int32.
 
-    `s` is `MOST_SEGMENTS`. Unused entries are -1, as cuDNN requires.
+    `s` is `MOST_SEGMENTS`. The starts of unused entries are -1, as cuDNN requires.
     """
     numbers = _segment_numbers(example_ids)
     lengths = (numbers[:, :, None] == _jax().numpy.arange(MOST_SEGMENTS)).sum(

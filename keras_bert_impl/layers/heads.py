@@ -65,13 +65,12 @@ if keras.backend.backend() == "jax":
 
 @contextlib.contextmanager
 def factored_logits() -> Iterator[None]:
-    """Context in which, on JAX, heads with `factored=True` return `VocabularyLogits`."""
+    """Context in which heads with `factored=True` return `VocabularyLogits` on the JAX backend."""
     with _on.set(keras.backend.backend() == "jax"):
         yield
 
 
 def are_logits_factored() -> bool:
-    """Returns True inside `factored_logits` on JAX, and otherwise False."""
     return _on.value
 
 
@@ -311,7 +310,7 @@ class ClassificationHead(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ResidualHead(ClassificationHead):
-    """`ClassificationHead` after a feed-forward network with residual connection and normalization.
+    """Feed-forward network with residual connection, normalization and a `ClassificationHead`.
 
     Args:
         intermediate_dim: width of the feed-forward network.

@@ -21,8 +21,9 @@ Tensor = Any  # a tensor of any Keras backend
 class GlobalAttentionBias(keras.layers.Layer):
     """Finds the global tokens of each sequence, and computes the biases of `LongformerAttention`.
 
-    XLA needs fixed shapes, so each sequence has `max_global_tokens` slots. The global tokens are in
-    the first slots, in order. No token attends to an empty slot.
+    XLA needs fixed shapes, so each sequence has `max_global_tokens` slots for global tokens. The
+    first global token is in slot 0, the second one in slot 1, and so on. No token attends to an
+    empty slot.
 
     Args:
         window: largest distance, in tokens, that a query attends to on each side.
@@ -121,7 +122,7 @@ class GlobalAttentionBias(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SegmentMask(keras.layers.Layer):
-    """Marks the tokens in one segment of a pair, up to a maximum number.
+    """Marks the tokens in one segment of a pair, up to `limit` tokens.
 
     Args:
         segment: `"first"` marks all tokens before the first separator, such as `<s>` and a
@@ -182,7 +183,7 @@ class LongformerAttention(SelfAttention):
 
     Args:
         num_heads, dropout, initializer_range, use_bias, window, adapter: see `SelfAttention`. LoRA
-            on a projection also applies to its global projection.
+            on `query`, `key` or `value` also applies to the separate projection of global tokens.
 
     Call arguments:
         bias: the output of `GlobalAttentionBias`.
@@ -236,7 +237,7 @@ class LongformerAttention(SelfAttention):
         return self._join_heads(outputs), weights
 
     def _with_slots(self, keys, positions):
-        """Concatenates the keys or values of each block, its neighbors and the slots."""
+        """Returns the keys or values that each block attends to: window and global tokens."""
         of_slots = ops.take_along_axis(keys, positions[:, None, :, None], axis=2)
         blocks = with_neighbors(in_blocks(keys, self.window))  # [b, n, blocks, 3 * window, d]
         shape = (*ops.shape(blocks)[:3], *ops.shape(of_slots)[2:])
@@ -254,7 +255,6 @@ class LongformerAttention(SelfAttention):
         return self._join_heads(outputs), weights
 
     def _weights_of_row(self, weights, slot_weights, slots):
-        """Returns the attention weights of all tokens, `[b, n, length, length]`."""
         length, keys = ops.shape(slots)[1], 3 * self.window
         own = weights_of_row(weights[..., :keys], length)
         to_slots = from_blocks(weights[..., keys:], length)  # [b, n, length, g]

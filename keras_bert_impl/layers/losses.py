@@ -106,9 +106,9 @@ def attention_error(targets: Tensor, logits: Tensor, example_ids: Tensor) -> Ten
     Args:
         targets, logits: float32 `[batch, heads, length, length]`, attention logits of the teacher
             and the student before the softmax, from `Encoder.with_outputs("attention_logits")`.
-        example_ids: `[batch, length]`, 1-based index of each token's example, or 0 for padding.
-            Without packing, pass the padding mask. The mean includes only pairs of real tokens in
-            one example.
+        example_ids: `[batch, length]`, 1-based index of each token's example, or 0 for padding. If
+            examples are not packed, pass the padding mask. Pairs with padding and pairs of tokens
+            from different examples do not count.
 
     Returns:
         float32 `[batch]`.

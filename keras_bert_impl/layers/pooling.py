@@ -1,4 +1,4 @@
-"""Pooling over tokens, layers or windows, and reshaping of groups."""
+"""Layers for pooling over tokens, layers or windows, and for groups such as answer choices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -77,7 +77,7 @@ class WeightedMeanPooling(MeanPooling):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LastPooling(_TokenPooling):
-    """Hidden state of the last real token. In a causal encoder, this token attends to all tokens.
+    """Hidden state of the last real token, which attends to all tokens of a causal encoder.
 
     Call arguments and output shape: same as `MeanPooling`. Without real tokens, the output is the
     hidden state of the first token.
@@ -308,7 +308,7 @@ def in_groups(rows: Tensor, padding_mask: Tensor) -> Tensor:
 
 
 def is_row(padding_mask: Tensor) -> Tensor:
-    """Returns whether a group member has a real token, bool `[batch, group]`."""
+    """Returns whether each window or choice contains a real token, bool `[batch, group]`."""
     within = tuple(range(2, len(padding_mask.shape)))
     return ops.any(ops.not_equal(padding_mask, 0), axis=within)
 
@@ -336,11 +336,11 @@ class MergeGroups(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SplitGroups(keras.layers.Layer):
-    """Reshapes a batch of vectors to groups; see `in_groups`.
+    """Reshapes a batch of vectors to groups, the inverse of `MergeGroups`.
 
     Call arguments:
         rows: `[batch * group, dim]`.
-        padding_mask: int32 `[batch, group, ..., length]`.
+        padding_mask: int32 `[batch, group, ..., length]`. Only the shape is used.
 
     Returns:
         `[batch, group, dim]`.
@@ -363,11 +363,10 @@ class ChoiceLogits(keras.layers.Layer):
 
     Call arguments:
         logits: float32 `[batch * choices, 1]`.
-        padding_mask: int32 `[batch, choices, ..., length]`. A choice without real tokens is
-            padding.
+        padding_mask: int32 `[batch, choices, ..., length]`, 1 for a real token.
 
     Returns:
-        float32 `[batch, choices]`. The logit of a padding choice is -1e9.
+        float32 `[batch, choices]`. The logit of a choice without real tokens is -1e9.
     """
 
     def call(self, logits: Tensor, padding_mask: Tensor) -> Tensor:

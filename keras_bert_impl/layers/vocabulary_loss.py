@@ -91,7 +91,7 @@ def _blocks(table, bias, dtype):
 
 
 def _of_block(block, labels, states):
-    """Returns the logits and the label indices in a block, and whether the indices are valid."""
+    """Returns (logits, index of each label in the block, whether the label is in the block)."""
     logits = jnp.dot(states, block["table"].T, preferred_element_type="float32") + block["bias"]
     place = labels - block["first"]
     return logits, place[:, None], (place >= 0) & (place < logits.shape[-1])

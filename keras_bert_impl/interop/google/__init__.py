@@ -97,7 +97,8 @@ def write_google_checkpoint(
 
     Raises:
         InputError: the model is not a BERT or ALBERT model, or Google's format does not support it.
-            Unsupported are causal models, ALBERT models with exact GELU, and unknown tensors.
+            Google's format does not support causal models, ALBERT models with exact GELU, and
+            unknown tensors.
 
     Example:
         from keras_bert_impl.interop import open_model, write_google_checkpoint

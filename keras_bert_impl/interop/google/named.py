@@ -21,9 +21,9 @@ class Name:
     """The Google and Hugging Face names of a tensor.
 
     Args:
-        google: Name of the variable; `#` stands for a number.
-        huggingface: Name in a model directory, with as many `#` as in `google`.
-        transpose: Whether the model directory stores the transposed matrix.
+        google: Name of the variable in a Google checkpoint; `#` stands for a number.
+        huggingface: Hugging Face name of the tensor, with a `#` for each `#` of `google`.
+        transpose: Whether the Hugging Face tensor is the transposed matrix.
     """
 
     google: str

@@ -1,9 +1,8 @@
 """Object-based checkpoints of the TensorFlow 2 Model Garden, and SavedModels of TF Hub.
 
 Variables are identified by their names in the original program (`full_name` in the object graph).
-Object paths are not used, because they depend on the code that built the encoder. For example, one
-matrix has the path `encoder/layer_with_weights-4/...`, `encoder/_transformer_layers/0/...` or
-`variables/5`.
+Object paths depend on the code that built the encoder. For example, the path of one matrix may be
+`encoder/layer_with_weights-4/...`, `encoder/_transformer_layers/0/...` or `variables/5`.
 
 Sources:
 tf-models-official 2.20, `official/nlp/modeling/networks` and
@@ -176,7 +175,7 @@ def _model_type(checkpoint, full_names):
 
 
 def _renamed(full_name, names):
-    """Returns (matching `Name`, Hugging Face name), or (None, full name) without a match."""
+    """Returns (`Name`, Hugging Face name), or (None, full name) for an unknown variable."""
     parts = _COUNT.sub("", full_name).split("/")
     for start in range(len(parts)):
         end = "/".join(parts[start:])
@@ -188,7 +187,7 @@ def _renamed(full_name, names):
 
 
 def _location(key, shape, name):
-    """Returns the location of a tensor, with the attention heads merged into one dimension."""
+    # Some checkpoints have separate dimensions for the attention heads and their width.
     if name is None or not re.search("self_attention(_output)?/", name.google):
         return Location(key, transpose=name is not None and name.transpose)
     if not name.transpose:  # The shape of a bias is [heads, width] or [hidden].

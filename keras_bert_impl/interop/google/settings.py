@@ -59,7 +59,6 @@ def _activation(operations):
 
 
 def _head_widths(nodes):
-    """Returns the head width of each attention layer; the widths are None without a scale."""
     softmaxes = [node for node in nodes if node.op == "Softmax"]
     by_name = {node.name: node for node in nodes} if softmaxes else {}
     widths = [_head_width(softmax, by_name) for softmax in softmaxes]
@@ -67,7 +66,7 @@ def _head_widths(nodes):
 
 
 def _head_width(softmax, by_name):
-    """Computes the head width from the attention scale `width ** -0.5`; None without a scale."""
+    """Computes the head width from the attention scale `width ** -0.5`; None if it is not found."""
     ahead = [softmax]
     for node in ahead:
         if len(ahead) > _MAX_NODES:
@@ -229,7 +228,7 @@ def _of(tensors, name):
 
 
 def _head(model_type, header):
-    """Infers the head from the tensors; returns a key of `LAYOUTS[...].classes`."""
+    """Infers the head, such as `"classifier"`, from the tensor names."""
     heads = LAYOUTS[model_type].heads()
     masked_lm = heads["masked_lm"][-1].tensor in header
     second = heads[_SECOND_HEADS[model_type]][0].tensor in header

@@ -95,8 +95,7 @@ def _kind_of(backbone):
 def to_keras_hub(config: EncoderConfig, tensors: Tensors, dtype: Any = None) -> Any:
     """Creates a KerasHub backbone with the weights of an encoder.
 
-    The backbone has the same outputs as the encoder, unless KerasHub has no variables for some
-    tensors.
+    The backbone has the same outputs as the encoder if KerasHub has variables for all tensors.
 
     Args:
         tensors: The encoder's tensors, keyed by Hugging Face name without a prefix.
@@ -150,11 +149,9 @@ def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
 
 
 def _only_segment(locations, tensors):
-    """Returns the segment embedding to add to each position embedding.
-
-    KerasHub has no variable for the embedding of a single segment. Without such an embedding,
-    returns -0.0, because adding -0.0 changes no number.
-    """
+    # If the class has no segment embeddings, the embedding of the only segment is added to each
+    # position embedding. Without this embedding, -0.0 is added, which changes no number (0.0
+    # would change -0.0 to 0.0).
     rows = [tensors[location.name.tensor] for location in locations if not location.path]
     segment = np.asarray(rows[0][0]) if rows else np.zeros(())
     return segment if segment.any() else np.float32(-0.0)
@@ -168,12 +165,12 @@ def write_keras_hub_preset(
     The head is included if KerasHub has a task with the same outputs. All other heads are omitted
     with a warning. With a tokenizer, the preset includes a preprocessor, so that
     `TextClassifier.from_preset` and `MaskedLM.from_preset` accept strings. The preprocessor
-    truncates them to the encoder's maximum length.
+    truncates the strings to the encoder's maximum length.
 
     Args:
         described: Content of a `config.json`.
         tensors: Tensors, keyed by Hugging Face name. The names of encoder tensors may omit the
-            prefix.
+            prefix, such as `bert.`.
         tokenizer: KerasHub tokenizer, as created by `tokenizers.keras_hub_saving.to_keras_hub`.
 
     Returns:

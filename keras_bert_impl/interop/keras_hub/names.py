@@ -1,4 +1,4 @@
-"""KerasHub's backbones, arguments, variables and heads, and their equivalents in this package."""
+"""Names of KerasHub's backbones, arguments, variables and heads."""
 
 import dataclasses
 import math
@@ -43,12 +43,12 @@ class Kind:
     Attributes:
         prefix: Name of the class without `Backbone`, which is also the prefix of its tasks.
         arguments: Argument of the class for each field of `EncoderConfig`.
-        fixed: Fields of `EncoderConfig` with the only value that the class supports.
-        tables: Layer that contains the token and position embeddings, followed by `/`, or "".
+        fixed: `EncoderConfig` fields for which the class supports only one value, and this value.
+        tables: Path prefix of the token and position embeddings, such as `embeddings/`.
         projection: Layer that projects the embeddings; empty without a projection.
         has_pooler: Whether the class has a pooler.
         block: Layer name of a block, with a placeholder for its number.
-        tasks: Task heads with the same outputs in both libraries.
+        tasks: Heads for which KerasHub has a task with the same outputs as in this package.
     """
 
     prefix: str
@@ -218,7 +218,7 @@ class Location:
 
     @property
     def _flat(self) -> tuple[int, ...]:
-        """Shape of the variable, with the attention heads merged into one dimension."""
+        # KerasHub's attention has separate dimensions for the heads and their width.
         if len(self.shape) == 3:
             hidden = math.isqrt(math.prod(self.shape))
             return hidden, hidden

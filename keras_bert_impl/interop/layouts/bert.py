@@ -17,10 +17,12 @@ class TensorName:
         tensor: Name of the tensor. Encoder tensor names omit the prefix of models with a head, such
             as `bert.`.
         transpose: Whether the file stores the transposed matrix, as PyTorch does for linear layers.
-        optional: Whether the tensor may be missing. If it is, the variable keeps its initial value.
+        optional: Whether the tensor may be missing. The variable of a missing tensor keeps its
+            initial value.
         part: Index of the variable in a tensor that combines several variables.
-        num_parts: Number of variables that the tensor combines. They are concatenated along the
-            output axis, which is the first axis of a transposed matrix and otherwise the last.
+        num_parts: Number of variables that the tensor combines. The variables are concatenated
+            along the output axis, which is the first axis of a transposed matrix and otherwise the
+            last.
     """
 
     variable: str
@@ -235,7 +237,6 @@ class BertLayout:
         return names
 
     def tied_tensors(self) -> dict[str, str]:
-        """Returns the original tensor for each head tensor that some files store as a copy."""
         names = {name.variable: name.tensor for name in self.heads()["masked_lm"]}
         copies = {
             f"{self.decoder}.weight": self.token_embeddings,
@@ -340,5 +341,4 @@ class ElectraLayout(BertLayout):
 
 
 def without_pairs(heads: Heads) -> Heads:
-    """Returns the heads of `BertLayout` without the heads for sentence pairs."""
     return {name: tensors for name, tensors in heads.items() if name not in _OF_PAIRS}
