@@ -18,7 +18,7 @@ from keras_bert_impl.version import __version__
 
 CARD = "README.md"
 _CACHED = re.compile("models--([^/]+?)--([^/]+)/snapshots/")
-_MARK = "<!-- card of keras_bert_impl, rewritten as long as it is not edited: {} -->\n"
+_MARK = "<!-- Model card of keras_bert_impl. An edited card is not overwritten. {} -->\n"
 
 
 def write_card(
@@ -135,7 +135,7 @@ def published_base(base: str | Path | None = None, run: str | Path | None = None
 
 
 def label_sections(model: Any) -> list[str]:
-    """Returns the section with the labels of a model, if it has any."""
+    """Returns the section with the labels. Returns [] if the model has no labels."""
     labels: Sequence[str] | None = getattr(model, "labels", None)
     return ["## Labels", ", ".join(map(as_code, labels))] if labels else []
 
@@ -166,7 +166,7 @@ def run_sections(run: str | Path | None) -> list[str]:
 
 
 def _settings(data, recipe):
-    """Returns the settings of a run that differ from the defaults, or all settings."""
+    """Returns the changed settings if `data.json` contains them, and otherwise all settings."""
     if data.is_file() and "changed_settings" in read_json(data):
         settings = dict(read_json(data).mapping("changed_settings"))
     else:
@@ -176,7 +176,7 @@ def _settings(data, recipe):
 
 
 def _scores(run):
-    """Returns the scores of a run, or of the best run of a set. {} before the evaluation."""
+    """Returns the scores of a run or, for a set of runs, of the best run. {} without scores."""
     path = run / "scores.json"
     if not path.is_file():
         return {}
@@ -217,7 +217,6 @@ def _use(model, name):
 
 
 def _import_of(model_class, kind):
-    """Returns the import line for a class of this package or of the user."""
     package, module = __package__, model_class.__module__
     if module.startswith(f"{package}."):
         return f"from {package} import {kind}"

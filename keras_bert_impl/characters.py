@@ -33,7 +33,7 @@ def character_kinds():
 
 @functools.cache
 def _alone():
-    """Returns the regex character class of single-character words, without brackets."""
+    """Returns the characters that are words by themselves, escaped for a regex `[...]`."""
     ascii_ = [chr(code) for code in range(33, 127) if not chr(code).isalnum()]
     others = [chr(code) for code in range(128, 0x110000)]
     marks = ascii_ + [c for c in others if unicodedata.category(c).startswith("P")]

@@ -1,7 +1,7 @@
-"""Functions that use private attributes and methods of Keras; `lazy` also uses one.
+"""Functions that use private attributes and methods of Keras.
 
-Keras may rename them in any release. `setup.cfg` limits the versions, and
-`tests/test_keras_internals.py` fails if a name changes.
+Private names may change in any release of Keras. `setup.cfg` limits the versions of Keras, and
+`tests/test_keras_internals.py` fails if a name changes. The module `lazy` also uses a private name.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ def knows_building(cls: type) -> type:
 def builds_under_strategy(cls: type) -> type:
     """Class decorator: builds a TensorFlow model in the scope of its distribution strategy.
 
-    The shapes come from the data, so no step is executed.
+    The shapes of the inputs come from the data set, so no training step is executed.
     """
 
     def maybe_symbolic_build(self, iterator=None, data_batch=None):
@@ -88,7 +88,11 @@ def builds_under_strategy(cls: type) -> type:
 
 
 def builds_from_spec(cls: type) -> type:
-    """Class decorator: builds the metrics and optimizer of a JAX model from `data.element_spec`."""
+    """Class decorator for JAX models: adds the method `build_from_spec`.
+
+    The method builds the metrics and the optimizer with the shapes in `data.element_spec`, without
+    reading a batch.
+    """
 
     def symbol(spec):
         if not hasattr(spec, "shape"):  # The value is None, as for missing sample weights.
@@ -141,7 +145,7 @@ def _spec_of_a_replica(spec):
 
 
 class OptimizerHooks:
-    """Optimizer mixin that makes private methods of Keras's optimizers public for overriding."""
+    """Optimizer mixin with public methods that replace private methods of Keras's optimizers."""
 
     # The superclass is an optimizer, which mypy does not know.
 
@@ -210,10 +214,10 @@ def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
 def take_over_reduction(
     optimizer: keras.optimizers.Optimizer, strategy: Any, use_averages: Callable
 ) -> bool:
-    """Disables the all-reduce of gradients in an optimizer of `strategy`.
+    """Disables the all-reduce of gradients in an optimizer.
 
-    Also replaces the method that copies the moving averages to the variables by `use_averages`.
-    Returns False, without any change, for an optimizer of another strategy.
+    `use_averages` replaces the method that copies the moving averages to the variables. If the
+    optimizer does not belong to `strategy`, nothing is changed and the return value is False.
     """
     if optimizer._distribution_strategy is not strategy:
         return False
@@ -226,7 +230,10 @@ def take_over_reduction(
 
 
 def has_value(variable: keras.Variable) -> bool:
-    """Returns whether a variable has a value. Variables in a `StatelessScope` may have none."""
+    """Returns whether a variable has a value.
+
+    A variable that was created in a `StatelessScope` may not have a value yet.
+    """
     return variable._value is not None
 
 
@@ -237,5 +244,5 @@ def set_first_value(variable: keras.Variable, initializer: Callable | None = Non
 
 
 def forget_variables_without_values() -> None:
-    """Empties the list of variables that Keras initializes after the next `StatelessScope`."""
+    """Clears the list of variables whose initialization Keras has deferred."""
     global_state.set_global_attribute("uninitialized_variables", [])

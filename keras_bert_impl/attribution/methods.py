@@ -34,10 +34,11 @@ def attribute(
     answer's start and end logits. The baseline is the text in which all tokens except special
     tokens are replaced by the mask token. The model is not changed.
 
-    - `"integrated_gradients"`: the gradient of the output is integrated along the line from the
-      baseline embeddings to the text embeddings. The score of a token is the product of this
-      integral and the difference between both embeddings. The scores add up to
-      `output - baseline`, except for the numerical error `Attribution.gap`.
+    - `"integrated_gradients"`: the gradient of the output with respect to the embeddings is
+      integrated along the line from the baseline embeddings to the text embeddings. This integral
+      is multiplied by the text embeddings minus the baseline embeddings. The score of a token is
+      the sum of the product over the dimensions. The scores add up to `output - baseline`, except
+      for the numerical error `Attribution.gap`.
     - `"occlusion"`: the score of a word is the output for the text minus the output for the text in
       which the word is masked.
 
@@ -104,7 +105,7 @@ class _Network:
         return self.model(features, training=False)
 
     def occluded(self, word_of, count, masked, objective):
-        """Returns one output per word, float64 `[words]`, for the text with this word masked."""
+        """Returns the output for each word, float64 `[words]`, if only this word is masked."""
         ids = self.features["token_ids"]
         found = []
         for words in _batches(np.arange(count)):
@@ -144,8 +145,8 @@ class _Path:
         alphas: float32 `[points, 1, 1]`; 0 for the baseline, 1 for the text.
 
     Attributes:
-        offsets: zeros `[points, length, hidden]` that are added to the embeddings of the points.
-            The gradient with respect to `offsets` is the gradient with respect to the embeddings.
+        offsets: zeros `[points, length, hidden]`, which `run` adds to the embeddings. The gradient
+            with respect to `offsets` equals the gradient with respect to the embeddings.
     """
 
     offsets: Any

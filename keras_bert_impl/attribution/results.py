@@ -21,7 +21,7 @@ class AttributedWord(NamedTuple):
 
 
 class Attribution(NamedTuple):
-    """An output of a model, and its attribution to the words of a text.
+    """The result of `attribute`: an output of a model, and a score for each word of the text.
 
     Attributes:
         words: the words in the input of the model, in order.

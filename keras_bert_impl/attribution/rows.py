@@ -17,9 +17,10 @@ class TextRow(NamedTuple):
 
     Attributes:
         features: int32 `[1, length]` each, or `[1, 1, length]` for a model that reads windows.
-        words: words with at least one token in the features. All scores are 0.
-        numbers: for each item of `words`, the index of the word in the segment.
-        word_of: for each token, the index in `words`, or -1 for special tokens: int64 `[length]`.
+        words: the words that have at least one token in `features`. Each `score` is 0.
+        numbers: for each word of `words`, the index of the word in the segment.
+        word_of: int64 `[length]`: for each token, the index of the word in `words`; -1 for special
+            tokens.
         is_cut: whether the text was truncated.
     """
 
@@ -31,7 +32,7 @@ class TextRow(NamedTuple):
 
 
 def text_row(model: Any, text: Any) -> TextRow:
-    """Tokenizes a text or pair. Of a text with several windows, only the first one is returned."""
+    """Tokenizes a text or pair. If the text has several windows, only the first window is used."""
     try:
         texts = model.as_texts([text])
     except InputError as error:
@@ -65,7 +66,7 @@ def text_row(model: Any, text: Any) -> TextRow:
 
 
 def features_of_first(model: Any, rows: Any) -> dict[str, np.ndarray]:
-    """Returns the features of the first window of the first example."""
+    """Returns the features of the first example in its first window."""
     made = rows.features(tf.constant([0], "int64"))
     features = {name: np.asarray(value) for name, value in made.items()}
     if model.long_texts.has_windows:  # [..., windows, length]
@@ -82,11 +83,12 @@ def _decoded(text):
 
 
 def _align(tokenizer, words, ids, cursor):
-    """Finds the tokens of the words in `ids`.
+    """Finds the tokens of `words` in `ids`, at `cursor` or after a few special tokens.
 
     Returns:
-        (index of the first token in `ids`, index of the word of each token, whether `ids` contains
-        all tokens of the words).
+        first: index in `ids` of the first token.
+        of_tokens: for each token, the index of the word in `words`.
+        is_whole: whether `ids` contains all tokens. False if the text is truncated.
     """
     if not len(words.starts):
         return cursor, np.zeros(0, int), True

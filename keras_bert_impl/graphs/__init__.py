@@ -1,1 +1,1 @@
-"""Export of models: serving signatures, ONNX and LiteRT graphs of networks, and file formats."""
+"""Export of models: serving signatures, file formats, and graphs for ONNX and LiteRT."""

@@ -15,9 +15,9 @@ Bucket = tuple[int, int]  # (rows, length)
 
 @contextlib.contextmanager
 def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[Callable]:
-    """Context in which all traced graphs share one inference graph per encoder.
+    """Context in which each encoder is traced once, and all signatures use this graph.
 
-    Yields a function for `encoders_run_by`.
+    Yields the function that is passed to `encoders_run_by`.
     """
     buckets = sorted(buckets, key=lambda bucket: bucket[0] * bucket[1])
 
@@ -55,7 +55,10 @@ def check_buckets(buckets: Sequence[Bucket], max_length: int) -> None:
 
 
 def rows_of_part(buckets: Sequence[Bucket], rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """Returns the number of rows per chunk: the rows of the largest suitable bucket, or `rows`."""
+    """Returns the number of rows per chunk.
+
+    This is the number of rows of the largest suitable bucket, or `rows` if no bucket is suitable.
+    """
     fitting = [
         tf.where((length <= longest) & (longest <= 2 * length) & (rows <= 2 * most), most, 0)
         for most, longest in buckets

@@ -1,7 +1,7 @@
 """Exports a model to a named format.
 
-Each format has a module in `serving`. These modules and TensorFlow are imported only for an export.
-If Keras uses another backend, the export runs in a new process with the TensorFlow backend:
+Each format has a module in `serving`. The modules of the formats and TensorFlow are imported only
+when a model is exported. If Keras uses another backend, the export runs in a new process with the TensorFlow backend:
 `python -m keras_bert_impl.graphs.formats DIRECTORY`.
 """
 

@@ -1,7 +1,7 @@
 """ONNX operators for the layers of an encoder and its heads.
 
-Each function adds the operators of one Keras layer to a `Graph`. The arguments are the input
-tensors and the path of the layer's weights. The tensors have the same shapes as in Keras.
+Each function adds the operators of one Keras layer to a `Graph`. A function takes the input tensors
+and the path of the layer's weights. Tensors have the same shapes as in Keras.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ _FUSED_GELUS = {"gelu": "com.microsoft.BiasGelu", "gelu_tanh": "com.microsoft.Fa
 
 
 def dense(graph: Graph, inputs: Tensor, name: str, activation: str | None = None) -> Tensor:
-    """Adds `keras.layers.Dense`, with one of the activations in `layers.activations`."""
+    """Adds `keras.layers.Dense`."""
     outputs = graph.add("MatMul", inputs, graph.weight(f"{name}/kernel"))
     if graph.has(f"{name}/bias"):
         bias = graph.weight(f"{name}/bias")
@@ -75,7 +75,7 @@ def _add_and_norm(graph, inputs, update, name, epsilon):
 
 
 def embeddings(graph: Graph, config: EncoderConfig, features: Tensors) -> Tensor:
-    """Adds `layers.Embeddings`, [batch, length, hidden]."""
+    """Adds `layers.Embeddings`. Returns [batch, length, hidden]."""
     with_bias = config.embedding_norm and config.use_bias
     if graph.fused and config.rotary_base is None and with_bias:
         outputs = _fused_embeddings(graph, config, features)
@@ -87,9 +87,9 @@ def embeddings(graph: Graph, config: EncoderConfig, features: Tensors) -> Tensor
 
 
 def _nan_outside(graph, config, features):
-    """Returns [batch, length, 1]: NaN for tokens with an id out of range, 0 for other tokens.
+    """Returns NaN for each token with an invalid id and 0 for other tokens, [batch, length, 1].
 
-    The NaN shows the error in the outputs, because runtimes do not check ids.
+    Runtimes do not check ids. The NaN makes an invalid id visible in the outputs.
     """
     limits = {"input_ids": config.vocabulary_size}
     if "token_type_ids" in features:
@@ -259,14 +259,14 @@ class Attention:
         return graph.add("Cos", angles), graph.add("Sin", angles)
 
     def _once(self, key, make):
-        """Returns a tensor that several blocks share. The first call creates the tensor."""
+        """Returns the tensor with this key, which `make` creates once for all blocks."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
 
 
 def _range(graph, length):
-    """Returns the int64 tensor [0, 1, ..., length - 1]. `length` is an int64 tensor `[1]`."""
+    """Returns the int64 tensor [0, 1, ..., length - 1]. `length` has the shape `[1]`."""
     return graph.add("Range", 0, graph.add("Squeeze", length), 1)
 
 
@@ -276,7 +276,7 @@ def _range(graph, length):
 def block(
     graph: Graph, config: EncoderConfig, inputs: Tensor, index: int, attention: Attention
 ) -> Tensor:
-    """Adds `layers.TransformerBlock` number `index`, [batch, length, hidden]."""
+    """Adds the `layers.TransformerBlock` with this index. Returns [batch, length, hidden]."""
     group = index * (config.num_layer_groups or config.num_layers) // config.num_layers
     name, epsilon = f"layer_{group}", config.layer_norm_epsilon
     if not config.pre_norm:

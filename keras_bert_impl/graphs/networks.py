@@ -17,7 +17,7 @@ NO_ROW = np.float32(-1e9)  # logit of a padding choice; see `layers.ChoiceLogits
 
 
 def input_names(config: EncoderConfig) -> dict[str, str]:
-    """Returns {name of a graph input: name of the encoder's feature}."""
+    """Returns {input of the graph: input of the encoder}, such as `{"input_ids": "token_ids"}`."""
     names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
     return names | ({"token_type_ids": "segment_ids"} if config.num_segments > 1 else {})
 
@@ -126,14 +126,14 @@ class Network:
         return 2 + len(self.groups)
 
     def write(self, graph: Graph) -> None:
-        """Adds operators and outputs to a graph. The graph already contains `weights_of(model)`."""
+        """Adds the operators and outputs of the model to a graph that contains the weights."""
         raise NotImplementedError
 
     def outputs_of_model(self, features: dict) -> dict[str, np.ndarray]:
         return {"logits": to_numpy(self.model(features, training=False))}
 
     def as_model_outputs(self, session: Callable, features: dict) -> np.ndarray:
-        """Runs the exported network on a batch. Returns the outputs in the Keras model's format."""
+        """Runs the exported network. Returns outputs in the format of `outputs_of_model`."""
         return session(features)["logits"]
 
 

@@ -34,10 +34,12 @@ HUB_NAMES = {  # input names of the encoders that Google published as SavedModel
 class Signatures:
     """Base class for the signatures of an exported model.
 
-    A subclass implements `answers`, which computes the outputs from features. A subclass may also
-    override `answers_of_strings`, which computes the outputs from strings, and `more`, which
-    returns additional signatures. The first dimension of every output is the batch, so that a
-    server can batch requests. Outputs of varying length are padded, and a second output contains
+    Subclasses implement `answers`, which computes the outputs from features. They can also override
+    `answers_of_strings`, which computes the outputs from strings, and `more`, which returns
+    additional signatures.
+
+    The first dimension of every output is the batch, so that a server can batch requests. If the
+    length of an output differs between texts, the output is padded, and another output contains
     the lengths.
 
     Args:
@@ -81,14 +83,14 @@ class Signatures:
         raise NotImplementedError
 
     def tokenize(self, *texts: tf.Tensor) -> Tensors:
-        """Tokenizes string tensors; returns the features for `answers`."""
+        """Converts string tensors to features, the argument of `answers`."""
         return self.model.features_in_graph(texts[0] if len(texts) == 1 else texts)
 
     def answers_of_strings(self, *texts: tf.Tensor) -> Tensors:
         return self.answers_of_ids(self.tokenize(*texts))
 
     def answers_of_ids(self, features: Tensors) -> Tensors:
-        """Returns the outputs if a client sends features instead of strings."""
+        """Returns the outputs for features. Calls `answers` on chunks of the batch."""
         if self.answers_whole_rows:
             return self.by_length(self.network, features)
         return self.in_chunks(self.network, features)
@@ -106,7 +108,7 @@ class Signatures:
         raise NotImplementedError
 
     def as_example(self, text: str) -> str:
-        """Converts any text to a valid input of the model."""
+        """Converts a text to an example for the model, such as a text with a mask token."""
         return text
 
     def takes_pairs(self) -> bool:
@@ -120,13 +122,13 @@ class Signatures:
         return [self.model]
 
     def described(self) -> dict[str, Any]:
-        """Returns information for clients, such as the labels: {name of a JSON file: content}."""
+        """Returns {name of a JSON file: content}, such as the labels, for clients of the export."""
         names = ("labels", "thresholds")
         return {name: value for name in names if (value := getattr(self.model, name, None))}
 
     @property
     def tokenization(self) -> tuple:
-        """Signatures with equal values of this property tokenize texts to equal features."""
+        """Equal for two signatures that convert texts to the same features."""
         long_texts = getattr(self.model, "long_texts", None)
         return type(self), self.tokenizer.fingerprint, self.max_length, long_texts
 
@@ -166,7 +168,7 @@ class Signatures:
         return in_chunks(function, rows, buckets=self.buckets)
 
     def by_length(self, function: Callable, rows: Tensors, least_length: int = 1) -> Tensors:
-        """Same as `in_chunks`, but chunks contain rows of similar length.
+        """Applies a function to chunks of rows of similar length. Keeps the order of the rows.
 
         Args:
             function: returns one result per row. The results must have no length dimension,
@@ -179,7 +181,7 @@ class Signatures:
     def in_order_of_length(
         self, function: Callable, rows: Tensors, least_length: int = 1
     ) -> tuple[Tensors, tf.Tensor]:
-        """Same as `by_length`, but the results are sorted by length.
+        """Applies a function to chunks of rows of similar length. Sorts the results by length.
 
         Returns:
             (sorted results, int32 `[rows]` with the original index of each result).
@@ -201,7 +203,7 @@ class Signatures:
         return {"vectors": self.pooling(states, features["padding_mask"])}
 
     def _of_ids(self, names):
-        """Returns a signature on features. `names` maps feature names to input names."""
+        """Returns a signature on features. `names` is {name of a feature: name of the input}."""
 
         def answer(*given):
             features = dict(zip(names, given))
@@ -211,7 +213,7 @@ class Signatures:
         return _concrete(answer, dict.fromkeys(names.values(), self.features_rank), tf.int32)
 
     def _checks(self, features, names):
-        """Returns assertions on the features. Some devices do not check ids themselves."""
+        """Returns assertions on the features, because some devices do not check token ids."""
         limits = {"token_ids": self.config.vocabulary_size}
         if self.config.num_segments:
             limits["segment_ids"] = self.config.num_segments

@@ -31,7 +31,7 @@ class SeveralSignatures(Signatures):
         parts: dict of model name -> signatures of the model.
 
     Raises:
-        InputError: a name is invalid or used twice, or a value is not the signatures of a model.
+        InputError: a name is invalid or used twice, or a value is not a `Signatures` object.
     """
 
     def __init__(self, parts: Mapping[str, Signatures]) -> None:
@@ -104,7 +104,7 @@ class SeveralSignatures(Signatures):
 
     @contextlib.contextmanager
     def _traced(self) -> Iterator[None]:
-        """Context in which encoders that differ only in the pooler are traced and run as one."""
+        """Context in which one encoder runs for all encoders that differ only in the pooler."""
         leaders: dict[tuple, Encoder] = {}
         encoders = {part.encoder: leaders.setdefault(_body(part.encoder), part.encoder)
                     for part in self.parts.values()}  # fmt: skip
@@ -150,7 +150,7 @@ def _check(parts):
 
 
 def _body(encoder):
-    """Returns a dictionary key for an encoder without the pooler."""
+    """Returns a key that is equal for encoders that differ only in the pooler."""
     config = dataclasses.replace(encoder.config, use_pooler=True)
     weights = [id(w.value) for w in encoder.weights if not w.path.startswith("pooler/")]
     return repr(config), encoder.compute_dtype, *weights
