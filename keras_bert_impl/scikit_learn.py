@@ -27,7 +27,7 @@ class BertClassifier(ClassifierMixin, BaseEstimator):
         epochs, batch_size, class_weight: see `TextClassifier.fit`.
         learning_rate: see `TextClassifier.compile`.
         max_length: texts are truncated to this many tokens. Default: the model's limit, or 128.
-        seed: determines the initial head, the order of the texts and dropout.
+        seed: determines the head's initial weights, the order of the texts and dropout.
         verbose: see Keras's `fit`.
 
     Attributes:

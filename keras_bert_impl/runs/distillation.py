@@ -1,8 +1,8 @@
 """Training objectives for knowledge distillation and R-Drop.
 
 Pass an objective to `compile(objective=...)`; see `ReplicatedTrainer`. The objective replaces the
-task's loss in training, but not in evaluation. Each objective is a sum over texts or tokens.
-Therefore, it does not depend on the number of replicas and micro-batches.
+task's loss in training, but not in evaluation. An objective is a sum over texts or tokens, so that
+the number of replicas and micro-batches does not change the sum.
 """
 
 from collections.abc import Sequence
@@ -61,10 +61,9 @@ class SoftTargets(_WithLabelLoss):
 
         teacher_weight * divergence + (1 - teacher_weight) * task loss
 
-    For classification, the divergence is `kl_divergence` with a temperature between the predictions
-    of teacher and student. In multi-label classification, the divergence is computed for each
-    label. For regression, the divergence is the squared error. The teacher predicts each batch
-    without dropout.
+    For classification, the divergence is `kl_divergence` between the probabilities of teacher and
+    student. In multi-label classification, the divergence is computed for each label. For
+    regression, the divergence is the squared error. The teacher predicts without dropout.
 
     Args:
         student: `TextClassifier`, or `TokenClassifier` without a CRF.
@@ -112,11 +111,12 @@ class IntermediateLayers:
     """Knowledge distillation from a teacher's embeddings, hidden states and attention scores.
 
     Layer m of the student's M layers is trained on layer `m * L / M` of the teacher's L layers. The
-    loss is the sum of the mean squared errors of the embeddings, and of the hidden states and
-    attention scores (before the softmax) of each layer. Each error is averaged over the tokens of a
-    text, without padding, and then over the texts of a batch. If the student has a smaller hidden
-    size than the teacher, two trained linear layers project the student's embeddings and hidden
-    states to the teacher's hidden size. Labels and sample weights are not used.
+    loss is a sum of mean squared errors: the error of the embeddings and, for each layer, the
+    errors of the hidden states and of the attention scores before the softmax. Each error is
+    averaged over the tokens of a text, without padding, and then over the texts of a batch. If the
+    student has a smaller hidden size than the teacher, two trained linear layers project the
+    student's embeddings and hidden states to the teacher's hidden size. Labels and sample weights
+    are not used.
 
     Args:
         student, teacher: see `SoftTargets`; both must have the same number of attention heads.

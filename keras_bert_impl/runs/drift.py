@@ -100,9 +100,10 @@ class Sample:
     """Statistics of texts and their predictions, for `compare_samples`.
 
     Attributes:
-        numbers: dict of name -> values: `tokens` (count) and `unknown tokens` (fraction) of each
-            text, and the numbers in each prediction, such as `score`.
-        classes: dict of name -> class names: the `label` in each prediction. Empty if the
+        numbers: dict of name -> values. `tokens` and `unknown tokens` are the number of tokens and
+            the fraction of unknown tokens of each text. Other names, such as `score`, are from the
+            predictions.
+        classes: dict of name -> class names. `label` contains the predicted labels. Empty if the
             predictions have no labels.
     """
 
@@ -111,7 +112,7 @@ class Sample:
 
 
 def sample_of(model: Any, texts: Iterable) -> Sample:
-    """Predicts texts, and returns the `Sample` of the texts and their predictions."""
+    """Predicts texts, and returns statistics of the texts and predictions."""
     task, sample = task_of_model(model), Sample()
     for block in filter(None, blocks(texts)):
         for name, values in _of_texts(model.tokenizer, block).items():

@@ -33,8 +33,8 @@ def evaluate(
 
     Args:
         model: a model, or a run or model directory; see `load_tuned`.
-        examples: labeled examples; see `finetune`. Their labels are matched with the model's labels
-            by name.
+        examples: labeled examples; see `finetune`. Labels of the examples and of the model are
+            matched by name.
         output_directory: directory for `scores.json` and the predictions; None writes no files.
         more: dict of name -> additional labeled examples; see `more_dev` of `finetune`.
 
@@ -79,7 +79,7 @@ def load_model(
     dtype: str | None = None,
     base: str | Path | None = None,
 ) -> TaskModel | Encoder:
-    """Loads the model of a run directory, model directory or name, for export."""
+    """Loads a model for export, from a run directory, a model directory or a model name."""
     if use is None:
         return load_tuned(name_or_path, dtype, base)
     if use == "embedder":

@@ -20,13 +20,13 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 
 def model_directory(path: str | Path) -> str | Path:
-    """Returns the model directory of a run. Returns other paths and model names unchanged."""
+    """Returns the model directory if `path` is a run, otherwise `path`."""
     directory = local_path(path) / "model"
     return directory if directory.is_dir() else path
 
 
 def with_metric_of(run: str | Path, examples: LabeledExamples) -> LabeledExamples:
-    """Returns examples for which the first score is the metric of the run."""
+    """Returns a copy of the examples, with the metric of the run as the first score."""
     data = local_path(run) / "data.json"
     if not data.is_file():
         return examples
@@ -83,7 +83,6 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
 
 
 def with_named_classes(*sets: LabeledExamples) -> tuple[LabeledExamples, ...]:
-    """If the training set (the first set) has no class names, uses class indices as names."""
     return task_of_examples(sets[0]).with_named_classes(*sets)
 
 

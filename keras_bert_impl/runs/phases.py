@@ -22,7 +22,7 @@ class Phase(NamedTuple):
     """Consecutive epochs of a run with one objective and one optimizer.
 
     Attributes:
-        start, end: first epoch, and the epoch after the last epoch.
+        start, end: the phase consists of the epochs in `range(start, end)`.
         objective: see `ReplicatedTrainer`; None for the task's loss.
         name: subfolder for the checkpoints.
         is_scored: whether the task's loss and metrics are computed.

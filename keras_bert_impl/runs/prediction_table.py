@@ -43,7 +43,7 @@ def read_rows(
 
 
 def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = None) -> int | None:
-    """Counts the rows of a file to estimate the remaining time; None for pipes."""
+    """Returns the number of rows of a file. Returns None for pipes and files of other formats."""
     if not local_path(path).is_file():  # a pipe can be read only once
         return None
     if layout is None:
@@ -113,15 +113,13 @@ def _delimiter_of(like, delimiter):
 
 
 def _in_columns(answer):
-    """Converts a prediction to columns.
-
-    The score of each class gets a column. Floats are rounded to the nine digits of float32.
-    """
+    """Converts a prediction to columns, with a `score_CLASS` column for each class."""
     columns: Row = {}
     for name, value in answer.items():
         of_classes = isinstance(value, dict)
         columns |= {f"score_{one}": value[one] for one in value} if of_classes else {name: value}
     return {
+        # Nine digits are exact for float32.
         name: float(f"{value:.9g}") if isinstance(value, float) else value
         for name, value in columns.items()
     }

@@ -57,7 +57,7 @@ from keras_bert_impl.tuning.choice import count_parameters
 
 
 class TunedRun(NamedTuple):
-    """A finished run: directory, model, validation set, and whether this call trained it."""
+    """A finished run. If it was already finished before `tune` was called, `is_new` is false."""
 
     path: Path
     model: TaskModel
@@ -142,8 +142,8 @@ def load_tuned(
     Args:
         path: run or model directory.
         dtype: Keras dtype policy. Default: the run's dtype; float32 for a model directory.
-        base: current location of the original model, if only the trained weights were saved.
-            Default: the location at the time of fine-tuning.
+        base: location of the original model, if only the trained weights were saved. Default: the
+            location that was used for fine-tuning.
         **settings: arguments of the model class. They override the saved arguments.
 
     Raises:
@@ -240,7 +240,7 @@ def _build(settings, checked):
 
 
 def _repeated(train, settings):
-    """Repeats a training set that has fewer steps than `min_steps`."""
+    """Repeats the examples until the run has at least `min_steps` steps."""
     if settings.min_steps is None:
         return train
     num_examples = settings.batch_size * -(-settings.min_steps // settings.epochs)  # per epoch

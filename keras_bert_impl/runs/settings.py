@@ -103,11 +103,11 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
     Args:
         model: Model directory or name to fine-tune.
         epochs: Passes over the training set.
-        min_steps: Minimum number of steps: a small training set is repeated within each epoch.
+        min_steps: Minimum number of steps. A small training set is repeated within each epoch.
             Default: none.
         batch_size: Texts per batch, over all devices.
-        warmup: Fraction of the steps with a rising learning rate. In the remaining steps, the rate
-            falls to 0.
+        warmup: Fraction of the steps in which the learning rate rises. In the remaining steps, the
+            learning rate falls to 0.
         weight_decay: Decoupled weight decay. Not applied to biases and normalization layers.
         clip_norm: Maximum global gradient norm. None for no limit.
         max_length: Maximum sequence length. Texts with more tokens are truncated, or split into windows
@@ -122,9 +122,9 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         metric: Score used to compare epochs and runs, such as macro_f1, f1/CLASS or
             average_precision. Default: macro_f1 if the largest class has ten times as many
             examples as the smallest, else the task's default.
-        checkpoint_minutes: Minutes between checkpoints within an epoch. May change when a run is
-            resumed.
-        seed: Seed of the initial head, the order of the texts and dropout.
+        checkpoint_minutes: Minutes between checkpoints within an epoch. You can change the value
+            when you resume a run.
+        seed: Seed of the head's initial weights, the order of the texts and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """

@@ -17,8 +17,8 @@ LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with one vecto
 class Task:
     """Base class of tasks such as text classification; create an instance for each run.
 
-    `tasks.registry` uses the subclasses in the lists `TASKS` of `tasks/<folder>/task.py`. Register
-    other tasks with `tasks.registry.register_task`.
+    The list `TASKS` in `tasks/<folder>/task.py` registers the built-in tasks. Register other tasks
+    with `tasks.registry.register_task`.
 
     Args:
         train, dev: labeled examples of type `example_class`.
@@ -33,7 +33,7 @@ class Task:
         architectures: suffixes of class names in `config.json` files of other libraries.
         settings: names of task-specific settings: fields of `FinetuneSettings` or arguments of the
             model classes.
-        decision_settings: names of the model settings that `finish` selects.
+        decision_settings: names of the model settings that `finish` selects on the validation set.
         losses: allowed values of the setting `loss`.
         needs_labels: whether examples without labels are rejected.
         metrics: names of the scores for comparing models; the first one is the default.
@@ -79,12 +79,12 @@ class Task:
 
     @staticmethod
     def examples_of(texts: list, labels: list, source: str) -> Any:
-        """Converts texts and labels to examples; returns None for data of other tasks."""
+        """Converts texts and labels to examples. Returns None if the task does not support them."""
         return None
 
     @staticmethod
     def with_named_classes(*sets: Any) -> tuple:
-        """If the first set has no class names, uses class indices as class names in all sets."""
+        """If the first set has no class names, names the classes of all sets after their indices."""
         return sets
 
     def inputs(self, examples: Any) -> tuple:
@@ -104,12 +104,12 @@ class Task:
             Scores by name. The first score is used to compare models.
 
         Raises:
-            InputError: the model does not have a label.
+            InputError: a label of the examples is not a label of the model.
         """
         raise NotImplementedError
 
     def finish(self, model: Any, dev: Any, directory: Path | None = None) -> dict[str, float]:
-        """Selects the task's decision settings on the validation set, then scores the model.
+        """Selects `decision_settings` on the validation set, then scores the model.
 
         Args:
             model: instance of one of `model_classes`.
@@ -124,12 +124,12 @@ class Task:
         return list(self.metrics)
 
     def default_metric(self, train: Any) -> str | None:
-        """Returns the name of the default score; None means the first score."""
+        """Returns the default name of the score for comparing models. None means the first score."""
         return None
 
     @staticmethod
     def with_metric(examples: Any, metric: str | None) -> LabeledExamples:
-        """Returns a copy of the examples for which `score` returns `metric` first."""
+        """Returns a copy of the examples, with `metric` as the first score."""
         return examples
 
     def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:
@@ -155,7 +155,7 @@ class Task:
 
     @staticmethod
     def outcome(model: Any, examples: Any, like: Any) -> Outcome:
-        """Predicts labeled examples. The classes have the order of the classes in model `like`."""
+        """Predicts labeled examples. The classes are in the order of the model `like`."""
         raise InputError("only models of labeled texts can be compared with another model.")
 
     @staticmethod

@@ -54,7 +54,7 @@ class Explained:
         return facts if config.adapter is None else facts | {"adapter": config.adapter}
 
     def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
-        """Returns the output to attribute: its name, and a function that computes its value.
+        """Returns the name of an output, and a function that computes the score to attribute.
 
         Args:
             row: `attribution.rows.TextRow`.
@@ -64,7 +64,7 @@ class Explained:
         raise NotImplementedError
 
     def as_example(self, text: Any) -> Any:
-        """Checks a text or example of the user and converts it to the type that `rows` reads."""
+        """Checks a text or example, and converts it to an input of `rows`."""
         return self.as_texts([text])[0]  # type: ignore[attr-defined]
 
     def encoder_call(self, example: Any) -> tuple[Any, Callable[[dict], Any]]:

@@ -172,10 +172,7 @@ def _restart_schedule(model, steps, epochs):
 
 
 class _DataPosition(keras.callbacks.Callback):
-    """Callback that sets `first_batch` at the start of each epoch.
-
-    `first_batch` is the number of batches since the start of training.
-    """
+    """At each epoch, sets `first_batch` to the number of batches since the start of training."""
 
     steps_per_epoch = 0
 
@@ -275,7 +272,6 @@ def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
 
 
 def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
-    """Computes the network's outputs for one batch."""
     if model.outputs_function is None:
         signature = keras.tree.map_structure(any_shape, features)
         model.outputs_function = compiled(
@@ -285,7 +281,6 @@ def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
 
 
 def trace_for_any_shape(model: Any, batch: tuple) -> None:
-    """Traces the prediction function once for inputs of all shapes."""
     is_traced = model.predict_function is not None
     several = model.steps_per_execution > 1 or model.distribute_strategy.num_replicas_in_sync > 1
     if is_traced or several or model.run_eagerly or not takes_any_shape(model):

@@ -3,7 +3,7 @@
 Each loss or metric receives predictions and labels in the format that it expects. Predictions are
 probabilities or, with `from_logits=True`, logits. Labels are class indices or one-hot vectors.
 
-In shapes, `...` is `batch` or, for words and spans, `batch, length`.
+In shapes, `...` means `batch`. For words and spans, it means `batch, length`.
 """
 
 import dataclasses
@@ -79,7 +79,7 @@ _WRITE = {
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-    """Meaning of a task model's logits.
+    """Describes the logits of a task model.
 
     Attributes:
         problem_type: one of `PROBLEM_TYPES`.
@@ -156,7 +156,7 @@ class _View:
 
 
 class TaskLoss(keras.losses.Loss):
-    """Keras loss of the logits and labels of a task model."""
+    """Computes a Keras loss from the labels and logits of a task model."""
 
     def __init__(self, loss: Any, outputs: Outputs) -> None:
         loss = as_loss(loss, outputs.problem_type == MULTI)
@@ -191,7 +191,7 @@ class TaskLoss(keras.losses.Loss):
 
 
 class TaskMetric(keras.metrics.Metric):
-    """Keras metric of the logits and labels of a task model."""
+    """Computes a Keras metric from the labels and logits of a task model."""
 
     def __init__(self, metric: Any, outputs: Outputs) -> None:
         metric = as_metric(metric, lambda: _default_accuracy(outputs))
@@ -246,7 +246,7 @@ def _view(given, name, outputs):
     predictions = "logits" if takes_logits else "probabilities"
     if name == "accuracy":
         return _View(outputs, "numbers", "numbers")
-    if hasattr(given, "sparse_y_pred"):  # metrics of intersection over union have it
+    if hasattr(given, "sparse_y_pred"):  # only metrics of intersection over union
         labels = "numbers" if given.sparse_y_true else "one_hot"
         return _View(outputs, labels, "numbers" if given.sparse_y_pred else predictions)
     if name in _NUMBERS:
@@ -342,7 +342,7 @@ def _rows(values, logits):
 
 
 def multi_label_metrics() -> dict[str, Callable[[], Any]]:
-    """Returns functions that create the multi-label F1 metrics, by name."""
+    """Returns {metric name: function that creates the metric} for multi-label F1."""
 
     def f1(average):
         metric = keras.metrics.F1Score(average, threshold=0.5, name=f"{average}_f1")

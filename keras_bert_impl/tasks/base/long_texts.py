@@ -39,17 +39,17 @@ class LongTexts:
       apart. The vector of a text is the mean of the window vectors, the elementwise maximum, or a
       weighted mean with learned weights. All windows of a text belong to one example. Features
       have the shape `[..., windows, length]`. If a text has only one window, the result is the
-      same as with `"truncate"`. `transformers` loads a saved model without the pooling over
-      windows, and reads a single window.
+      same as with `"truncate"`. `transformers` can load a saved model, but does not split texts
+      into windows.
 
-    For a text pair, `"head_tail"` and windows apply to only one of the two texts. The other text is
-    truncated to half of `max_length`.
+    For a text pair, `"head_tail"` and windows apply only to the second text. The first text is
+    truncated to half of `max_length`. In multiple choice, they apply only to the prompt, and the
+    ending is truncated.
 
     Args:
-        way: one of the strings above.
-        head_tokens: number of tokens to keep from the start of a long text, for `"head_tail"`. The
-            remaining tokens are from the end of the text. Default: a quarter of the tokens, such as
-            128 of 510.
+        way: `"truncate"`, `"head_tail"`, `"mean"`, `"max"` or `"attention"`.
+        head_tokens: for `"head_tail"`, number of tokens from the start of a long text. All others
+            are from the end of the text. Default: a quarter of the tokens, such as 128 of 510.
         doc_stride: number of tokens between the starts of consecutive windows. Default: half of
             `max_length`.
         max_windows: maximum number of windows per text, which limits memory. The rest of the text
@@ -89,9 +89,10 @@ class LongTexts:
     def changed(self, given: "LongTexts | str | dict[str, Any] | None") -> "LongTexts":
         """Returns a copy with some fields changed.
 
+        Fields that the new `way` does not support are set to None.
+
         Args:
-            given: `LongTexts`, a `way`, or a dict of fields. Other fields keep the values of `self`
-                if the new `way` supports these fields. None returns `self`.
+            given: `LongTexts`, a `way`, or a dict of fields. None returns `self`.
         """
         if given is None or isinstance(given, LongTexts):
             return given or self
@@ -154,7 +155,7 @@ class LongTexts:
     # === The network ===
 
     def inputs(self, groups: int = 0) -> dict[str, Any]:
-        """Returns `task_inputs` with additional dimensions for groups and windows."""
+        """Returns the inputs of the network. `groups` is 1 if an example consists of several texts."""
         return task_inputs(rank=2 + groups + self.has_windows)
 
     def vectors(

@@ -55,8 +55,8 @@ class VectorSettings(LongTextSettings):
     Args:
         pooling: How token vectors are pooled into a text vector. Text classification and regression
             support cls (the first token), mean, max and attention. For similarity, see
-            `TextEmbedder`. Default: the model's pooling. If the model has none, similarity uses
-            mean.
+            `TextEmbedder`. Default: the model's pooling. If an embedding model does not specify
+            the pooling, the default is mean.
     """
 
     pooling: str | None = None

@@ -46,10 +46,11 @@ def _write_table(path, headings, rows):
 
 
 def join_predictions(path: Path, parts: Iterable[tuple[Path, Sequence[int] | np.ndarray]]) -> None:
-    """Joins prediction files of different examples.
+    """Joins prediction files, such as the files of cross-validation folds.
 
     Args:
-        parts: (file, indices) tuples. `indices[i]` is the new index of example i of the file.
+        parts: (file, indices) tuples. `indices[i]` is the index in the joined file of the example
+            with index i in the part.
     """
     found = []
     for part, numbers in parts:

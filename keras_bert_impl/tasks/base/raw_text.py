@@ -33,7 +33,7 @@ from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 
 class RawTextTrainer(KnownArguments, ReplicatedTrainer):
-    """Mixin that trains and predicts on raw strings; listed before `keras.Model` in the bases.
+    """Mixin for training and prediction on strings. List it before `keras.Model` in the bases.
 
     The network takes `FEATURES`, int32 `[batch, length]`. `fit`, `evaluate` and `predict` take
 
@@ -49,9 +49,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     Texts are tokenized once and, unless `LongTexts` is set, truncated to `max_length` tokens,
     starting with the longer segment. Random choices depend only on the seed and the epoch.
 
-    Subclasses have the attributes `tokenizer` and `max_length`. Labels are defined by
-    `label_codec`, and the objective by `outputs_are`, `default_loss`, `default_metrics`,
-    `named_metrics` and `scores`.
+    Subclasses set `tokenizer` and `max_length`. They override `label_codec` for their labels, and
+    `outputs_are`, `default_loss`, `default_metrics`, `named_metrics` and `scores` for their loss.
     """
 
     has_several_rows = False  # whether a text may have several rows
@@ -108,7 +107,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return self.checked_texts(user_input.from_columns(x, self.text_columns, self.most_columns))
 
     def checked_texts(self, x: Any) -> list:
-        """Same as `as_texts`, for return values of `user_input.from_columns`."""
+        """Converts user input other than tables to a list of texts; see `as_texts`."""
         return user_input.checked_list(x)
 
     def pack(self, texts: Any) -> dict[str, tf.Tensor]:
@@ -127,7 +126,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
                 float32 [texts].
 
         Returns:
-            Tokenized texts, and a tuple of the labels and weights that are not None, [rows, ...].
+            The tokenized texts, and a tuple of the labels and weights, [rows, ...], without None.
         """
         targets = tuple(target for target in (labels, weights) if target is not None)
         return self.tokenized(texts), targets
@@ -143,17 +142,17 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     def completed(
         self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None
     ) -> tf.data.Dataset:
-        """Adds features or targets that a task draws at random, such as masked tokens.
+        """Adds random features or targets to batches, such as masked tokens.
 
         Args:
             batches: batches of `(features, *targets)`.
-            first_batch: index of the first training batch. None for evaluation: every call draws
-                the same values.
+            first_batch: index of the first training batch, which determines the random values.
+                None for evaluation, with the same random values in every call.
         """
         return batches
 
     def completed_dataset(self, dataset: tf.data.Dataset, is_training: bool) -> tf.data.Dataset:
-        """Same as `completed`, for a `tf.data.Dataset` that the user passes."""
+        """Same as `completed`, for a dataset that the user passes to `fit` or `evaluate`."""
         return dataset
 
     def text_features(self, texts: Any) -> dict[str, tf.Tensor]:
@@ -277,9 +276,9 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
             class_weight: dict of label name or class index -> loss weight (default 1); a list with
-                the weight of each class; or `"balanced"`, for the weights texts / (classes * texts
-                of the class). All classes then have the same total weight. Class weights are
-                multiplied by `sample_weight`.
+                the weight of each class; or `"balanced"`, which gives each class the weight
+                texts / (classes * texts of the class). Class weights are multiplied by
+                `sample_weight`.
             Other arguments: see `keras.Model.fit`.
         """
         if self.is_quantized:
@@ -329,7 +328,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         steps: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Returns the `scores` of texts as NumPy arrays, in the order of the texts.
+        """Returns predictions, such as probabilities, as NumPy arrays in the order of the texts.
 
         To limit memory, texts are processed in blocks of 1,024 texts or 1,048,576 characters.
 
@@ -346,7 +345,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
             return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
 
     def predict_features(self, data: tf.data.Dataset | list[tuple], **kwargs: Any) -> Any:
-        """Predicts batches of features; concatenates the scores."""
+        """Predicts batches of features, and concatenates the predictions."""
         if isinstance(data, list):
             return predict_list(self, data, **kwargs)
         trace_for_any_shape(self, data.element_spec)
