@@ -105,7 +105,7 @@ def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dic
 def score_more(
     model: TaskModel, more: dict[str, Any], directory: Path | None = None
 ) -> dict[str, float]:
-    """Scores a model on several sets. The names of the scores start with the name of the set."""
+    """Scores a model on several sets. The names of the scores are `set/metric`."""
     scores: dict[str, float] = {}
     for name, examples in more.items():
         folder = None if directory is None else directory / name

@@ -1,6 +1,6 @@
 """Reads and writes the added tokens in the tokenizer files of `transformers`.
 
-The file depends on the version of `transformers`. If several files define added tokens,
+Versions of `transformers` store added tokens in different files. If several files contain them,
 `added_tokens_decoder` in tokenizer_config.json has the highest precedence, followed by
 `added_tokens` in tokenizer.json, then by `added_tokens.json` with `special_tokens_map.json`. The
 settings `additional_special_tokens`, `extra_special_tokens` and `..._token` in
@@ -162,7 +162,7 @@ class _Found:
 def special_as_matched(
     directory: Path, found: FoundTokens, contents: tuple[str, ...]
 ) -> tuple[bool, list[AddedToken]]:
-    """Returns `mask_strips_left`, and the special tokens with the default matching options."""
+    """Returns (`mask_strips_left`, special tokens with their default matching options)."""
     config, names = (
         read_if_there(directory / name)
         for name in ("tokenizer_config.json", "special_tokens_map.json")
@@ -211,7 +211,7 @@ def with_added_tokens(
 
 
 def settings_of(found: FoundTokens, usual: list[AddedToken]) -> list[str | dict[str, Any]]:
-    """Returns the `added_tokens` argument for a tokenizer. Tokens in `usual` are left out."""
+    """Returns the argument `added_tokens` of a tokenizer, without the tokens in `usual`."""
     return [token.setting for token, _ in found if token not in usual]
 
 

@@ -134,7 +134,7 @@ class AddedTokens:
 
         Returns:
             (starts, ends, numbers), each int32 [matches]: the start, the end and the token index of
-            each match. Matches include the white space that `lstrip` and `rstrip` add.
+            each match. If a token has `lstrip` or `rstrip`, the match includes the white space.
         """
         starts, tokens = self._longest(code_points)
         starts, ends, tokens = tf.cond(
@@ -145,7 +145,7 @@ class AddedTokens:
         return starts, ends, tf.gather(self.numbers, tokens)
 
     def _longest(self, code_points):
-        """Returns (starts, tokens), int32 [candidates], with the longest token for each start."""
+        """Finds the longest token at each position. Returns (starts, tokens), int32 [matches]."""
         candidates = places_of(self._may_begin(code_points))
 
         def step(depth, candidate, node, found):
@@ -179,7 +179,7 @@ class AddedTokens:
         return functools.reduce(tf.logical_or, equal)
 
     def _found(self, code_points, starts, tokens, is_apart):
-        """Applies `single_word`, `lstrip` and `rstrip`, and removes overlapping matches."""
+        """Removes overlapping matches, and applies `single_word`, `lstrip` and `rstrip`."""
         ends = starts + tf.gather(self._lengths, tokens)
         found = _only(leftmost(starts, ends), (starts, ends, tokens))
         if self._single.any():
@@ -217,12 +217,12 @@ def _only(kept, found):
 def in_place(
     tokens: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, numbers: tf.Tensor
 ) -> tf.Tensor:
-    """Marks matches in `tokens`: the token index at the first code point, then INSIDE."""
+    """Writes the token index at the first code point of each match, and INSIDE at the others."""
     return put(put(tokens, tf.ragged.range(starts, ends).values, INSIDE), starts, numbers)
 
 
 def _trie(tokens):
-    """Builds a trie of the tokens. Returns its arrays (keys, children, tokens)."""
+    """Returns a trie of the tokens as arrays (keys, children, tokens)."""
     edges: dict[int, int] = {}
     ends: dict[int, int] = {}
     for number, token in enumerate(tokens):

@@ -64,10 +64,7 @@ def write_files(directory: str | Path, files: dict[str, str]) -> None:
 def check_settings(
     path: Path, settings: Mapping[str, Any], wanted: Mapping[str, Any], inside: str = ""
 ) -> None:
-    """Raises InputError if the value of a setting is not supported.
-
-    `wanted` lists supported values.
-    """
+    """Raises InputError if a setting does not have one of its supported values in `wanted`."""
     for name, allowed in wanted.items():
         if name in settings and not any(_equal(settings[name], value) for value in allowed):
             raise InputError(
@@ -128,10 +125,7 @@ def in_order(vocabulary: Any) -> list[str]:
 
 
 def unique_in_order(vocabulary: Any) -> list[str]:
-    """Returns the tokens in id order, like `in_order`.
-
-    Raises InputError if a token occurs twice.
-    """
+    """Like `in_order`, but raises InputError if a token occurs twice."""
     vocabulary = in_order(vocabulary)
     ids: dict[str, int] = {}
     for number, token in enumerate(vocabulary):

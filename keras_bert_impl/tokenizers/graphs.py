@@ -1,4 +1,4 @@
-"""Traces tokenizers as TensorFlow graphs, and defines vector operations for tokenizers."""
+"""TensorFlow graphs and tensor operations of tokenizers."""
 
 import contextlib
 import contextvars
@@ -13,10 +13,7 @@ _CORE_ONLY = contextvars.ContextVar("core operations only", default=False)
 
 @contextlib.contextmanager
 def core_operations(only: bool = True) -> Iterator[None]:
-    """Context manager.
-
-    Inside it, tokenizers use core TensorFlow operations instead of TensorFlow Text.
-    """
+    """Context manager in which tokenizers use core operations instead of TensorFlow Text."""
     token = _CORE_ONLY.set(only)
     try:
         yield
@@ -40,13 +37,11 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
     """Traces `Tokenizer.tokenize_with_offsets` as a graph function of a string tensor [batch].
 
     Args:
-        split: Function that splits a string tensor [batch] into words. It returns an object with
-            `texts`, int64 [texts + 1], the index of the first word of each text; with
-            `text_starts`, int32 [texts + 1], the index of the first character of each text; and
-            with the method `characters_of`, which returns (starts, ends), int32 [tokens]: the
-            position of each token in the characters of all texts.
-        subwords: Function that splits these words into tokens. It returns ragged tensors [words,
-            (tokens)]: first the ids, then the arguments of `characters_of`.
+        split: Function that splits a string tensor [batch] into words. The result has the
+            attributes `texts` and `text_starts` and the method `characters_of`, as `ByteLevelWords`
+            does.
+        subwords: Function that splits the words into tokens. Returns ragged tensors [words,
+            (tokens)]: the ids, followed by the arguments of `characters_of`.
     """
 
     def tokenize_with_offsets(texts):
@@ -62,7 +57,7 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
 
 
 def _traced(function):
-    """Traces a function of texts twice: with core operations only, and with TensorFlow Text."""
+    """Compiles a function of texts in two versions: with and without TensorFlow Text."""
 
     def on_cpu(texts):
         with tf.device("CPU:0"):
@@ -78,19 +73,18 @@ def _traced(function):
 
 
 def _per_text(subwords, words):
-    """Groups the tokens of words by text: ragged [words, (tokens)] to [texts, (tokens)]."""
+    """Converts ragged tokens [words, (tokens)] to [texts, (tokens)]."""
     splits = tf.gather(subwords.row_splits, words.texts)
     return tf.RaggedTensor.from_row_splits(subwords.values, splits, validate=False)
 
 
 def subwords_of_unique(words: Any, split: Callable, added_ids: list[int]) -> list[tf.RaggedTensor]:
-    """Splits words into subwords. Splits each distinct word only once, and no added tokens.
+    """Splits words into subwords. Equal words are split only once. Added tokens are not split.
 
     Args:
-        words: Object with `strings`, string [words], and `added`, int32 [words]. `added` is the
-            index of an added token; negative for other words.
-        split: Function that splits a string tensor [words] into subwords. It returns ragged tensors
-            [words, (tokens)]: ids, starts and, if `characters_of` has an argument for them, ends.
+        words: Object with the attributes `strings` and `added` of `ByteLevelWords`.
+        split: Function that splits a string tensor [words] into subwords. Returns ragged tensors
+            [words, (tokens)]: ids, starts and, if `characters_of` has this argument, ends.
     """
     strings, number = tf.unique(words.strings)
     number = tf.where(words.added >= 0, tf.size(strings) + words.added, number)
@@ -105,7 +99,7 @@ def places_of(mask: tf.Tensor) -> tf.Tensor:
 
 
 def chosen(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the values where the mask is True. Adds fewer graph nodes than `tf.boolean_mask`."""
+    """Like `tf.boolean_mask` for vectors, but with fewer graph nodes."""
     return tf.gather(values, places_of(mask))
 
 
@@ -116,10 +110,7 @@ def put(values: tf.Tensor, places: tf.Tensor, new: Any) -> tf.Tensor:
 
 
 def numbers_of(counts: tf.Tensor) -> tf.Tensor:
-    """Returns the group index of each item.
-
-    For example, the group sizes [2, 0, 1] give [0, 0, 2].
-    """
+    """Converts group sizes to the group index of each item, such as [2, 0, 1] to [0, 0, 2]."""
     starts = tf.cumsum(counts, exclusive=True)[1:]
     ends = tf.reduce_sum(counts)
     begun = tf.math.unsorted_segment_sum(tf.ones_like(starts), starts, ends + 1)
@@ -127,28 +118,25 @@ def numbers_of(counts: tf.Tensor) -> tf.Tensor:
 
 
 def before(values: tf.Tensor, fill: int | bool, distance: int = 1) -> tf.Tensor:
-    """Returns the value `distance` positions earlier. The first positions get `fill`."""
+    """Shifts values to later positions: `before([1, 2, 3], 0)` is [0, 1, 2]."""
     filling = tf.fill([distance], tf.cast(fill, values.dtype))
     return tf.concat([filling, values], axis=0)[: tf.size(values)]
 
 
 def after(values: tf.Tensor, fill: int | bool, distance: int = 1) -> tf.Tensor:
-    """Returns the value `distance` positions later. The last positions get `fill`."""
+    """Shifts values to earlier positions: `after([1, 2, 3], 0)` is [2, 3, 0]."""
     filling = tf.fill([distance], tf.cast(fill, values.dtype))
     return tf.concat([values[distance:], filling], axis=0)[: tf.size(values)]
 
 
 def token_ends(starts: tf.Tensor, words: tf.Tensor, word_ends: tf.Tensor) -> tf.Tensor:
-    """Returns the ends of tokens: the start of the next token, or the end of the word."""
+    """Returns the end of each token: the start of the next token, or the end of the word."""
     is_last = after(words, -1) != words
     return tf.where(is_last, tf.gather(word_ends, words), after(starts, 0))
 
 
 def without_overlaps(pairs: tf.Tensor) -> tf.Tensor:
-    """Removes overlapping pairs.
-
-    In `aaa`, the two pairs `aa` overlap, and only the first one is kept.
-    """
+    """Removes overlapping pairs. For example, `aaa` has two pairs `aa`, and the first is kept."""
     places = tf.range(tf.size(pairs))
     begins = pairs & ~before(pairs, False)
     begun = tf.concat([chosen(places, begins), [0]], axis=0)

@@ -142,8 +142,8 @@ def pack_segments(
 
     Long rows are truncated as with `truncation=True` in `transformers`: the longer segment is
     truncated first. If the row is still too long, both segments are truncated to the same length.
-    If the number of available tokens is odd, the longer segment gets one more token; if both
-    segments have the same length, the second segment gets one more token.
+    If an odd number of tokens is available, the longer segment keeps one more token. If both
+    segments have the same length, the second segment keeps one more token.
 
     Args:
         first, second: ragged int32 [batch, (tokens)], the token ids of the segments.
@@ -219,10 +219,7 @@ def pack_segments(
 
 
 def _parts(segment, in_graph):
-    """Returns (values, row starts, row lengths) of a ragged tensor.
-
-    In eager mode, they are arrays.
-    """
+    """Returns (values, row starts, row lengths), which are arrays if `in_graph` is False."""
     if in_graph:
         return segment.values, segment.row_starts(), segment.row_lengths()
     splits = segment.row_splits.numpy()

@@ -34,10 +34,7 @@ NOTES: dict[str, dict[str, Any]] = {
 
 
 def kind_of(path: Path) -> str:
-    """Returns the kind of tokenizer in a `tokenizer.json` of KerasHub.
-
-    The kinds are the keys of `NOTES`.
-    """
+    """Returns the kind of tokenizer in a `tokenizer.json` of KerasHub, a key of `NOTES`."""
     name = read_json(path).get("registered_name")
     package, _, kind = str(name).partition(">")
     if package not in _PACKAGES or kind not in _KINDS:
@@ -84,7 +81,7 @@ def sentencepiece_model(directory: str | Path) -> Path:
 
 
 def sentencepiece_notes(path: Path) -> dict[str, Any]:
-    """Reads the arguments of `SentencePieceTokenizer` that the SentencePiece model lacks."""
+    """Reads the arguments of `SentencePieceTokenizer` that the model file does not contain."""
     check_settings(path, _settings(path), {"add_bos": (False,), "add_eos": (False,)})
     return notes(path, "SentencePiece")
 

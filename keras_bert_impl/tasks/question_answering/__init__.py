@@ -28,7 +28,6 @@ SETTINGS = QuestionSettings
 
 
 def read(source: Any, split: str) -> Any:
-    """Reads the labeled questions of a split."""
     from keras_bert_impl.tasks.question_answering.data import read_squad
 
     return read_squad(source.file(split), source.skip_bad_rows, source.groups)

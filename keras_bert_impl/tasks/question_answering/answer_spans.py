@@ -25,17 +25,17 @@ def candidate_spans(
 
     Args:
         logits: float32 [rows, 2, length].
-        tokens: int32 [rows, length]. Index of each token in its context; -1 for tokens that are not
-            in the context, where no answer may end.
-        can_start: bool [rows, length]. Whether an answer may start at this position.
+        tokens: int32 [rows, length]. Index of each token in the context; -1 for tokens that are not
+            in the context. An answer cannot end at these tokens.
+        can_start: bool [rows, length]. Whether an answer can start at the token.
 
     Returns:
         dict of
 
-        - `is_span`: bool [rows, best, best]. Whether the answer from a start to an end is valid. A
-          valid answer has 1 to `max_answer_length` tokens.
-        - `first`, `last`: int32 [rows, best]. Token indices of the starts and of the ends.
-        - `start`, `end`: float32 [rows, best]. Logits of the starts and of the ends.
+        - `is_span`: bool [rows, best, best]. Whether an answer from each start to each end is
+          valid. A valid answer has 1 to `max_answer_length` tokens.
+        - `first`, `last`: int32 [rows, best]. Token indices of the best starts and the best ends.
+        - `start`, `end`: float32 [rows, best]. Logits of the best starts and the best ends.
         - `null`: float32 [rows, 2]. Logits of `[CLS]`.
     """
     best = tf.minimum(num_best, tf.shape(tokens)[1])
@@ -59,12 +59,12 @@ def candidate_spans(
 
 
 class Spans(NamedTuple):
-    """Candidate answers. Each field has the shape [spans].
+    """Candidate answers in all contexts.
 
     Attributes:
-        starts, ends: int32. Start and end characters in the text of all contexts, concatenated.
-        start_logits, end_logits: float64.
-        texts: int64. Index of the context of each span.
+        starts, ends: int32 [spans]. Character offsets in the concatenated contexts.
+        start_logits, end_logits: float64 [spans].
+        texts: int64 [spans]. Index of the context of each answer.
     """
 
     starts: tf.Tensor
@@ -90,7 +90,7 @@ def ranked_spans(
     contexts: Texts,
     num_best: int,
 ) -> Spans:
-    """Ranks the spans of each context. Of spans with equal text, only the best one is kept.
+    """Sorts the answers of each context by score. Of equal answers, only the best one is kept.
 
     Args:
         texts_of_rows: int64 [rows]. Context of each window.
@@ -130,7 +130,7 @@ def _stripped(spans, contexts):
 
 
 def _distinct(spans, contexts, count):
-    """Returns `count` spans of each context. Of spans with equal text, the first one is kept."""
+    """Returns the first `count` spans with different texts of each context."""
     keys = tf.strings.join(
         [tf.strings.as_string(spans.texts), contexts.strings(spans.starts, spans.ends)], " "
     )
@@ -144,7 +144,7 @@ def _distinct(spans, contexts, count):
 def lowest_nulls(
     candidates: dict[str, tf.Tensor], texts_of_rows: tf.Tensor, num_texts: int | tf.Tensor
 ) -> tf.Tensor:
-    """Returns the `[CLS]` logits of each context. They come from the window with their lowest sum.
+    """Returns the start and end logits of `[CLS]` in the window in which their sum is lowest.
 
     Args:
         texts_of_rows: int64 [rows]. Context of each window.
@@ -209,7 +209,9 @@ def answer_table(
 
 
 def _with_null(table, counts, nulls, num_best):
-    """Adds the answer "" to each row, sorted by score. If it is not among the best, it is the last.
+    """Inserts the answer "" into the sorted answers of each context.
+
+    If "" is not among the `num_best` best answers, it is added as the last answer.
 
     Returns:
         Dict of tensors [texts, num_best + 1], and the number of answers of each context.

@@ -107,8 +107,8 @@ def read_squad(
         path: str or `Path`; see `lines.raw_lines` for encodings and compression.
         skip_bad_rows: whether to skip invalid questions. A warning reports the number of skipped
             questions, and `skipped` of the result lists them.
-        groups: key whose value is the group of a question, such as `"title"`. It is a key of the
-            flat row, question, paragraph or article. `hold_out` never splits a group.
+        groups: key of a flat row, question, paragraph or article, such as `"title"`. Questions with
+            the same value are a group. `hold_out` never splits a group.
 
     Returns:
         `QuestionExamples`. White space around questions is stripped. Answer starts are character
@@ -188,7 +188,7 @@ def _may_have_no_answer(found):
 
 
 def _questions(path):
-    """Yields unchecked (location, title, context, question, (paragraph, article)) tuples."""
+    """Yields (location, title, context, question, (paragraph, article)) without validation."""
     rows, unit = _flat_rows(path)
     if rows is not None:
         for number, read in rows:
@@ -214,7 +214,10 @@ def _questions(path):
 
 
 def _flat_rows(path):
-    """Returns (number, function that reads the row) pairs, and whether they are lines or rows."""
+    """Returns (number, function that reads the row) tuples, and the unit of the numbers.
+
+    Returns (None, None) if the file does not contain flat rows.
+    """
     suffix = suffix_of(path)
     if suffix in (*table_rows.PARQUET, *table_rows.ARROW):
         return table_rows.arrow_rows(path), "row"
@@ -230,7 +233,7 @@ def _flat_rows(path):
 
 
 def _flat(row, place):
-    """Converts a flat row to the tuple that `_questions` yields."""
+    """Converts a flat row to a tuple in the format of `_questions`."""
     if not isinstance(row, dict):
         return place, "", None, row, ()
     question = {"id": place} | {name: row[name] for name in row if row[name] is not None}
@@ -270,7 +273,7 @@ def _list_in(value, key, path, place):
 
 
 def _row(question, context, is_v2, seen, place):
-    """Checks a question. Returns (id, question, context, answers, is_impossible)."""
+    """Validates a question. Returns (id, question, context, answers, is_impossible)."""
     if not isinstance(question, dict):
         raise InputError(f"a question must be a JSON object. Received: {question!r:.60}")
     name = question.get("id")
@@ -310,7 +313,7 @@ def _text(value, name):
 
 
 def _answer(answer, context):
-    """Returns the checked text and start of an answer."""
+    """Validates an answer. Returns (text, start)."""
     if not isinstance(answer, dict):
         raise InputError(f"an answer must be a JSON object. Received: {answer!r:.60}")
     text = _text(answer.get("text"), "answer")

@@ -32,7 +32,7 @@ class Answer:
         start, end: character offsets; the answer is `context[start:end]`.
         score: probability among the n-best answers.
         start_logit, end_logit: logits of the first and last token. If `text` is "", the logits of
-            `[CLS]` in the window where their sum is lowest.
+            `[CLS]` in the window in which the sum of both logits is lowest.
     """
 
     text: str
@@ -51,7 +51,7 @@ def n_best_answers(
     max_answer_length: int = 30,
     with_null: bool = False,
 ) -> list[list[Answer]]:
-    """Returns the best answers to each question in all windows of the context.
+    """Returns the best answers to each question, from all windows of the context.
 
     Args:
         logits: float32 array [rows, 2, length], the start logits and the end logits.
@@ -132,8 +132,7 @@ def _check_logits(logits, windows):
 def _bounds_of_answers(windows, columns, own, length):
     """Returns the arguments `tokens` and `can_start` of `candidate_spans`.
 
-    If a token is in several windows, an answer can only start at it in the window with the most
-    context.
+    An answer can only start in the window in which its first token has the most context.
     """
     rows, columns = columns
     flat = slice(*np.searchsorted(rows, [own.start, own.stop]))
@@ -149,7 +148,7 @@ def _bounds_of_answers(windows, columns, own, length):
 
 
 def null_odds(answers: list[Answer]) -> float:
-    """Returns the score of the answer "" minus the best other score."""
+    """Returns the score of the answer "" minus the score of the best other answer."""
     null = next(answer for answer in answers if not answer.text)
     best = next((answer for answer in answers if answer.text), None)
     score = null.start_logit + null.end_logit

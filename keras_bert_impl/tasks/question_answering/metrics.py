@@ -1,7 +1,4 @@
-"""The official scores of SQuAD 1.1 and 2.0.
-
-Sums are computed in file order, because the order affects the last digits.
-"""
+"""The official scores of SQuAD 1.1 and 2.0."""
 
 import collections
 import math
@@ -112,7 +109,7 @@ def best_null_threshold(
 
 
 def _totals_by_threshold(examples, gains, null_odds):
-    """Returns total scores and the null threshold of each total, float64 [questions + 1]."""
+    """Returns the total score for each null threshold, and the thresholds, in two arrays."""
     gains = dict(zip(examples.ids, gains))
     names = [name for name in sorted(null_odds, key=null_odds.get) if name in gains]
     none_answered = sum(not answers for answers in examples.answers)
@@ -149,7 +146,7 @@ def _f1(prediction, answer):
 
 
 def _total(values):
-    """Adds values in order."""
+    """Adds values in file order, as the official scripts do, so that all digits agree."""
     return float(np.cumsum(values, dtype="float64")[-1]) if len(values) else 0.0
 
 

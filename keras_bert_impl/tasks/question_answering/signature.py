@@ -101,7 +101,7 @@ class AnswerSignatures(Signatures):
 
 
 def _outputs(table, nulls, null_threshold):
-    """Returns the outputs of the signature: the best answer and all answers of each context.
+    """Converts the answers of each context to the outputs of the serving signature.
 
     Args:
         nulls: float64 [batch, 2], the result of `lowest_nulls`; None if every question has an

@@ -25,7 +25,7 @@ _Rule = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
 
 
 class Goal(NamedTuple):
-    """Rule that selects a threshold, and the label that the threshold is for."""
+    """The arguments `threshold` and `label` of `TextClassifier.calibrate`."""
 
     threshold: str | None = None
     label: str | None = None
@@ -201,7 +201,7 @@ def rule_of(text: str) -> _Rule:
 def choose_threshold(
     rule: _Rule, is_positive: np.ndarray, scores: np.ndarray, name: str
 ) -> ThresholdScores:
-    """Returns the threshold that is best by a rule, and the scores with this threshold.
+    """Returns the best threshold according to a rule, and the scores with this threshold.
 
     The threshold is halfway between the scores of two examples, so that rounding differences
     between runtimes do not change decisions. If several thresholds are equally good, the highest

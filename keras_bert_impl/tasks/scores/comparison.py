@@ -25,9 +25,10 @@ class Outcome(NamedTuple):
     Attributes:
         labels, predictions: arrays `[examples, ...]` that are passed to the metrics: class indices,
             numbers, or bool `[examples, labels]`.
-        metrics: dict of name -> function of labels and predictions, or of labels and scores if
-            `is_of_scores(name)`. Models are compared by the first metric.
-        scores: float `[examples, classes]`, which metrics of scores receive instead of predictions.
+        metrics: dict of name -> function of labels and predictions, or of labels and scores. Models
+            are compared by the first metric.
+        scores: float `[examples, classes]`, passed to metrics for which `is_of_scores(name)` is
+            True.
     """
 
     labels: np.ndarray
@@ -64,7 +65,7 @@ class Comparison(NamedTuple):
         }
 
     def verdict(self) -> list[str]:
-        """Returns `remarks` and a sentence that compares the model with the best baseline."""
+        """Returns `remarks`, and a comparison of the model with the best baseline in a sentence."""
         labels = self.outcome.labels
         metric, function = next(iter(self.outcome.metrics.items()))
         lines = list(self.remarks)
@@ -149,7 +150,7 @@ def is_uneven(counts: np.ndarray) -> bool:
 def never_predicted(
     names: list[str], labels: np.ndarray, predictions: np.ndarray
 ) -> tuple[str, ...]:
-    """Returns a sentence about classes that are never predicted, if any.
+    """Returns a sentence that names the classes that are never predicted, or an empty tuple.
 
     Args:
         labels, predictions: class indices `[examples]`; NaN for no prediction.

@@ -1,7 +1,4 @@
-"""Keras metrics that count examples exactly, also above 2^24.
-
-If a prediction is NaN, they return NaN.
-"""
+"""Keras metrics that count more than 2^24 examples exactly. NaN predictions give NaN."""
 
 import functools
 from collections.abc import Callable
@@ -15,14 +12,14 @@ class CountingMetric(keras.metrics.Metric):
     """Base class of metrics that accumulate counts."""
 
     def count_variable(self, name: str, shape: tuple[int, ...] = ()) -> tuple[Any, Any]:
-        """Creates two float variables for a count: the sum and its rounding error."""
+        """Creates two float variables: the sum of a count, and the rounding error of the sum."""
         return tuple(
             self.add_variable(shape, initializer="zeros", name=part)
             for part in (name, f"{name}_rest")
         )
 
     def add_count(self, variables: tuple[Any, Any], values: Any) -> None:
-        """Adds values to a count without loss of precision.
+        """Adds values to a count, and stores the rounding error.
 
         Source: Dekker 1971, "A floating-point technique for extending the available precision".
         """
@@ -40,11 +37,11 @@ def count(variables: tuple[Any, Any]) -> Any:
 
 
 def defined_weights(outputs: Any, weights: Any = None) -> Any:
-    """Returns the example weights. The weight of a row with a NaN output is NaN.
+    """Returns the example weights, with NaN for examples with a NaN output and a weight above 0.
 
     Args:
         outputs: float `[..., classes]`.
-        weights: float `[...]`; None for weights of 1. NaN in a row with weight 0 is ignored.
+        weights: float `[...]`. None means that all weights are 1.
     """
     is_undefined = ops.any(ops.isnan(outputs), axis=-1)
     weights = ops.ones_like(outputs[..., 0]) if weights is None else weights

@@ -29,7 +29,7 @@ def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> N
 
 
 def ranked(scores: Any, bounds: np.ndarray, where: Callable[..., Any] = np.where) -> Any:
-    """Returns scores `[examples, classes]` in which the predicted class has the highest score.
+    """Changes scores `[examples, classes]` so that the predicted class has the highest score.
 
     Args:
         bounds: float32 `[classes]`, thresholds; NaN for a class without a threshold. A class with a
@@ -42,14 +42,14 @@ def ranked(scores: Any, bounds: np.ndarray, where: Callable[..., Any] = np.where
 def likeliest(
     scores: np.ndarray | Sequence[np.ndarray], bounds: np.ndarray | None = None
 ) -> np.ndarray:
-    """Returns the index of the highest score of each example; of equal scores, the first.
+    """Returns the index of the highest score of each example, or the first of equal scores.
 
     Args:
         scores: float `[examples, classes]`, or a list of arrays `[classes]`.
         bounds: thresholds as in `ranked`; None if no class has a threshold.
 
     Returns:
-        int64 `[examples]`. If an example has a NaN score, float64 with NaN for this example.
+        int64 `[examples]`. If an example has NaN scores, float64 `[examples]` with NaN for it.
     """
     ranks = scores if bounds is None else ranked(np.asarray(scores), bounds)
     best = np.array([row.argmax() for row in ranks], "int64")
@@ -58,7 +58,7 @@ def likeliest(
 
 
 def at_least(scores: np.ndarray, bounds: np.ndarray | float = 0.5) -> np.ndarray:
-    """Returns 1 for scores of at least `bounds`, 0 for lower scores, and NaN for NaN."""
+    """Returns 1 for scores of at least `bounds`, 0 for lower scores, and NaN for NaN scores."""
     chosen = (scores >= bounds).astype("int64")
     undefined = np.isnan(scores)
     return np.where(undefined, np.nan, chosen) if undefined.any() else chosen

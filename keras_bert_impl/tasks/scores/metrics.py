@@ -169,7 +169,7 @@ def metric_named(
 
 
 def _is_class(labels, number):
-    """Returns 1 for labels of a class, 0 for other labels, and NaN for NaN."""
+    """Returns 1 for labels of a class, 0 for other labels, and NaN for NaN labels."""
     if labels.ndim > 1:
         return labels[:, number]
     return np.where(np.isnan(labels), np.nan, labels == number)
@@ -180,7 +180,7 @@ def class_metrics(classes: Sequence[str]) -> list[str]:
 
 
 def comparable(name: str, value: float) -> float:
-    """Negates a score for which lower is better."""
+    """Negates the mean squared error, so that higher is better for all scores."""
     return -value if name == "mean_squared_error" else value
 
 

@@ -23,10 +23,10 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The difference of two scores on the same examples.
+    """The difference between the scores of two models on the same examples.
 
     Attributes:
-        interval: the second score minus the first.
+        interval: score of the second model minus score of the first model.
         p: two-sided bootstrap p-value for no difference; at least 2 / (samples + 1).
     """
 
@@ -70,9 +70,9 @@ def of_runs(scores: Sequence[float]) -> Interval:
 
 
 def described_runs(scores: Sequence[float]) -> dict[str, float | None]:
-    """Returns the mean and interval of `of_runs` as a dict.
+    """Returns the mean score of runs and its interval as a dict with `value`, `low` and `high`.
 
-    For a single run, the bounds are None.
+    For a single run, `low` and `high` are None.
     """
     if len(scores) == 1:
         return {"value": scores[0], "low": None, "high": None}
@@ -146,7 +146,7 @@ class ClassScores(NamedTuple):
 
 
 def confusion(labels: np.ndarray, predictions: np.ndarray, count: int) -> np.ndarray:
-    """Counts pairs of true and predicted class indices, int64 `[count, count]`."""
+    """Returns the confusion matrix, int64 `[count, count]`; rows are true classes."""
     pairs = np.asarray(labels, int) * count + np.asarray(predictions, int)
     return np.bincount(pairs, minlength=count * count).reshape(count, count)
 
@@ -169,7 +169,7 @@ def ratios(hits: int, wanted: int, found: int) -> tuple[float, float, float]:
 
 
 class Bin(NamedTuple):
-    """The examples with a confidence in one range."""
+    """A bin of a reliability diagram: examples with confidences between `low` and `high`."""
 
     low: float
     high: float
@@ -181,7 +181,9 @@ class Bin(NamedTuple):
 def calibration(
     confidences: np.ndarray, is_right: np.ndarray, count: int = 10
 ) -> tuple[list[Bin], float]:
-    """Returns nonempty bins of equal width, and the expected calibration error.
+    """Computes the bins of a reliability diagram, and the expected calibration error.
+
+    All bins have the same width. Empty bins are left out.
 
     Args:
         confidences: float `[examples]`, in [0, 1].
@@ -200,11 +202,10 @@ def calibration(
 
 
 def calibration_error(confidences: np.ndarray, is_right: np.ndarray) -> Interval:
-    """Computes the expected calibration error with its interval.
+    """Computes the expected calibration error with its "basic" bootstrap interval.
 
-    On finite data, the error is too high on average, and resampling increases it again by the same
-    amount. The "basic" bootstrap interval, which mirrors the percentiles at the computed error,
-    corrects this bias.
+    The error of a finite sample is too high on average, and resampling increases the error further.
+    Basic intervals correct this bias. Percentile intervals do not.
     """
 
     def error(confidences, is_right):

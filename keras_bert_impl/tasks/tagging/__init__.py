@@ -59,7 +59,6 @@ SETTINGS = TaggingSettings
 
 
 def read(source: Any, split: str) -> Any:
-    """Reads the labeled sentences of a split."""
     from keras_bert_impl.tasks.tagging.reading.read_tags import read_tags
 
     return read_tags(

@@ -25,5 +25,4 @@ SETTINGS = ClassificationSettings
 
 
 def read(source: Any, split: str) -> Any:
-    """Reads the labeled texts of a split."""
     return source.table(split, numeric=source.regression)

@@ -58,8 +58,8 @@ class ByteLevelBPETokenizer(Tokenizer):
             dicts of the fields of `AddedToken`. Tokens that are not in the vocabulary get the next
             free ids. An entry for a special token sets the matching options of the special token.
         normalize: Whether texts are normalized to NFC (composed characters) before tokenization.
-        trim_offsets: Whether the space before a token is left out of the offsets. True in RoBERTa,
-            False in ModernBERT.
+        trim_offsets: Whether offsets exclude the space before a token. True in RoBERTa, False in
+            ModernBERT.
         add_prefix_space: If True, each text, and the text after each added token, gets a space at
             the start unless it already starts with a space.
         num_separators: Number of separator tokens between the two texts of a pair, 1 or 2. Default:
@@ -207,10 +207,7 @@ class BytePairMerger:
         return found, starts.with_values(place - tf.gather(first, word))
 
     def _merged_ids(self, ids, lengths):
-        """Merges the symbols of each word.
-
-        Returns (ids, starts), ragged int32 [words, (tokens)].
-        """
+        """Returns (ids, starts) of the tokens of each word, ragged int32 [words, (tokens)]."""
         word = numbers_of(lengths)
         ends = tf.cumsum(lengths)
         found, start = tf.cond(
@@ -224,10 +221,7 @@ class BytePairMerger:
         return found, found.with_values(start - tf.gather(ends - lengths, word))
 
     def _in_parts(self, ids, starts, ends):
-        """Splits long words into overlapping chunks and merges each chunk.
-
-        Returns (ids, starts).
-        """
+        """Splits long words into overlapping chunks, and returns (ids, starts) of the tokens."""
         counts = 1 + tf.maximum(ends - starts - _SHARED - 1, 0) // _STEP
         word = numbers_of(counts)
         first = tf.gather(tf.cumsum(counts, exclusive=True), word)
@@ -266,7 +260,7 @@ class BytePairMerger:
         )
 
     def _of_parts(self, ids, begins, ends, parts):
-        """Merges the symbols of each chunk. Returns (ids, chunks, starts), int32 [tokens]."""
+        """Returns (ids, chunk indices, starts) of the tokens of chunks, each int32 [tokens]."""
         begins, ends = tf.gather(begins, parts), tf.gather(ends, parts)
         number = numbers_of(ends - begins)
         start = tf.ragged.range(begins, ends).values
@@ -302,7 +296,7 @@ class BytePairMerger:
         return ids, word, start, put(rank, places, ranks)
 
     def _ranks_of(self, left, right, is_pair):
-        """Returns the rank of each pair of ids; _NO_RANK for pairs that cannot be merged."""
+        """Returns the merge rank of each pair of ids. If there is no merge, the rank is _NO_RANK."""
         keys = tf.cast(left, tf.int64) * (1 << 32) + tf.cast(right, tf.int64)
         number = tf.searchsorted(self._keys, keys)
         known = is_pair & tf.equal(tf.gather(self._keys, number), keys)
@@ -310,7 +304,7 @@ class BytePairMerger:
 
 
 def _meeting_places(size, begins, ends, part, start):
-    """Returns the first token of each chunk that the previous chunk also contains; else -1."""
+    """Returns the start of the first token that a chunk and the previous chunk share, or -1."""
     end = token_ends(start, part, ends)
     odd, even = (
         put(tf.zeros([size], tf.int32), chosen(start, mask), chosen(end, mask))
@@ -323,7 +317,7 @@ def _meeting_places(size, begins, ends, part, start):
 
 
 def _near(mask, reach):
-    """Returns the positions whose distance to a True value in `mask` is at most `reach`."""
+    """Returns bool, True at positions within `reach` positions of a True value in `mask`."""
     count = tf.cumsum(tf.concat([[0], tf.cast(mask, tf.int32)], axis=0))
     place = tf.range(tf.size(mask))
     last = tf.gather(count, tf.minimum(place + reach + 1, tf.size(mask)))

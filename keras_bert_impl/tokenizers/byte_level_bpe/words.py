@@ -50,8 +50,8 @@ class ByteLevelWords:
         code_points: int32 [code points], the code points of all texts, after normalization and with
             prefix spaces. Each text is followed by a newline.
         text_starts: int32 [texts + 1], the index of each text's first input code point.
-        first, last: int32 [code points]. Each code point was normalized from the input code points
-            from `first` up to, but not including, `last`.
+        first, last: int32 [code points]. A code point was normalized from the input code points
+            `[first:last]`.
     """
 
     strings: tf.Tensor
@@ -65,7 +65,11 @@ class ByteLevelWords:
     last: tf.Tensor
 
     def characters_of(self, starts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts byte offsets of tokens, ragged [words, (tokens)], to characters of the texts."""
+        """Returns (starts, ends) of the tokens in the input code points, int32 [tokens].
+
+        Args:
+            starts: ragged int32 [words, (tokens)], the byte offsets of the tokens in their words.
+        """
         # byte offset of each code point
         place = tf.cumsum(utf8.byte_lengths(self.code_points), exclusive=True)
         word = numbers_of(starts.row_lengths())
@@ -149,7 +153,7 @@ class ByteLevelSplitter:
         )
 
     def _trimmed(self, line):
-        """Leaves white space around added tokens out of `first` and `last`."""
+        """Excludes white space around added tokens from `line.first` and `line.last`."""
 
         def trim():
             size = tf.size(line.tokens)
@@ -175,7 +179,7 @@ class ByteLevelSplitter:
 
 
 class _Line(NamedTuple):
-    """Code points of all texts. See `ByteLevelWords`; for `tokens`, see `in_place`."""
+    """Code points of all texts. `in_place` describes `tokens`, and `ByteLevelWords` the rest."""
 
     code_points: tf.Tensor
     tokens: tf.Tensor
@@ -185,7 +189,7 @@ class _Line(NamedTuple):
 
 
 def _marked(code_points, text_starts, tokens):
-    """Replaces added tokens and text ends by CODE_POINTS, so that words end there."""
+    """Replaces added tokens and ends of texts by CODE_POINTS, which is never part of a word."""
     marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
     return tf.where(tf.equal(tokens, NO_TOKEN), marked, CODE_POINTS)
 
@@ -220,7 +224,7 @@ def _with_prefix_spaces(line):
 
 
 def _matches(code_points, text):
-    """Returns bool [code points], True at each position where `text` starts."""
+    """Returns bool [code points], True at the start of each occurrence of `text`."""
     found = tf.equal(code_points, ord(text[0]))
     for distance, character in enumerate(text[1:], 1):
         found &= tf.equal(after(code_points, -1, distance), ord(character))
