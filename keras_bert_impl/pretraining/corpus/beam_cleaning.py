@@ -15,10 +15,11 @@ from keras_bert_impl.pretraining.corpus.cleaning import Similarity
 class CleanTexts(beam.PTransform):
     """Cleans a collection of documents; see `clean` for the steps.
 
-    The elements of the input and of the output are (key, text). Keys must be unique and comparable,
-    such as integers. Of several duplicates, the document with the smallest key is kept. If the keys
-    are in the order of the documents, `clean` keeps the same documents. The counts of each step are
-    Beam counters in the namespace `clean`, such as `html/removed` and `near_duplicates/characters`.
+    The input and the output are collections of (key, text). Keys must be unique and comparable,
+    such as integers. Of several duplicates, the document with the smallest key is kept. To keep the
+    first of several duplicates, as `clean` does, number the documents in their order. The counts of
+    each step are Beam counters in the namespace `clean`, such as `html/removed` and
+    `near_duplicates/characters`.
 
     Args:
         languages, near_duplicates: see `clean`.
@@ -62,15 +63,15 @@ def _clean(document, languages):
 
 
 def _bands(document, threshold):
-    """Yields ((band, hash of the band), (key, signature)). Band -1 is the whole text."""
     key, (text, signature) = document
+    # "Band" -1 is the hash of the whole text. It is equal for exact duplicates.
     yield (-1, near_duplicates.text_hash(text)), (key, signature)
     for band, (value,) in enumerate(near_duplicates.band_keys(signature[None], threshold)):
         yield (band, int(value)), (key, signature)
 
 
 def _repeated(group, threshold):
-    """Compares documents with an equal band; yields (key, name of the step) to remove documents."""
+    """Yields (key, step) for each duplicate among documents with an equal band."""
     (band, _), documents = group
     first, signature = min(documents, key=lambda document: document[0])
     for key, other in documents:

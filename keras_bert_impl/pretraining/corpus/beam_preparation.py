@@ -1,8 +1,8 @@
 """`prepare` on Apache Beam: writes the same blocks, rows and shards as on one machine.
 
 The text is read twice. The first pass computes the hash and the length of each document, finds
-duplicates and assigns documents to blocks. In the second pass, the workers build the blocks. Then
-each row is assigned to a shard, which requires the number of rows of all blocks.
+duplicates and assigns documents to blocks. In the second pass, the workers build the blocks. Rows
+are assigned to shards only after the number of rows is known for every block.
 """
 
 import copy
@@ -106,7 +106,7 @@ def build_pipeline(
         | "write" >> beam.Map(_write_shard, directory)
     )
     start | "sum up" >> beam.Map(
-        _sum_up,
+        _write_summary,
         beam.pvalue.AsDict(lengths),
         beam.pvalue.AsDict(kept),
         beam.pvalue.AsList(sizes),
@@ -116,7 +116,7 @@ def build_pipeline(
 
 
 def _outlines(indexed, text_field):
-    """Yields (hash, (source index, index in the source, number of characters)) of each document."""
+    """Yields (text hash, (source index, index in the source, characters)) for each document."""
     index, source = indexed
     for place, document in enumerate(readers.read_source(*source, text_field)):
         yield document.text_hash, (index, place, document.characters)
@@ -130,10 +130,12 @@ def _packed(outlines_of):
 
 
 def _plans(_, lengths, kept, sources, corpus, settings):
-    """Assigns documents to blocks; yields (source index, (first, places [n], blocks [n])).
+    """Assigns the unique documents of each source to blocks.
 
-    `first` is the corpus index of the first document of the source, `places` are the indices of the
-    unique documents in the source, and `blocks` are their block numbers.
+    Yields:
+        (source index, (first, places, blocks)) for each source. `first` is the corpus index of the
+        first document of the source. `places` [n] are the indices of the unique documents in the
+        source. `blocks` [n] are the block numbers of the unique documents.
     """
     if not lengths:
         raise readers.no_text(corpus.paths)
@@ -198,22 +200,21 @@ class _Build(beam.DoFn):
 
 
 def _dealers(_, sizes, dealing, seed):
-    """Yields (block number, copy of the `Dealer`) before the rows of each block are assigned."""
     dealers = {split: records.Dealer(**dealing) for split in records.SPLITS}
     for number, split, count, _ in sorted(sizes, key=operator.itemgetter(0)):
+        # With this copy, a worker assigns the rows of the block without reading other blocks.
         yield number, copy.deepcopy(dealers[split])
         for _ in dealers[split].deal(count, cutting.first_shard_of(number, seed)):
             pass
 
 
 def _size(built_block):
-    """Returns (block number, split, number of rows, `Counts`)."""
     number, split, built = built_block
     return number, split, len(built.rows), built.counts
 
 
 def _dealt(built_block, dealers, seed):
-    """Assigns rows to shards; yields ((split, shard), (position in the shard, row))."""
+    """Yields ((split, shard), (position in the shard, row)) for each row of a block."""
     number, split, built = built_block
     dealer = copy.deepcopy(dealers[number])  # another worker may read the same block again
     places = dealer.deal(len(built.rows), cutting.first_shard_of(number, seed))
@@ -222,7 +223,6 @@ def _dealt(built_block, dealers, seed):
 
 
 def _write_shard(rows_of, directory):
-    """Writes a shard; returns (split, shard, manifest entry of the shard)."""
     (split, shard), rows = rows_of
     path = os.path.join(directory, records.shard_name(split, shard))
     rows = [row for _, row in sorted(rows)]
@@ -235,8 +235,7 @@ def _write_shard(rows_of, directory):
     return split, shard, description
 
 
-def _sum_up(_, lengths, kept, sizes, shards, directory):
-    """Writes the fields of `Written` to a JSON file, from which `write` reads them."""
+def _write_summary(_, lengths, kept, sizes, shards, directory):
     documents = sum(lengths.values())
     counts = {split: blocks.Counts() for split in records.SPLITS}
     for _, split, _, of_block in sizes:

@@ -54,7 +54,10 @@ class Settings:
         return dataclasses.asdict(self) | {"languages": list(self.languages)}
 
     def translations(self, document: readers.Document) -> readers.Document:
-        """Returns a copy with one sentence per paragraph. Checks that each language has one."""
+        """Returns a copy in which each paragraph is one sentence.
+
+        Raises `InputError` if the number of paragraphs is not the number of languages.
+        """
         if len(document.paragraphs) != len(self.languages):
             raise InputError(
                 f"{document.source}: expected {len(self.languages)} lines, a sentence in each of "
@@ -66,12 +69,12 @@ class Settings:
 
 @dataclasses.dataclass
 class TextBlock:
-    """Consecutive documents of one split. `number` is set when the block is complete."""
+    """Consecutive documents of one split."""
 
     split: str
     documents: list[NumberedDocument] = dataclasses.field(default_factory=list)
     characters: int = 0
-    number: int | None = None
+    number: int | None = None  # None until the block is complete
 
     def append(self, number: int, document: readers.Document) -> None:
         self.documents.append((number, document))
@@ -84,7 +87,7 @@ class TextBlock:
 
 @dataclasses.dataclass
 class Counts:
-    """Statistics of a block or a split. The operator `+` adds the statistics of two blocks."""
+    """Statistics of a block or a split."""
 
     documents: int = 0
     sentences: int = 0
@@ -119,8 +122,8 @@ class BuiltBlock:
 class WordTokens:
     """Tokenizes texts. Caches the token ids of words, so that repeated words are not encoded again.
 
-    If `segmented` is True, the vocabulary size is added to the ids of Chinese characters that are
-    not the first character of a word.
+    If `segmented` is True, a Chinese character that continues a word has the id `token id +
+    vocabulary size`.
     """
 
     def __init__(self, tokenizer: Tokenizer, segmented: bool = False) -> None:
@@ -165,12 +168,12 @@ class WordTokens:
         return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
 
     def _cut(self, texts):
-        """Splits texts before spaces, and between ASCII characters if one is a punctuation mark.
+        """Splits texts into words and ASCII punctuation marks.
 
         Returns:
-            (words, first_words, num_joined): string array of words with their leading spaces; index
-            of the first word of each text, int64 [texts]; number of words without a leading space,
-            int.
+            (words, first_words, num_joined): string array of words, which include a leading space;
+            index of the first word of each text, int64 [texts]; number of words that follow the
+            previous word without a space, int.
         """
         data = b"\n".join([b"", *map(str.encode, texts)])
         characters = np.frombuffer(data, np.uint8)
@@ -186,7 +189,7 @@ class WordTokens:
         return words, first_words, len(starts) - num_spaces
 
     def _learn(self, words):
-        """Encodes new words, and removes words that are not in `words` from the cache."""
+        """Replaces the cached words by `words`. Encodes only words that were not cached before."""
         places = pc.index_in(words, self._words).fill_null(-1).to_numpy().astype(np.int64)
         is_new = places < 0
         places[is_new] = len(self._words) + np.arange(np.count_nonzero(is_new))
@@ -202,7 +205,6 @@ class WordTokens:
         self._ids = rows.concatenated_spans(ids, starts, self._lengths)
 
     def _continues_word(self, ids, lengths):
-        """Returns whether each token continues a word of Chinese characters."""
         is_chinese = self._is_chinese[ids]
         continues = is_chinese & np.append(False, is_chinese)[: len(ids)]
         continues[(np.cumsum(lengths) - lengths)[lengths > 0]] = False
@@ -237,7 +239,7 @@ def _tokenized(texts, tokenize):
 
 
 def _kinds_of_bytes(word_breaks):
-    """Returns a table of byte classes (256 bytes) for `bytes.translate`."""
+    """Returns a table for `bytes.translate` that maps each byte to its class."""
     kinds = bytearray(256)
     for byte in range(33, 127):  # ASCII except whitespace and control characters
         kinds[byte] = _ALONE if chr(byte) in word_breaks else _PLAIN

@@ -144,7 +144,7 @@ def _cleaned(batches, languages, num_workers):
 
 
 def _write_distinct(aside, hashes, threshold, output, counts):
-    """Copies the texts without duplicates to the output, and counts them."""
+    """Writes the texts to `output`, except duplicates and near-duplicates. Updates `counts`."""
     signatures = np.memmap(aside[1], np.uint32, "r").reshape(len(hashes), -1)
     exact, near = find_duplicates(np.array(hashes, np.uint64), signatures, threshold)
     with open(aside[0], encoding="utf-8") as lines, open(output, "w", encoding="utf-8") as file:

@@ -69,7 +69,7 @@ def split_of(number: int, held_out: float, seed: int) -> str:
 
 
 def check_corpus(documents: Iterable[Document], corpus: Corpus, objective: str, seed: int) -> None:
-    """Raises `InputError` if a split would have too few documents, or no two consecutive segments."""
+    """Raises `InputError` if the documents are too few or too short for the objective."""
     counts = {"documents": 0, "duplicate_documents": 0}
     takes_pairs = objective == "mlm_nsp"
     missing = dict.fromkeys(records.SPLITS, 2 if takes_pairs else 1)
@@ -113,7 +113,7 @@ def _num_sentences(document):
 
 
 def first_shard_of(block: int, seed: int) -> int:
-    """Returns a random `first_shard`, so that blocks begin at different open shards."""
+    # The number is pseudorandom, so that the blocks begin at different open shards.
     return rows.stable_hash(seed, "shards", block)
 
 
@@ -175,7 +175,7 @@ def _text_of_line(match):
 
 
 def _texts_of(inputs, text_field):
-    """Returns an iterable of texts. Returns None if `inputs` are paths."""
+    """Returns the texts in `inputs`, or None if `inputs` are paths."""
     if isinstance(inputs, (str, os.PathLike)):
         return None
     names = getattr(inputs, "column_names", None)  # columns of Hugging Face `datasets` and Arrow

@@ -88,7 +88,7 @@ def check_is_no_input(place: Path, paths: list[str]) -> None:
 def new_records(
     output_directory: str | Path, place: Path, runner: str | None
 ) -> Iterator[str | Path]:
-    """Context manager that yields the folder to write to. `place_of` returns `place`."""
+    """Context manager that yields the folder to write to. `place` is from `place_of`."""
     on_bucket = is_remote(output_directory)
     if on_bucket and runner is not None:
         yield output_directory
@@ -103,7 +103,7 @@ def new_records(
     if on_bucket:
         shutil.rmtree(place)
     else:
-        _remove_other_shards(place)
+        _remove_unlisted_shards(place)
 
 
 def save_tokenizer(tokenizer: Tokenizer, directory: str | Path) -> None:
@@ -148,8 +148,7 @@ def _has_records(directory):
     return "splits" in found or any(directory.glob("*-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"))
 
 
-def _remove_other_shards(directory):
-    """Removes surplus shards of the replaced records and keeps all other files."""
+def _remove_unlisted_shards(directory):
     for split, of_split in records.read_manifest(directory)["splits"].items():
         named = {shard["file"] for shard in of_split["shards"]}
         for path in directory.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"):
@@ -158,7 +157,7 @@ def _remove_other_shards(directory):
 
 
 class Interrupted(InputError):
-    """An error that is not caused by the input. Finished blocks are kept."""
+    """An error after which the finished blocks are kept, so that `prepare` can resume."""
 
 
 class FinishedBlocks:
@@ -186,7 +185,7 @@ class FinishedBlocks:
             self._lock.release()
 
     def open(self) -> None:
-        """Creates and locks the folder. Raises `InputError` if another process has locked it."""
+        """Creates and locks the folder. Raises `Interrupted` if another process holds the lock."""
         check_is_no_link(self._folder)
         self._folder.mkdir(exist_ok=True)
         self._lock = claim(self._folder / "lock")

@@ -43,10 +43,10 @@ def similarity(signatures: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def band_keys(signatures: np.ndarray, threshold: float) -> Iterator[np.ndarray]:
-    """Yields hashes, uint64 [documents], for each band of the signatures.
+    """Divides the signatures into bands. Yields the hashes of each band, uint64 [documents].
 
-    The bands have the maximum length at which two documents whose similarity equals the threshold
-    have an equal band with a probability of at least 0.99.
+    The bands have the maximum length with a recall of at least 0.99. The recall is the probability
+    that two documents with a similarity of `threshold` have an equal band.
     """
     length = max(n for n in range(1, _VALUES) if _recall(n, threshold) >= _RECALL)
     factors = np.random.default_rng(1).integers(1, 2**64, length, np.uint64) | np.uint64(1)
@@ -63,7 +63,7 @@ def find_duplicates(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Finds duplicates and near-duplicates of earlier documents.
 
-    For each band, a document is compared with the first document that has an equal band.
+    If several documents have an equal band, each of them is compared with the first.
 
     Args:
         hashes: Hashes of the texts (see `text_hash`), uint64 [documents].
@@ -71,8 +71,8 @@ def find_duplicates(
         threshold: Minimum similarity of near-duplicates.
 
     Returns:
-        (exact, near), bool [documents]: whether an earlier document has exactly the same text;
-        whether an earlier document has a similar, but different text.
+        (exact, near), bool [documents]. `exact`: an earlier document has exactly this text. `near`:
+        an earlier document has a similar text, but none has exactly this text.
     """
     exact = _first(hashes) < np.arange(len(hashes))
     near = np.zeros(len(hashes), bool)

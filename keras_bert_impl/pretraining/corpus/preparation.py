@@ -35,7 +35,7 @@ _SECONDS_ALONE = 6  # about the time in seconds that a process needs to import T
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """Progress of `prepare`: counts of both splits together, and seconds since the start."""
+    """Progress of `prepare`: totals of the train and held-out splits, and the elapsed seconds."""
 
     documents: int
     examples: int
@@ -96,10 +96,11 @@ def prepare(
 
     Documents are read in order, exact duplicates are dropped, and consecutive documents form a
     block. Each block is split into sentences, tokenized, paired, packed and written. The random
-    second segment of a pair comes from another document of the same block; if the corpus is one
-    document, from a distant part of it. The output depends only on the corpus, the tokenizer, the
-    settings and the seed, not on the number of workers or the `runner`. It needs memory for a few
-    blocks per worker (at least two whole documents), and 8 bytes per document to detect duplicates.
+    second segment of a pair comes from another document of the same block. If the corpus has only
+    one document, the random segment comes from a distant part of this document. The output depends
+    only on the corpus, the tokenizer, the settings and the seed, not on the number of workers or
+    the `runner`. Each worker needs memory for a few blocks (at least two whole documents). The
+    detection of duplicates needs 8 bytes per document.
 
     After an interruption, the finished blocks stay in a hidden folder next to `output_directory`,
     and the same call resumes from them. With a `runner`, an interrupted call does not resume.
@@ -109,37 +110,41 @@ def prepare(
             with the column `text_field`. Each text is a document with one paragraph per line.
         output_directory: Folder to write. Existing records of the same tokenizer and settings are
             replaced after the new records are complete. A path in a bucket must be a str, such as
-            `gs://bucket/records`, and must not exist yet. Local processes then build the records in
-            a temporary folder (`TMPDIR`) and copy them to the bucket; the workers of a `runner`
-            write to the bucket directly. The manifest is written last.
-        tokenizer: A tokenizer of `keras_bert_impl.tokenizers`. A copy is stored with the records.
+            `gs://bucket/records`, and must not exist yet. Local processes build the records for a
+            bucket in a temporary folder (`TMPDIR`) and copy them to the bucket; the workers of a
+            `runner` write to the bucket directly. The manifest is written last.
+        tokenizer: A tokenizer of `keras_bert_impl.tokenizers`. The records folder contains a copy
+            of the tokenizer.
         length: Sequence length in tokens, at least 8.
         objective: `"mlm_nsp"` for next-sentence prediction pairs, `"mlm_sop"` for sentence-order
             pairs, `"mlm"` for single segments of a document, or `"tlm"` for pairs of a sentence and
-            its translation, with position ids that restart and the languages as segment ids.
+            its translation. In `"tlm"` pairs, the position ids restart at the second sentence, and
+            the segment ids are the indices of the languages.
         passes: Number of times that examples are created from each document, each time with
-            a different random seed. Training draws new masks in each epoch even if `passes` is 1.
+            a different random seed. More passes are not needed to get different masks, because
+            training draws new masks in each epoch by default.
         short_sequence_probability: Fraction of the documents that get a shorter target length.
         random_next_share: Fraction of the `"mlm_nsp"` pairs whose second segment is random.
         pack: Whether several examples share a row.
         max_examples_per_row: Maximum number of examples packed into a row.
         held_out: Fraction of the documents in the held-out split.
         input_format, text_field: see `read_documents`.
-        segmented: Whether the words of Chinese text are separated by spaces, as a segmenter writes
-            them. A masking unit is then a word instead of a character.
+        segmented: Whether the text is Chinese with spaces between words, as written by a word
+            segmenter. If True, whole-word masking masks words instead of characters.
         languages: Names of the languages, for the objective `"tlm"`. Each document has one line
             per language, in this order.
-        block_characters: Number of characters after which a new block begins. Segment pairs and
-            rows contain text of a single block.
+        block_characters: Approximate number of characters per block. A segment pair or row never
+            contains text from two blocks.
         num_open_shards: Number of shards that are filled at the same time.
         rows_per_shard: Rows per shard. Training shuffles 262,144 rows at a time, which it reads
             from several shards.
         seed: Seed of all random choices.
-        num_workers: Number of processes that build blocks. 1 uses only this process. None means one
-            per core. A corpus that takes only a few seconds is prepared by this process alone. More
-            than one process requires the `if __name__ == "__main__":` guard of `multiprocessing`.
-        progress: Function called with a `Progress` after each block. None for no reports. Not
-            called if there is a `runner`.
+        num_workers: Number of processes that build blocks. 1 uses only the current process. None
+            means one per core. If the corpus takes only a few seconds, no other process is started.
+            More than one process requires the `if __name__ == "__main__":` guard of
+            `multiprocessing`.
+        progress: Function called with a `Progress` after each block. None for no reports. Ignored
+            if `runner` is set.
         runner: Apache Beam runner, one of `RUNNERS` (extra `beam`), used instead of `num_workers`.
             None for local processes. `inputs` and `output_directory` must be in a bucket or on a
             file system that all workers share.
@@ -260,8 +265,8 @@ def _check_splits(manifest):
     share = 1 - train["pairs_labelled_1"] / train["examples"]
     if manifest["settings"]["objective"] == "mlm_nsp" and share < _FEW_TRUE_PAIRS:
         _LOG.warning(
-            "only %.1f%% of the pairs are consecutive segments (50%% in BERT's data): most "
-            "documents have a single sentence, or their sentences are as long as a row",
+            "only %.1f%% of the pairs are consecutive segments, compared with 50%% in BERT's data. "
+            "Most documents have a single sentence, or sentences that are as long as a row.",
             100 * share,
         )
 
@@ -302,7 +307,7 @@ def _write_on_beam(runner):
 
 
 def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, finished):
-    """Builds blocks, or reads them if they are finished; yields (text block, built block)."""
+    """Yields (text block, built block). Reads blocks that were finished by an interrupted call."""
     started, words = time.monotonic(), WordTokens(tokenizer, settings.segmented)
     for text_block in text_blocks:
         built = finished.read(text_block)

@@ -111,7 +111,7 @@ def sources(paths: Paths, format: str = "auto") -> Iterator[tuple[str, str]]:
     if not names:
         raise InputError("the corpus is missing. Name at least one file, folder or tfds:// name.")
     for name in names:
-        if not name.startswith("tfds://") and not _place(name).exists(name):
+        if not name.startswith("tfds://") and not _file_module(name).exists(name):
             is_one = isinstance(paths, (str, os.PathLike))
             hint = "" if is_one else " To pass texts instead of paths, pass iter(texts)."
             raise InputError(f"{name} does not exist.{hint}")
@@ -146,7 +146,7 @@ def _files(name, format):
     if name.startswith("tfds://"):
         yield name, "tfds"
         return
-    inside = _place(name).files_in(name)
+    inside = _file_module(name).files_in(name)
     if inside is None:
         paths, otherwise = [name], "sentences"
     else:
@@ -186,8 +186,7 @@ def _detect(path, otherwise):
     return "jsonl" if re.match(r'\{\s*"', start) else otherwise
 
 
-def _place(name):
-    """Returns the module that reads local files or files in a bucket."""
+def _file_module(name):
     if not files.is_remote(name):
         return files
     from keras_bert_impl.io import remote_files
@@ -199,7 +198,7 @@ def _lines(path):
     """Yields (1-based line number, text without line ending)."""
     number = 0
     try:
-        with _place(path).read_from(path) as raw, decompressed(raw, path) as file:
+        with _file_module(path).read_from(path) as raw, decompressed(raw, path) as file:
             for lines in _whole_lines(file):
                 texts = _texts(lines, path, number + 1)
                 yield from enumerate(texts, number + 1)
@@ -209,7 +208,7 @@ def _lines(path):
 
 
 def _whole_lines(file):
-    """Yields chunks of 1 MiB, each extended to its line end by at most `_LONGEST_LINE` bytes."""
+    """Yields chunks of about 1 MiB that end at the end of a line."""
     is_first = True
     while lines := file.read(_READ_AT_ONCE):
         lines += file.readline(_LONGEST_LINE)

@@ -48,9 +48,9 @@ def clean_texts(
         languages: Codes of the languages to keep; empty for all.
 
     Returns:
-        (remaining texts with their `signature`s, counts). For each step, the counts contain the
-        number of documents that it `removed` and `changed`, and of `characters` that it removed;
-        for `languages`, the number of documents in each language.
+        (texts, counts). `texts` contains (text, MinHash signature) for each remaining text.
+        `counts` contains the number of documents that each step `removed` and `changed`, the number
+        of removed `characters`, and for `languages` the number of documents in each language.
     """
     counts: Counts = collections.Counter()
     cleaned = [text for text in (_clean(text, languages, counts) for text in texts) if text]
@@ -70,7 +70,7 @@ def _clean(text, languages, counts):
 
 
 def _main_text(text, *_):
-    """Returns the text of a web page without boilerplate; other texts are not changed."""
+    """Extracts the main text of an HTML page. Returns all other texts unchanged."""
     if not _PAGE.match(text):
         return text
     return trafilatura.extract(text, include_comments=False) or ""

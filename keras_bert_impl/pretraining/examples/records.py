@@ -3,16 +3,16 @@
 A record is a `tf.train.Example` of one row. L is the sequence length, E the maximum number of
 examples per row. All features except `row_id` are raw little-endian arrays, because lists of
 integers are slower to write. The arrays have the dtype int32. `token_ids` has the dtype uint16 if
-all ids are less than 2¹⁶. In segmented text, the vocabulary size is added to the ids of Chinese
-characters that are not the first character of a word.
+all ids are less than 2¹⁶. In segmented text, a Chinese character that continues a word is stored as
+`token id + vocabulary size`.
 
 | feature | shape | content |
 |---|---|---|
 | token_ids | [L] | the concatenated examples with [CLS] and [SEP], then padding |
 | example_lengths | [E] | tokens of each example; 0 in unused slots |
 | first_lengths | [E] | tokens of the example's first segment, with [CLS] and [SEP] |
-| pair_labels | [E] | 1 if the second segment is from a random document or, for sentence \
-order, if the two are swapped; for translations, see `rows.translation_examples` |
+| pair_labels | [E] | for `mlm_nsp`, 1 if the second segment is random; for `mlm_sop`, 1 if the \
+segments are swapped; for `tlm`, see `rows.translation_examples` |
 | row_id | [], int64 | unique number of the row, used as a seed: block number · 2³² + number of \
 the row in the block |
 """
@@ -64,7 +64,7 @@ def serialize_rows(arrays: dict[str, np.ndarray], num_ids: int, first_id: int) -
     """Serializes rows to a list of records.
 
     Args:
-        arrays: int32 arrays [rows, ...], the features in the table above except `row_id`.
+        arrays: int32 arrays [rows, ...] of all features except `row_id`; see the table above.
     """
     dtypes = dict.fromkeys(PER_EXAMPLE, np.dtype("<i4"))
     dtypes["token_ids"] = token_type(num_ids)
@@ -121,7 +121,7 @@ def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
 
 
 class Dealer:
-    """Assigns rows to open shards, one after the other. A new shard replaces each full shard."""
+    """Assigns rows to the open shards round-robin. If a shard is full, a new shard is opened."""
 
     def __init__(self, num_open_shards: int, rows_per_shard: int) -> None:
         self.rows_per_shard = rows_per_shard
@@ -147,7 +147,7 @@ def shard_name(split: str, shard: int) -> str:
 
 
 class ShardWriter:
-    """Writes the rows of a split to the shards that a `Dealer` assigns."""
+    """Writes the rows of a split to shards."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class ShardWriter:
 
 
 class ShardFile:
-    """Writes serialized rows to a temporary file. `close` compresses this file to a shard."""
+    """Writes the rows of a shard to a temporary file. `close` writes the compressed shard."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -315,7 +315,7 @@ def check_first_rows(directory: str | Path, manifest: dict[str, Any]) -> None:
 
 
 def _count_rows(file, manifest, most=-1):
-    """Parses the first `most` rows of a shard (-1: all); returns the number of parsed rows."""
+    """Counts the rows of a shard, up to `most`. Raises `InputError` if a row cannot be parsed."""
     rows = tf.data.TFRecordDataset(file, compression_type="GZIP").take(most).batch(_ROWS_AT_ONCE)
     try:
         parsed = [parse_rows(serialized, manifest)["row_id"] for serialized in rows]

@@ -1,8 +1,8 @@
 """Creates examples from a block of tokenized documents and packs them into rows.
 
-The token ids of a block are stored in one array. Segments are ranges [start, end) of this array, so
-creating, trimming and packing examples copies no token ids. Random numbers are hashes of a name,
-such as the seed and the document number, so they do not depend on the order of the calls.
+All token ids of a block are in one array. A segment is a range [start, end) of this array, so that
+no token ids are copied. Random numbers are hashes of a name, such as the seed and the document
+number, so they do not depend on the order of the calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def stable_hash(*name: Any) -> int:
-    """Hashes numbers and strings to an integer in [0, 2⁶⁴). All machines compute the same hash."""
+    """Hashes numbers and strings to an integer in [0, 2⁶⁴), equally on all machines."""
     digest = hashlib.blake2b(repr(name).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
@@ -91,9 +91,10 @@ def next_sentence_examples(
 
     If the last sentence of a document is the first segment of a pair, the second segment is always
     random. BERT's published code therefore creates more random than consecutive pairs. This
-    function compensates: the fraction of random pairs is `random_next_share`.
+    function draws fewer of the other pairs at random, so that the fraction of random pairs is
+    `random_next_share`.
 
-    If the block contains only one document, the random segment is from this document, but not from
+    If the block contains only one document, random segments are from this document, but not from
     the sentences next to the first segment.
 
     Source: Devlin et al. 2018, section 3.1 and appendix A.2.
@@ -112,7 +113,7 @@ def next_sentence_examples(
 
 
 class _Coin:
-    """Decides whether a pair is random, so that `fraction` of all pairs are random."""
+    """Adjusts the probability of a random pair so that `fraction` of all pairs are random."""
 
     def __init__(self, fraction, gain):
         self.fraction, self.gain = fraction, gain
@@ -132,7 +133,7 @@ def _target(most_tokens, short_sequence_probability, generator):
 
 
 def _end_of_chunk(block, sentence, document_end, target):
-    """Returns the index after the sentence with which the chunk has `target` tokens."""
+    """Returns the index after the last sentence of a chunk with at least `target` tokens."""
     starts = block.sentence_starts
     return bisect.bisect_left(starts, starts[sentence] + target, sentence, document_end)
 
@@ -154,7 +155,7 @@ def _document_pairs(block, document, most_tokens, target, generator, coin):
             continue
         if may_be_random and coin.is_random(generator, num_sentences == 1):
             label, sentence = 1, middle
-            places = distant or [_other(block, document, generator)]
+            places = distant or [_sentences_of_other_document(block, document, generator)]
             second = _random_segment(block, places, target - (first[1] - first[0]), generator)
         else:
             label, sentence = 0, chunk_end
@@ -163,20 +164,19 @@ def _document_pairs(block, document, most_tokens, target, generator, coin):
 
 
 def _distant(block, sentence, middle):
-    """Returns the ranges of sentences that are neither in a segment nor next to it."""
+    # The sentences in the first segment and next to the first segment are excluded.
     begin, end = block.document_starts
     return [place for place in (range(begin, sentence - 1), range(middle + 1, end)) if place]
 
 
-def _other(block, document, generator):
-    """Returns the range of sentences of a random other document."""
+def _sentences_of_other_document(block, document, generator):
     other = integer(generator, 0, len(block.document_starts) - 3)
     other += other >= document
     return range(*block.document_starts[other : other + 2])
 
 
 def _random_segment(block, places, target, generator):
-    """Returns a random segment of about `target` tokens from ranges of sentences."""
+    """Returns a segment of about `target` tokens that starts at a random sentence of `places`."""
     chosen = integer(generator, 0, sum(map(len, places)) - 1)
     place = places[0]
     if chosen >= len(place):
@@ -187,7 +187,7 @@ def _random_segment(block, places, target, generator):
 
 
 def _trim(first, second, most_tokens, generator):
-    """Truncates the longer segment, then both segments, until the pair has `most_tokens` tokens."""
+    """Truncates a pair to `most_tokens` tokens: first the longer segment, then both equally."""
     lengths = first[1] - first[0], second[1] - second[0]
     excess = sum(lengths) - most_tokens
     if excess <= 0:
@@ -201,7 +201,7 @@ def _trim(first, second, most_tokens, generator):
 
 
 def _cut(span, count, generator):
-    """Removes `count` tokens. Each is removed from the start or the end, chosen at random."""
+    """Removes `count` tokens, each from a randomly chosen end of the segment."""
     front = generator.getrandbits(count).bit_count() if count else 0
     return span[0] + front, span[1] - (count - front)
 
@@ -215,7 +215,8 @@ def sentence_order_examples(
 ) -> list[Example]:
     """Creates pairs of consecutive segments of a document, in order or swapped.
 
-    Source: Lan et al. 2019, "ALBERT", section 3.1, where single sentences are not split.
+    Source: Lan et al. 2019, "ALBERT", section 3.1. Unlike in the paper, a single sentence
+    may be split into two segments.
     """
     examples, most_tokens = [], length - 3
     for document, number in enumerate(block.document_numbers):
@@ -241,11 +242,11 @@ def sentence_order_examples(
 def translation_examples(
     block: TokenBlock, length: int, num_languages: int, seed: int = 0, pass_number: int = 0
 ) -> list[Example]:
-    """Creates a pair of sentences in two random languages for each group of translations.
+    """Creates a pair of sentences in two random languages from each document.
 
-    Each document is one group, with one sentence per language. If a sentence has no tokens, no pair
-    is created for the document. The label is `first * num_languages + second`, where `first` and
-    `second` are the indices of the languages of the two sentences.
+    A document contains one sentence in each language. If one of the sentences has no tokens, the
+    document is skipped. The label is `first * num_languages + second`, where `first` and `second`
+    are the indices of the languages of the two sentences.
 
     Source: Lample and Conneau 2019 (arXiv:1901.07291), section 3.4, with the languages in random
     order.
@@ -285,8 +286,8 @@ def pack_rows(
 ) -> list[list[int]]:
     """Packs examples into rows; returns the indices of the examples in each row.
 
-    Best-fit decreasing: Examples are packed in order of decreasing length. Each is added to the row
-    with the fewest free tokens in which it fits.
+    Uses best-fit decreasing: the longest example is packed first, and each example is added to the
+    fullest row that has enough free tokens.
     """
     rows: list[list[int]] = []
     open_rows: list[list[list[int]]] = [
@@ -332,7 +333,7 @@ def lay_out(
     max_examples_per_row: int,
     tokenizer: Tokenizer,
 ) -> dict[str, np.ndarray]:
-    """Builds the int32 arrays of the features in the table of the module `records`."""
+    """Returns the arrays for `records.serialize_rows`."""
     order = [index for row in packed for index in row]
     row_sizes = np.array([len(row) for row in packed])
     spans = spans[order]
@@ -360,13 +361,13 @@ def lay_out(
 
 
 def concatenated_spans(values: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Concatenates slices of an array. Each slice has a start and a length."""
+    """Concatenates the slices `values[start : start + length]`."""
     ends = np.cumsum(lengths)
     return values[np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1])]
 
 
 def _parts(spans, num_separators):
-    """Returns the lengths of [CLS], first, separators, second and [SEP]: int64 [examples, 5]."""
+    """Returns the tokens of [CLS], segment, separators, segment, [SEP]: int64 [examples, 5]."""
     first, second = spans[:, 1] - spans[:, 0], spans[:, 3] - spans[:, 2]
     one = np.ones_like(first)
     return np.stack([one, first, num_separators * (second > 0), second, one], axis=1)
