@@ -1,8 +1,8 @@
 """Converts LoRA weights from and to the format of the `peft` library.
 
 A matrix in the file may combine several matrices of this package, as in ModernBERT's fused
-projections. The LoRA product of a combined matrix is `B A`, where `B` is block-diagonal: each block
-belongs to one matrix of this package.
+projections. The LoRA product of a combined matrix is `B A`, where `B` is block-diagonal with one
+diagonal block for each matrix of this package.
 """
 
 import dataclasses

@@ -39,12 +39,12 @@ class ModelSource:
     """A model opened by `open_model`, with Hugging Face configuration keys and tensor names.
 
     Args:
-        path: Directory of the tokenizer files, which error messages also name.
+        path: Directory of the model, with the tokenizer files. Error messages contain this path.
         config: Content of a `config.json`.
-        tensors: Tensors under their Hugging Face names.
+        tensors: `TensorFile` with Hugging Face names.
 
     Attributes:
-        name: The name or path that the user passed, for use in warnings.
+        name: Name or path that the user passed. Warnings contain this name.
         adapter: `Adapter` of fine-tuned weights, if any.
         prefix: Prefix of encoder tensor names in models with a head.
         task_path: Directory with the files of the task.
@@ -106,8 +106,6 @@ _MAX_HEADER = 16 << 20  # bytes; a header with 1,000 tensors takes 100 kB
 
 
 class SafetensorsFile:
-    """A `TensorFile` for safetensors."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         try:

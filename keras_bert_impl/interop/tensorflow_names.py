@@ -6,8 +6,8 @@ For example, one matrix of a BERT model has these names and shapes:
     tf_bert_model/bert/encoder/layer_._0/output/dense/kernel:0 [in, out]  TensorFlow
     bert/encoder/layer/0/output/dense/kernel                   [in, out]  Flax
 
-The start of a name, such as `tf_bert_model/bert/`, is different for each way to save the model.
-Tensors are therefore identified by the end of their names.
+The start of a name, such as `tf_bert_model/bert/`, depends on how the model was saved. Tensors are
+therefore identified by the end of their names.
 """
 
 import math

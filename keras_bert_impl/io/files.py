@@ -1,10 +1,10 @@
 """Local files, and atomic output.
 
 Output is first written to a scratch folder `.NAME.RANDOM.aside` next to the output path, and then
-renamed to the output path. An existing directory is replaced as a whole: all entries to keep are
-first linked into the new directory, and then the two directories exchange their names. A running
-process locks its scratch folder. The scratch folder of a killed process is removed by the next
-process that writes into the same parent folder.
+renamed to the output path. To replace an existing directory as a whole, all entries to keep are
+linked into the new directory, and then the two directories exchange their names. A running process
+locks its scratch folder. The scratch folder of a killed process is removed by the next process that
+writes into the same parent folder.
 """
 
 import contextlib
@@ -136,8 +136,8 @@ def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
     """Yields temporary paths; if the block succeeds, the files there replace `paths`.
 
     All `paths` must have the same parent folder, which is created if needed. The files are moved
-    one after the other. During this time, the last of `paths` does not exist, so a program that
-    opens all files cannot read old and new files together. See `replace_file` for errors.
+    one after the other, and the last of `paths` is deleted before. If the process is killed during
+    this time, the last of `paths` is missing. See `replace_file` for errors.
     """
     files = [_absolute_file(path) for path in paths]
     with clear_errors(files[0]), _scratch(files[0].parent, files[0].name) as scratch:

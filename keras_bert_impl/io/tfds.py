@@ -15,7 +15,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = None) -> Any:
-    """Returns (`tf.data.Dataset` in the order of the files, features); downloads it if needed."""
+    """Returns (`tf.data.Dataset`, features); downloads and prepares the dataset if needed."""
     import tensorflow_datasets as tfds
 
     name, data_dir = expanded(name), expanded(data_dir)

@@ -254,7 +254,7 @@ def dropout_seed(seed: Tensor) -> Iterator[None]:
 
 
 def repeated(function: Callable) -> Callable:
-    """Wraps `function` so that every call drops the same units."""
+    """Returns a function with the same dropout masks in every call, for recomputation."""
     seed, draws = _step.value
     before = draws.copy()
 

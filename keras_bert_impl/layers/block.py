@@ -138,7 +138,6 @@ class TransformerBlock(keras.layers.Layer):
         )
 
     def dense_layers(self) -> list[keras.layers.Dense]:
-        """Returns a list of the dense layers of a built block."""
         attention = self.attention
         layers = [attention.query, attention.key, attention.value, attention.output_dense]
         if self.has_global_tokens:

@@ -77,7 +77,9 @@ class WeightedMeanPooling(MeanPooling):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LastPooling(_TokenPooling):
-    """Hidden state of the last real token, which attends to all tokens of a causal encoder.
+    """Hidden state of the last real token.
+
+    In a causal encoder, only the last token attends to all tokens.
 
     Call arguments and output shape: same as `MeanPooling`. Without real tokens, the output is the
     hidden state of the first token.

@@ -49,7 +49,6 @@ def _renamed(name, source, target):
 
 
 def dense(google: str, huggingface: str) -> list[Name]:
-    """Returns the names of the two tensors in a dense layer."""
     return [
         Name(f"{google}/kernel", f"{huggingface}.weight", transpose=True),
         Name(f"{google}/bias", f"{huggingface}.bias"),
@@ -146,7 +145,6 @@ ELECTRA = [
 
 
 def unknown_variable(path: object, name: str) -> InputError:
-    """Returns the error for an unknown variable in the layers of an encoder."""
     return InputError(
         f"{path}: {name:.200} is not a variable of BERT, ALBERT or ELECTRA; other encoders are not "
         "supported."
@@ -171,7 +169,7 @@ def electra_generator(names: Collection[str]) -> list[Name]:
 
 @dataclasses.dataclass(frozen=True)
 class Location:
-    """Variable of a checkpoint, and how to convert the variable to a tensor.
+    """Variable of a checkpoint, with its conversion to a tensor.
 
     Args:
         variable: Name of the variable.

@@ -19,7 +19,7 @@ class Program:
 
     Args:
         path: The file, for error messages.
-        hidden_act: Activation under its Hugging Face name.
+        hidden_act: Hugging Face name of the activation.
         num_layers: Number of consecutive attention layers.
         head_width: Width of an attention head; None if the attention scale is not a constant.
     """

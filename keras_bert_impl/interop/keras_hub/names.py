@@ -41,8 +41,8 @@ class Kind:
     """A KerasHub backbone class.
 
     Attributes:
-        prefix: Name of the class without `Backbone`, which is also the prefix of its tasks.
-        arguments: Argument of the class for each field of `EncoderConfig`.
+        prefix: Start of the class names, such as `Bert` in `BertBackbone` and `BertMaskedLM`.
+        arguments: Constructor arguments of the class, keyed by `EncoderConfig` field.
         fixed: `EncoderConfig` fields for which the class supports only one value, and this value.
         tables: Path prefix of the token and position embeddings, such as `embeddings/`.
         projection: Layer that projects the embeddings; empty without a projection.
@@ -198,7 +198,7 @@ class Location:
     """Location of a tensor in a KerasHub model.
 
     Args:
-        name: Maps a variable of this package to the Hugging Face tensor.
+        name: Variable path in this package, and name of the Hugging Face tensor.
         path: Path of the KerasHub variable (layer names and variable name). If KerasHub has no such
             variable, the path is "", and the Hugging Face tensor is all zeros.
         shape: Shape of the KerasHub variable.

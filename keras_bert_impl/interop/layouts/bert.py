@@ -55,12 +55,10 @@ def task_classes(prefix: str, **more: str) -> dict[str | None, str]:
 
 
 def kernel(ours: str, theirs: str, part: int = 0, num_parts: int = 1) -> TensorName:
-    """Returns the name of the matrix of a linear layer."""
     return TensorName(f"{ours}/kernel", f"{theirs}.weight", True, part=part, num_parts=num_parts)
 
 
 def dense(ours: str, theirs: str, optional: bool = False) -> list[TensorName]:
-    """Returns the two tensor names of a linear layer."""
     return [
         TensorName(f"{ours}/kernel", f"{theirs}.weight", transpose=True, optional=optional),
         TensorName(f"{ours}/bias", f"{theirs}.bias", optional=optional),
