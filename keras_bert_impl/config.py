@@ -88,7 +88,9 @@ class Adapter:
     def of(cls, value: Any, source: str = "adapter") -> "Adapter | None":
         """Converts a dict of fields to an `Adapter`; returns an `Adapter` or None unchanged.
 
-        `source` names the setting in error messages.
+        Args:
+            value: a dict, an `Adapter` or None.
+            source: name of the setting, for error messages.
 
         Raises:
             InputError: The value has the wrong type or invalid fields.
@@ -153,8 +155,8 @@ class EncoderConfig:
         initializer_range: Standard deviation of the truncated normal initializer.
         pad_token_id: Id of the `[PAD]` token.
         use_pooler: Whether to apply a tanh dense layer to the output of `pooling`.
-        architecture: One of `ARCHITECTURES`. Sets the layers of the task heads and the names of the
-            tensors in a model directory. The other fields describe the layers of the encoder.
+        architecture: One of `ARCHITECTURES`. Determines the layers of the task heads and the names
+            of the tensors in files. The other fields determine the layers of the encoder.
         embedding_dim: Width of the embeddings, which a linear layer projects to `hidden_dim`. If
             None, the width is `hidden_dim` and there is no projection.
         position_offset: Index of the position embedding of the first token. If `position_offset` is

@@ -49,7 +49,7 @@ def finetune(
 
     The directory contains `model/`, which `from_pretrained` and `transformers` load. If only some
     weights are trained (see `TuningSettings`), `from_pretrained` loads them with the base model;
-    `peft` loads LoRA weights. It also contains `recipe.yaml`, `data.json`, `metrics.jsonl`,
+    `peft` loads LoRA weights. The run directory also contains `recipe.yaml`, `data.json`, `metrics.jsonl`,
     `tensorboard/` and `report.html`. The results of the saved model on `dev` are in `scores.json`
     and `predictions.tsv`, and for questions in the three files of SQuAD. The teacher of a
     distillation (see `ObjectiveSettings`) is not saved.
@@ -130,9 +130,10 @@ def finetune_set(
 
     The directory contains the run directories `runs/NAME`, named after their settings in the grid;
     `scores.json` with the return value of this function; and `model/`, `recipe.yaml` and
-    `data.json` of the best run. The directory can be used like the directory of a single run. An
-    interrupted call resumes and does not train finished runs again. The grid may then have
-    additional values.
+    `data.json` of the best run. The directory can be used like the directory of a single run.
+
+    If a call is interrupted, the next call resumes and does not train finished runs again. The next
+    call may add values to the grid.
 
     Settings are selected on `dev`, so the score of the best run is too optimistic. Evaluate the
     best model on a test set.
@@ -228,7 +229,7 @@ def combinations(
     settings: dict[str, Any],
     settings_class: type[FinetuneSettings] = FinetuneSettings,
 ) -> dict[str, tuple[dict[str, Any], FinetuneSettings]]:
-    """Returns the runs of a set: {path: (settings from the grid, all settings)}."""
+    """Returns {path of a run: (settings from the grid, all settings)} for all runs of a set."""
     known = {field.name for field in dataclasses.fields(settings_class)}
     for key, values in grid.items():
         if key not in known:
@@ -259,7 +260,7 @@ def checked_runs(
     settings: dict[str, Any],
     resume: bool,
 ) -> dict[str, tuple[dict[str, Any], FinetuneSettings]]:
-    """Returns `combinations`, after checking that all runs can start."""
+    """Checks that all runs of a set can start, and returns them; see `combinations`."""
     if not grid:
         raise InputError("grid is empty: pass at least one setting with its values.")
     runs = combinations(grid, settings, settings_for(train))
@@ -270,7 +271,7 @@ def checked_runs(
 
 
 def check_set(directory: Path) -> None:
-    """Raises `InputError` if a directory cannot contain a set of runs."""
+    """Raises `InputError` if a set of runs cannot be written to a directory."""
     if num_workers() > 1:
         raise InputError(
             f"a set of runs supports one worker, not {num_workers()}. Start each run separately."

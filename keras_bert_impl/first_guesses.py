@@ -1,9 +1,9 @@
 """Errors that suggest the correct call if a user tries a name from another library.
 
-`GUESSES` maps names from other libraries to calls in this library. A class with the decorator
-`@first_guesses("Name")` raises `AttributeError` for these attributes, so that `hasattr` returns
-False. A function with the decorator `@known_arguments("Name.method")` raises `InputError` for these
-keyword arguments. For imports, see `import_guesses`.
+`GUESSES` maps names from other libraries to calls in this library. With the class decorator
+`@first_guesses("Name")`, the attributes in `GUESSES["Name"]` raise `AttributeError`, so that
+`hasattr` returns False. With the decorator `@known_arguments("Name.method")`, the keyword arguments
+in `GUESSES["Name.method"]` raise `InputError`. For imports, see `import_guesses`.
 """
 
 import difflib
@@ -123,7 +123,7 @@ _CALLS = {
         "model.labels": "id2label label2id classes_",
         "model.num_classes": "num_labels",
         'from_pretrained(name, dtype="mixed_bfloat16")': "half",
-        "get_strategy(), and create the model in its scope": "to cuda",
+        "strategy = get_strategy(), and create the model in strategy.scope()": "to cuda",
     },
     "TaskModel.from_pretrained": {
         "from_pretrained(name, num_classes=2)": "num_labels",
@@ -133,7 +133,7 @@ _CALLS = {
         "from_pretrained(name, max_length=128)": "sequence_length max_seq_length",
         "from_pretrained(name), which loads its tokenizer": "preprocessor",
         "from_pretrained(name, num_classes=3), which creates a new head": "ignore_mismatched_sizes",
-        "from_pretrained(name); no code in a model is run": "trust_remote_code",
+        "from_pretrained(name), which never runs code of a model": "trust_remote_code",
         "from_pretrained(name), which detects the file format": "from_tf from_pt from_flax",
         'from_pretrained(name, long_texts=LongTexts("head_tail", head_tokens=128))': "head_tokens",
         'from_pretrained(name, long_texts=LongTexts("mean", max_windows=8))': "max_windows",
@@ -249,7 +249,7 @@ _ANSWERS = {
     ),
     "run `keras-bert calibrate --model run --threshold f1`; predict and serve then use this "
     "threshold": ("threshold thresholds decision-threshold temperature-scaling calibrate"),
-    "every GPU that TensorFlow finds is used; select them with CUDA_VISIBLE_DEVICES": (
+    "all GPUs are used; to use only some of them, set CUDA_VISIBLE_DEVICES": (
         "gpu device devices cuda no-cuda"
     ),
     "remove HTML from the file first; `keras-bert check FILE` counts the texts with HTML": (
@@ -266,7 +266,7 @@ GUESSES = {
 
 
 class _Guess:
-    """Descriptor that raises `AttributeError` with the correct call."""
+    """Descriptor of an unknown attribute. Access raises `AttributeError` with the correct call."""
 
     def __init__(self, owner: str, name: str, line: str) -> None:
         self._name = name
@@ -287,7 +287,7 @@ class _Guess:
 
 
 def first_guesses(name: str) -> Callable[[type], type]:
-    """Class decorator: the attributes in `GUESSES[name]` raise `AttributeError`."""
+    """Class decorator: access to an attribute in `GUESSES[name]` raises `AttributeError`."""
 
     def decorate(cls):
         for guess, line in GUESSES[name].items():
@@ -321,7 +321,10 @@ def check_constructor(cls: type, given: Iterable[str]) -> None:
 
 
 class KnownArguments:
-    """Mixin that applies `check_constructor` to subclasses in this package."""
+    """Mixin: constructors of subclasses raise `InputError` for unknown arguments.
+
+    Subclasses in other packages are not changed.
+    """
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -341,7 +344,7 @@ class KnownArguments:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Returns the most similar setting or option (with `--`), as a suggestion."""
+    """Returns a suggestion for an unknown setting or option, such as `did you mean 'epochs'?`."""
     known = list(map(str, known))
     plain = str(name).removeprefix("--").replace("_", "-")
     for line, names in _CALLS["keras-bert"].items():

@@ -56,7 +56,7 @@ _LINES = {
 
 
 def explain(package: str, name: str) -> str | None:
-    """Returns a suggestion for a name that a package does not have, or None."""
+    """Returns a suggestion for a name that `package` does not define, or None."""
     if name.startswith("_") or importlib.util.find_spec(f"{package}.{name}") is not None:
         return None
     home = _home(name)

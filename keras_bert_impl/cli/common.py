@@ -27,14 +27,14 @@ class Kind:
     Args:
         completes: what shell completion suggests: `"file"`, `"directory"`, `"model"` or `"recipe"`.
         check: function that receives the value and all arguments, and raises `InputError` for an
-            invalid value. None if the command checks the value.
+            invalid value. Default: no check.
     """
 
     completes: str
     check: Callable[[str, Namespace], None] | None = None
 
     def __call__(self, text: str) -> str:
-        """Expands `~`. When all arguments are parsed, `check_values` checks the value."""
+        """Expands `~`. The function `check_values` calls `check` later."""
         return expanded(text)
 
 
@@ -56,7 +56,7 @@ def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
 
 
 def _given(parser, arguments):
-    """Yields (argument name, kind, value) for the values of arguments whose type is a `Kind`."""
+    """Yields (argument name, kind, value) for each value of each argument with a `Kind`."""
     for action in parser._actions:
         if isinstance(action.type, Kind):
             name = (action.option_strings or [str(action.metavar or action.dest)])[-1]
@@ -174,7 +174,7 @@ ArgumentsContainer = argparse._ActionsContainer  # a parser or a group of argume
 
 
 def import_tensorflow_quietly(alone: bool) -> None:
-    """Imports TensorFlow without stderr, because GPU warnings ignore the log level."""
+    """Imports TensorFlow and discards stderr, because GPU warnings ignore the log level."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as noise:
@@ -374,7 +374,6 @@ def check_run(arguments: argparse.Namespace) -> None:
 
 
 def prepared_strategy(arguments: argparse.Namespace) -> Any:
-    """Applies the device arguments; returns the strategy or its name."""
     from keras_bert_impl.training.strategy import get_strategy, use_cpu_devices
     from keras_bert_impl.training.workers import TIMEOUT
 

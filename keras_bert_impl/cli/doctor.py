@@ -108,7 +108,6 @@ class Doctor(Command):
 
 
 def _sections_of(check):
-    """Returns the sections of a check. If the check fails, returns a section with the error."""
     try:
         found = check()
     except Exception as error:
@@ -201,7 +200,7 @@ def _unfit_companions():
 
 
 def _clashes():
-    """Yields problems for other distributions that install a command or package of this name."""
+    """Yields a problem for each distribution whose command or package replaces this package's."""
     for point in metadata.entry_points(group="console_scripts", name=_COMMAND):
         if point.value != _ENTRY_POINT:
             other = getattr(point.dist, "name", point.value)
@@ -218,7 +217,7 @@ def _clashes():
     if version_of("keras-bert") is not None:
         yield Problem(
             "keras-bert is installed, a different project with the package keras_bert. The command "
-            "`keras-bert` does not use it.",
+            "`keras-bert` does not use that package.",
             "pip uninstall keras-bert, if you do not use it",
             is_failure=False,
         )
@@ -256,7 +255,7 @@ def _uses_jax():
 
 
 def _probe():
-    """Imports the packages in a new process. Returns (results, None) or (None, error message)."""
+    """Imports the packages in a new process. Returns (results, error message); one is None."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
@@ -347,7 +346,6 @@ def check_variables() -> Section:
 
 
 def check_hubs() -> Section:
-    """Returns the section about the model hubs; requests a page from each."""
     import requests
 
     section = Section("hubs")

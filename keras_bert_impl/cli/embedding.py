@@ -195,8 +195,7 @@ class FillMask(Command):
         parser.add_argument(
             "text",
             nargs="+",
-            help="texts with [MASK]; without --model, the first argument is a model directory or "
-            "name",
+            help="texts with [MASK]; if --model is left out, the first argument is the model",
         )
         parser.add_argument("--model", type=MODEL, metavar="MODEL", help="model directory or name")
         parser.add_argument(
@@ -249,7 +248,7 @@ class Generate(Command):
         parser.add_argument(
             "text",
             nargs="+",
-            help="texts to continue; without --model, the first is a model directory or name",
+            help="texts to continue; if --model is left out, the first argument is the model",
         )
         parser.add_argument("--model", type=MODEL, metavar="MODEL", help="model directory or name")
         parser.add_argument(
@@ -347,7 +346,10 @@ class Look(Command):
 
 
 def _load(name):
-    """Loads a fine-tuned model with the task head, and other models as a masked LM or encoder."""
+    """Loads a fine-tuned model with its task head.
+
+    Other models are loaded as a `MaskedLM` or, without a masked LM head, as a `TextEmbedder`.
+    """
     from keras_bert_impl.interop import open_model, read_encoder_config
     from keras_bert_impl.models.weights import MissingTensorError
     from keras_bert_impl.runs.run import load_tuned

@@ -220,7 +220,8 @@ def _check_combination(arguments):
     if arguments.labels and (arguments.tfds or arguments.task not in (None, *with_labels)):
         names = " or ".join(with_labels)
         raise InputError(
-            f"--labels requires a table or --task {names}. Other sources already define the labels."
+            f"--labels requires a table or --task {names}. Leave out --labels: the labels of other "
+            "sources are already known."
         )
     if getattr(arguments, "dev_split", None) and (arguments.dev or arguments.data):
         raise InputError(
@@ -244,7 +245,10 @@ def check_tables(arguments: argparse.Namespace) -> None:
 
 
 def read_files(arguments: argparse.Namespace) -> None:
-    """Reads files before TensorFlow is imported. `read_examples` then returns the examples."""
+    """Reads the examples in files. Called before TensorFlow is imported.
+
+    The function `read_examples` then returns these examples.
+    """
     if arguments.task in readers() and not (arguments.tfds or arguments.data):
         splits = ("train",) if arguments.dev_split else ("train", "dev")
         whole = _with_dev(arguments)
@@ -263,7 +267,7 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
 
 
 def _reader(task):
-    """Returns the reader of a task. Imports TensorFlow only for tasks registered by users."""
+    """Returns the reader of a task. If a user registered the task, imports TensorFlow."""
     if task in readers():
         return readers()[task]
     from keras_bert_impl.tasks.registry import task_named
@@ -313,7 +317,7 @@ def _source(arguments):
 
 
 def _with_dev(arguments):
-    """If `--dev-split` is given, sets `dev` to the training file, which is split later."""
+    """Replaces `--dev-split` by `--dev` with the training file, which is split after reading."""
     if not vars(arguments).get("dev_split"):
         return arguments
     changed = {"dev": arguments.train, "dev_split": None}
@@ -337,7 +341,7 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
 
 
 def _without(train, dev):
-    """Removes training examples with the texts that an earlier run held out."""
+    """Removes the training examples whose texts are in the validation set."""
     kept = leave_out(train, dev)
     if len(kept) < len(train):
         count = len(train) - len(kept)
@@ -346,7 +350,7 @@ def _without(train, dev):
 
 
 def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> Any:
-    """Reads examples to score a model. The default task is the task of the model."""
+    """Reads the examples of a split. The default of `--task` is the task of the model."""
     from keras_bert_impl.tasks.registry import task_of_model
 
     task = arguments.task or task_of_model(model).name

@@ -253,8 +253,8 @@ def _add_network_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--precision",
         choices=("fp32", "bf16", "fp16", "int8"),
-        help="precision of the weights; bf16 (OpenVINO only) is the precision of the "
-        "computation; default: fp32",
+        help="precision of the weights or, for bf16 (OpenVINO only), of the computation; default: "
+        "fp32",
     )
     group.add_argument(
         "--standard",

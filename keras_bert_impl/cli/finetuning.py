@@ -237,7 +237,7 @@ def _run_several(arguments):
 
 
 def _resolve(arguments):
-    """Returns ({setting: values to try}, settings for all runs, adaptation settings)."""
+    """Returns (values to try for each setting, settings of all runs, settings of `--adapt`)."""
     given = given_settings(arguments, _settings_class())
     grid = {} if arguments.sweep is None else _grid(arguments.sweep)
     if arguments.seeds is not None:
@@ -284,7 +284,10 @@ def _adapt(text, directory, settings, of_adaptation, how):
 
 
 def _print_groups(summary):
-    """Prints a table with a row for each group or, for a single group, for each metric."""
+    """Prints a table with one row per group.
+
+    If there is only one group, the table has one row per metric.
+    """
     from keras_bert_impl.finetuning import name_of
 
     groups, metric = summary["groups"], summary["metric"]

@@ -345,7 +345,7 @@ def _cases(offers):
 
 
 def _offered(action):
-    """Returns (words, options of `compgen`) for the values of an argument."""
+    """Returns the completions of an argument: (words, options of the shell's `compgen`)."""
     if action is None:
         return "", ""
     kind = getattr(action.type, "completes", None)

@@ -91,7 +91,7 @@ def _rows():
 
 
 def _matches(row, words):
-    """Returns whether each item of `words` is the start of a word in the row."""
+    """Returns whether every search word is the beginning of a word in the row."""
     text = " ".join(row[key] for key in ("name", "architecture", "hub", "tokenizer")).lower()
     text += " uncased" if row["lowercase"] else " cased"
 
@@ -350,7 +350,7 @@ class Calibrate(Command):
 
 
 def _examples_of_run(model, arguments):
-    """Returns the validation set of a run, or None if it is missing or not needed."""
+    """Returns the validation set of the run, or None if the scores of the run are not updated."""
     run = arguments.model
     options = read_options(run)
     if not options:

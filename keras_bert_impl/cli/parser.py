@@ -13,7 +13,7 @@ _WIDTH = 100  # maximum width of help
 
 
 class Rare(str):
-    """Title of an argument group that only `--help-all` shows."""
+    """Title of an argument group. `--help` hides the group, and `--help-all` shows the group."""
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -29,7 +29,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return text
 
     def _format_action_invocation(self, action):
-        """Shows a switch without `--no-KEY`, because the group title explains these options."""
+        """Omits the option `--no-KEY` of a switch, which the title of the group explains."""
         names = action.option_strings
         if len(names) == 2 and names[1] == names[0].replace("--", "--no-", 1):
             return names[0]
@@ -80,7 +80,7 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raises `InputError`, with the nearest name for an unknown option."""
+        """Raises `InputError`. For an unknown option, the message suggests a similar option."""
         pair = re.match(r"unrecognized arguments: (\w+)=(.+)", message)
         option = f"--{pair[1].replace('_', '-')}" if pair else ""
         unknown = re.match(r"unrecognized arguments: .*?(--[^\s=]+)", message)
@@ -110,8 +110,8 @@ class Command:
         uses_tensorflow: whether TensorFlow is imported before `run`.
         tensorflow_alone: whether only TensorFlow is imported, without Keras.
         needs_tensorflow_backend: whether Keras must use TensorFlow.
-        kept: message after an interruption, about the kept files. `{out}` is replaced by the output
-            directory. Default: no message.
+        kept: message after an interruption that lists the kept files. `{out}` is replaced by
+            the output directory. Default: no message.
     """
 
     example = ""
@@ -129,10 +129,10 @@ class Command:
         """Adds the arguments of the command."""
 
     def check(self, arguments: argparse.Namespace) -> None:
-        """Raises for invalid combinations of arguments, without importing TensorFlow."""
+        """Raises `InputError` for invalid combinations of arguments. Does not import TensorFlow."""
 
     def check_files(self, arguments: argparse.Namespace) -> None:
-        """Checks the contents of existing files."""
+        """Reads and checks input files. Called before TensorFlow is imported."""
 
     def run(self, arguments: argparse.Namespace) -> None:
         """Runs the command."""

@@ -191,7 +191,7 @@ class Predict(Command):
 
 
 def _print(block, as_objects):
-    """Prints predictions, together with the input's `--id` column."""
+    """Prints one line per text: the value of the `--id` column, if given, and the prediction."""
     from keras_bert_impl.runs.prediction_table import as_json, joined
 
     for row, answer, cells in block:
@@ -203,7 +203,7 @@ def _print(block, as_objects):
 
 
 def _answered(rows, model, task):
-    """Yields lists of (input row, prediction, printed cells), one list per block of texts."""
+    """Yields a list for each block of texts: (input row, prediction, cells to print) per text."""
     from keras_bert_impl.tasks.inputs.blocks import blocks
 
     waiting = collections.deque()

@@ -22,7 +22,7 @@ OF_FORM = ("delimiter", "encoding", "no_header", "sentence")  # options of a sin
 
 
 def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Returns the read options of the examples, for `data.json`."""
+    """Returns the options with which the examples are read. A run saves them in `data.json`."""
     given = vars(arguments) | {"seed": seed}
     names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in given]
     options = {name: given[name] for name in [*names, "task", "dev_split", "seed"]}
@@ -68,9 +68,9 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
 
 
 def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
-    """If a training command starts from a run, fills in the columns and the task of the run.
+    """If a model is trained further, adds the columns and the task of its run to the arguments.
 
-    Returns the arguments unchanged if the user passed columns, a task or a data set.
+    If the user passed columns, a task or a data set, the arguments are not changed.
     """
     given = vars(arguments)
     run = run_of(arguments.model) if arguments.model and arguments.train else None
@@ -86,9 +86,10 @@ def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
 
 
 def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | None:
-    """Returns the read options of a run for files with the suffix of `path`, or None.
+    """Returns the options for the file format with which a run was read, such as the delimiter.
 
-    If the file is valid UTF-8, the options do not contain the encoding of the run.
+    Returns None if no file of the run has the suffix of `path`. If the file at `path` is valid
+    UTF-8, the encoding is omitted.
     """
     before = files_of(options.get("dev") or options.get("train"))
     if suffix_of(path) not in map(suffix_of, before):
@@ -97,7 +98,7 @@ def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | N
 
 
 def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Namespace:
-    """Fills in the read options of a run if the run read a file with the suffix of `path`."""
+    """Adds the options of the run for files with this format; see `form_of_run`."""
     form = form_of_run(read_options(arguments.model), path) or {}
     return _completed(arguments, {name: form[name] for name in form if name in vars(arguments)})
 
@@ -105,7 +106,7 @@ def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Names
 def with_data(
     arguments: argparse.Namespace, options: dict[str, Any], run: str | Path
 ) -> argparse.Namespace:
-    """Fills in the paths and read options of the data on which a run was scored."""
+    """Adds the files on which a run was scored, and the options with which they were read."""
     found = {"language": ExampleSource.language} | options
     train = found.pop("train", None)
     if found.get("dev_split"):
@@ -129,10 +130,12 @@ def _completed(arguments, options):
 
 
 def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.Namespace, bool]:
-    """Fills in missing arguments from the run of the model.
+    """Adds the read options of a run to the arguments. A user's arguments have precedence.
+
+    If the user passed no data, the validation data of the run are used.
 
     Returns:
-        (completed arguments, whether the data are the validation data of the run).
+        (the new arguments, whether the validation data of the run are used).
     """
     options = read_options(run)
     if has_data(arguments):
@@ -141,7 +144,7 @@ def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.
 
 
 def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
-    """Reads the examples to score on. `--dev-split` holds out the same examples as in the run."""
+    """Reads the examples of a split. `--dev-split` holds out the same examples as in the run."""
     share = vars(arguments).get("dev_split")
     whole = argparse.Namespace(**vars(arguments) | {"dev_split": None})
     examples = read_examples_of(model, whole, split)

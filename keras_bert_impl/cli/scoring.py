@@ -250,7 +250,7 @@ class Drift(Command):
         add_inputs(parser.add_argument_group("columns of both tables"))
         group = parser.add_argument_group("output")
         group.add_argument(
-            "--check", action="store_true", help="exit with status 2 if a quantity has shifted"
+            "--check", action="store_true", help="exit with status 2 if drift is detected"
         )
         group.add_argument("--json", action="store_true", help="print the comparison as JSON")
 
@@ -330,7 +330,7 @@ def _inputs(path, arguments, model):
 
 
 def _labeled(path, options, model):
-    """Returns the inputs of a file in the run's labeled format, or None for other formats."""
+    """Returns the inputs of a file like the training set of the run, or None for other files."""
     if not options or options.get("tfds") or options.get("data"):
         return None
     form = dict.fromkeys(OF_FORM) | (form_of_run(options, path) or {})
@@ -356,7 +356,7 @@ def _read_by_task(options, model):
 
 
 def _rows(compared, reference, served):
-    """Returns the rows of the table: one row per quantity, and one row per class."""
+    """Returns the rows of the drift table: one row per feature of the texts and per class."""
     rows = []
     for name, one in compared.items():
         p = f"{one.p_value:.3f}" if one.p_value >= 0.001 else "<0.001"

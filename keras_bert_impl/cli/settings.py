@@ -66,7 +66,7 @@ class Setting(NamedTuple):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The allowed names, or an empty tuple."""
+        """The allowed names. Empty if the setting is not a choice between names."""
         return tuple(str(choice) for one in self._limits() for choice in one)
 
     @property
@@ -81,7 +81,7 @@ class Setting(NamedTuple):
         )
 
     def _kinds(self):
-        """Returns the annotation and the members of a union."""
+        """Returns the annotation and, if the annotation is a union, the members."""
         return (self.annotation, *typing.get_args(self.annotation))
 
     def _limits(self):
@@ -113,7 +113,7 @@ def groups_of(settings_class: type) -> dict[str, list[Setting]]:
 
 
 def title_of(settings_class: type) -> str:
-    """Returns the first docstring line, without "Settings of"."""
+    """Returns the title of a group of settings, from the first line of the docstring."""
     first = (settings_class.__doc__ or settings_class.__name__).strip().splitlines()[0]
     return first.rstrip(".").removeprefix("Settings of ")
 
@@ -176,7 +176,7 @@ def add_settings(
 
 
 def _add_option(group, setting):
-    """Adds `--key value`, unless the command already has this option."""
+    """Adds `--key value`. Does nothing if the command already has this option."""
     is_rare = isinstance(group.title, Rare)
     rule = f"; {setting.rule}" if is_rare or 0 < len(setting.choices) <= _FEW else ""
     sentence = setting.sentence[:1].lower() + setting.sentence[1:]
@@ -204,7 +204,7 @@ def _choices(setting):
 
 
 class _SettingAction(argparse.Action):
-    """Stores the text of `--key value` in `options`."""
+    """Adds `key: value` to the dict `options` of the arguments. The value is a string."""
 
     def __call__(
         self,

@@ -57,8 +57,8 @@ def augment_vocabulary(
         augment_vocabulary("path/to/model", "larger", texts).tokens_per_word  # before and after
 
     Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1. As in the paper, the embedding of a
-        new token is initialized with the mean of the subword embeddings. In contrast to the paper,
-        new tokens are selected by `learn_tokens`.
+        new token is initialized with the mean of the subword embeddings. The new tokens are
+        selected by `learn_tokens`, which differs from the paper.
     """
     num_tokens = check("num_tokens", num_tokens, PositiveInt)
     min_frequency = check("min_frequency", min_frequency, PositiveInt)

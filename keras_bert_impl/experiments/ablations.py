@@ -195,7 +195,7 @@ class _Runs:
                 )
 
     def score(self, variant: Variant, seed: int) -> tuple[str, float]:
-        """Trains a variant, unless the run is finished. Returns the path and score of the run."""
+        """Returns the path and score of the run of a variant. Trains the run unless it is finished."""
         changes = _changes(variant)
         path = f"finetuning/{_name(changes | variant.finetuning, seed)}"
         if path not in self._scores:
@@ -254,7 +254,7 @@ class _Runs:
 
 
 def _changes(variant):
-    """Returns the settings of a variant that change the pre-training."""
+    """Returns the pre-training settings of a variant that differ from the defaults."""
     sizes = {name: getattr(variant, name) for name in ("records", "steps", "layers", "width")}
     changed = {name: size for name, size in sizes.items() if size != getattr(Variant, name)}
     return changed | variant.pretraining

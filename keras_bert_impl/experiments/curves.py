@@ -37,9 +37,10 @@ def learning_curve(
 ) -> dict[str, Any]:
     """Fine-tunes a model on parts of the training set, to estimate how many labels are needed.
 
-    Each run trains on a random sample with `size` examples per class. For tasks without one class
-    per text, `size` is the total number of examples. For each seed, larger samples contain the
-    smaller samples, and all tuning methods train on the same samples. All runs are scored on `dev`.
+    Each run trains on a random sample with `size` examples per class. For tasks other than
+    single-label classification, `size` is the total number of examples. For each seed, larger
+    samples contain the smaller samples, and all tuning methods train on the same samples. All runs
+    are scored on `dev`.
 
     The directory contains the run directories `runs/size=8,tuning=full,seed=1`, ...; `scores.json`
     with the return value of this function; and `report.html` with the curves. `scores.json` and
@@ -137,7 +138,7 @@ def _parts(train, sizes, seeds):
 
 
 def _settings(train, dev, settings, way, rate, seed):
-    """Returns the settings of a run. The metric is chosen for the whole training set."""
+    """Returns the settings of a run. The metric depends on the whole training set."""
     settings = settings | {"tuning": way, "seed": seed}
     if rate is not None:
         settings["learning_rate"] = rate

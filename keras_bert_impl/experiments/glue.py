@@ -57,7 +57,7 @@ def finetune_glue(
 
     The directory contains `cola`, `sst2`, ..., each written by `finetune_set`; `test`, the
     predictions of each task's best model for the test sets, in the format of the benchmark's
-    server; `scores.json`, the return value of this function; and `report.html`. All files are
+    server; `scores.json`, the return value of this function; and `report.html`. These files are
     updated after each task. An interrupted benchmark resumes.
 
     The score of a task is the mean of its metrics: Matthews correlation (CoLA), accuracy and F1
@@ -74,8 +74,8 @@ def finetune_glue(
         skip_bad_rows: see `read_glue`. QQP's published training set has invalid rows. An invalid
             row in a test set always raises.
         say: function that is called with the name of each run, and with the skipped tasks.
-        **options: other arguments of `finetune_set`, and fields of `FinetuneSettings`. These fields
-            apply to all tasks and override `SETTINGS`.
+        **options: other arguments of `finetune_set`, and fields of `FinetuneSettings`. The fields
+            apply to all tasks. They override the settings of single tasks, `SETTINGS`.
 
     Returns:
         A dict of `average`, the mean of the task scores; `tasks`, a dict of name -> `score`,

@@ -10,7 +10,7 @@ from keras_bert_impl.io.settings import OneOf, PositiveInt, Range, Seed, check, 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """Settings that `ablate` compares with the other variants of a question.
+    """One of the variants that a question of `ablate` compares.
 
     Attributes:
         name: name in the results.
@@ -81,7 +81,7 @@ QUESTIONS: dict[str, tuple[Variant, ...]] = {
 
 
 def with_defaults(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns fine-tuning settings with the defaults of ablations."""
+    """Adds the defaults of ablations to the settings of fine-tuning."""
     for name in ("model", "seed"):
         if name in options:
             raise InputError(f"leave out {name}: ablations set the model and the seed of each run.")
@@ -89,7 +89,7 @@ def with_defaults(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
-    """Returns the seeds. Raises `InputError` if there is none, or if two are equal."""
+    """Returns the seeds. Raises `InputError` for no seeds and for repeated seeds."""
     checked = check("seeds", seeds, tuple[Seed, ...])
     if not checked or len({*checked}) < len(checked):
         raise InputError(f"seeds must be different numbers. Received: {list(checked)}")

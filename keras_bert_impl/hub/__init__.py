@@ -109,7 +109,7 @@ def _model_of(directory):
 
 
 def _no_directory_but(name, download):
-    """Downloads `owner/name`. After a failure, raises that the directory does not exist either."""
+    """Downloads `owner/name`. The error message adds that no directory has this name."""
     try:
         return download()
     except InputError as error:

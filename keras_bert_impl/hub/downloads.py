@@ -71,7 +71,10 @@ def from_hugging_face(repository: str, revision: str) -> Path:
 
 
 def _check_answer(repository, name, commit):
-    """Checks the commit and the ETag from the hub, which `huggingface_hub` uses in file names."""
+    """Raises `InputError` if the commit or the ETag from the hub is invalid.
+
+    `huggingface_hub` uses both in file names.
+    """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
     about = _retried(get_hf_file_metadata, hf_hub_url(repository, name, revision=commit))

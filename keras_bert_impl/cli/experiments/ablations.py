@@ -46,7 +46,7 @@ _MAIN = ("budget", "epochs", "learning_rate", "max_length")
 
 @dataclasses.dataclass(frozen=True)
 class _Settings(AblationSettings, FinetuneSettings):
-    """Settings of fine-tuning with different defaults in ablations.
+    """Settings of fine-tuning in ablations.
 
     Args:
         learning_rate: Peak learning rate.

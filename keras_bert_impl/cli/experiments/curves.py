@@ -143,7 +143,6 @@ def _rates(text):
 
 
 def _table(curves):
-    """Returns the rows and columns of a table with a row for each size."""
     rows: dict[int, dict] = {}
     for name, points in curves.items():
         for point in points:
