@@ -150,7 +150,7 @@ _REGISTRY = "keras.src.saving.object_registration"
 
 
 def register(load: Callable[[str], Any]) -> None:
-    """Makes Keras find registered classes without importing them first.
+    """Makes Keras import the module of a class when Keras loads the class by name.
 
     If Keras is not imported yet, the registry is extended when Keras is imported.
     """

@@ -1,4 +1,4 @@
-"""Locates arrays in HDF5 files without reading them.
+"""Reads arrays from HDF5 files that may be damaged or malicious.
 
 The HDF5 library follows links to other files, and allocates as much memory as a file declares. This
 module uses the HDF5 library only to locate arrays, and reads the bytes itself. Arrays that are

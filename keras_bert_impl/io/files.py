@@ -135,9 +135,9 @@ def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
 def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
     """Yields temporary paths; if the block succeeds, the files there replace `paths`.
 
-    All `paths` must have the same parent folder, which is created if needed. The files are moved
-    one after the other, and the last of `paths` is deleted before. If the process is killed during
-    this time, the last of `paths` is missing. See `replace_file` for errors.
+    All `paths` must have the same parent folder, which is created if needed. The last of
+    `paths` is deleted first, and then the files are moved one after the other. If the process is
+    killed in between, the last of `paths` is missing. See `replace_file` for errors.
     """
     files = [_absolute_file(path) for path in paths]
     with clear_errors(files[0]), _scratch(files[0].parent, files[0].name) as scratch:

@@ -1,7 +1,4 @@
-"""Files in TensorFlow's file systems, such as `gs://bucket/records`.
-
-See `files` for the functions.
-"""
+"""Files in TensorFlow's file systems, such as `gs://bucket/records`."""
 
 import contextlib
 import errno

@@ -64,7 +64,7 @@ class BlockSparsity:
 
 @functools.cache
 def _drawn(sparsity, num_heads):
-    """Draws the random blocks of all blocks: (for most lengths, for the lengths in `_PLANNED`).
+    """Draws random blocks; returns (for most lengths, for the lengths in `_PLANNED`).
 
     Both arrays are int32 `[heads, max_blocks, num_random_blocks]`. Row `i + 1` contains the random
     blocks of block `i`.

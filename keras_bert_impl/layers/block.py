@@ -43,7 +43,8 @@ class TransformerBlock(keras.layers.Layer):
         attention_norm: whether the attention has a normalization. Use False only with `pre_norm`.
         use_bias: whether the dense layers and normalizations add a bias.
         gated: whether to multiply the activation by a second linear projection of the inputs. If
-            True, dropout is before the output layer, as in ModernBERT; otherwise, it is after it.
+            True, dropout is applied before the output layer, as in ModernBERT. Otherwise, dropout
+            is applied after the output layer.
         has_global_tokens: whether to use `LongformerAttention`.
         sparsity: `BlockSparsity` of a `BigBirdAttention`, or a dict of its fields.
         num_heads, rotary_base, window, adapter: see `SelfAttention`.

@@ -126,7 +126,7 @@ def assign(model: Any, locations: list[Location], tensors: Tensors) -> None:
 
 
 def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
-    """Converts tensors to KerasHub's variables and back.
+    """Returns the encoder tensors as a KerasHub model stores them.
 
     Tensors without a variable in KerasHub are dropped with a warning.
     """
