@@ -96,8 +96,8 @@ def write_google_checkpoint(
         vocabulary: A `vocab.txt` to copy.
 
     Raises:
-        InputError: the model is not a BERT or ALBERT model, is causal, is an ALBERT model with exact
-            GELU, or has unknown tensors.
+        InputError: the model is not a BERT or ALBERT model, is causal, is an ALBERT model with
+            exact GELU, or has unknown tensors.
 
     Example:
         from keras_bert_impl.interop import open_model, write_google_checkpoint
