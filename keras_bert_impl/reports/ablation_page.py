@@ -9,8 +9,9 @@ from keras_bert_impl.reports.sections.scores import score_name
 
 _NOTE = (
     "Each score is the mean over the seeds, with a 95% interval by Student's t-distribution. Each "
-    "variant is compared with the first row, between runs with the same seed. If the interval of a "
-    "difference contains 0, the difference may be due to chance."
+    "variant is compared with the variant in the first row, by the differences between runs with "
+    "the same seed. If the interval of a difference contains 0, the difference may be due to "
+    "chance."
 )
 
 

@@ -59,7 +59,7 @@ class Drawing:
         self._shapes: list[_Shape] = []
 
     def line(self, points: Sequence[Point], color: str = "ink", size: float = 1) -> None:
-        """Adds a line with the dash pattern of its color in `DASHES`."""
+        """Adds a line. Each color has a dash pattern; see `DASHES`."""
         self._shapes.append(_Shape("line", color, tuple(points), size=size))
 
     def rectangle(
@@ -282,7 +282,7 @@ def bars(
 
 
 def matrix(name: str, title: str, labels: Sequence[str], counts: np.ndarray) -> Drawing:
-    """Draws counts `[true, predicted]`, shaded by their fraction of the row."""
+    """Draws a confusion matrix, `[true, predicted]`. Shades show the fraction of the row."""
     side, left, top = 44, 110, 120
     size = len(labels) * side
     drawing = Drawing(name, title, left + size + 16, top + size + 16)

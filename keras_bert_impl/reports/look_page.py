@@ -22,8 +22,8 @@ MOST_TOKENS = 64
 _LONGEST_ROW = 512  # maximum number of tokens; the attention weights grow quadratically
 _ROWS = 16  # rows per batch
 _CONTROLS = """
-<p class="note">Choose a word. The other words are shaded by the attention between them. Arrow keys
-move from word to word.</p>
+<p class="note">Choose a word. The shade of every other word shows the attention weight between the
+two words. Arrow keys move from word to word.</p>
 <div class="controls">
 <label>Show <select id="view"><option value="weights">attention of a head</option>
 <option value="mean">mean of a layer's heads</option>
@@ -60,7 +60,7 @@ class TextAttention(NamedTuple):
 
     Attributes:
         tokens: first tokens of the model's input, including special tokens. If an embedder encodes
-            several texts, the tokens of all texts follow one another.
+            several texts, the tokens of the texts are concatenated.
         features: dict of int32 `[rows, length]`: the encoder's inputs in `predict`, padded only to
             the longest row.
         weights: float32 `[layers, heads, tokens, tokens]`. Rows attend to columns. Each row sums to

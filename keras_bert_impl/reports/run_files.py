@@ -19,7 +19,7 @@ _NO_LIMIT = 1 << 60
 
 
 class Run(NamedTuple):
-    """Contents of a run directory. If a file is missing or damaged, its attribute is empty.
+    """Contents of a run directory. The attributes of missing or damaged files are empty.
 
     Attributes:
         name: name of the directory.
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
     @property
     def records(self) -> str | None:
-        """Folder of a pre-training run's records; None for other runs."""
+        """Folder of the training records of a pre-training run; None for other runs."""
         found = self.data.get("records")
         source = found.get("source") if isinstance(found, dict) else None
         return source if isinstance(source, str) else None
@@ -110,7 +110,7 @@ def _model_class(path):
 def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
     """Reads `predictions.tsv` of a run. Returns (column names, rows) without the index column.
 
-    Returns None if the file is missing or damaged. If it is damaged, adds a message to
+    Returns None if the file is missing or damaged. If the file is damaged, adds a message to
     `run.problems`.
     """
     path = run.path / "predictions.tsv"
@@ -150,7 +150,7 @@ def check_count(subject: Subject, count: int) -> None:
 
 
 def explanation(model: Any, text: Any, target: Any = None) -> Html:
-    """Returns the words of a text, shaded by integrated gradients, with a table of top scores."""
+    """Returns the words of a text, shaded by integrated gradients, and the highest scores."""
     try:
         found = attribute(model, text, target)
     except InputError as error:

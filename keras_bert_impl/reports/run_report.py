@@ -34,9 +34,9 @@ def write_report(
 ) -> Path:
     """Writes a self-contained HTML report about a run.
 
-    Settings, data and learning curves come from the files of the run. Scores with confidence
-    intervals, classes, calibration and errors need `examples`; attributions of errors also need
-    `model`.
+    Settings, data and learning curves are read from the files of the run. If `examples` are given,
+    the report also shows confidence intervals, results by class, calibration and errors. If `model`
+    is also given, the report explains errors by attributions.
 
     Args:
         run_directory: directory of a run of `finetune` or `pretrain`.

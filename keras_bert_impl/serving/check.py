@@ -43,7 +43,7 @@ def largest_difference(
         inputs: inputs of `serving_default`. Default: a few built-in texts.
 
     Returns:
-        The largest absolute difference. It is infinite if strings or integers differ.
+        The largest absolute difference, or infinity if strings or integers differ.
 
     Raises:
         InputError: the directory is not a SavedModel with string inputs, or the SavedModel fails.

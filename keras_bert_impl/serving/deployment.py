@@ -24,8 +24,8 @@ def write_deployment(folder: str | Path, name: str, directory: str | Path) -> Pa
     Args:
         folder: directory that `keras-bert export` wrote, or a SavedModel. The container mounts this
             directory.
-        name: name of the service, and name of the model in URLs. Kubernetes restricts the
-            characters.
+        name: name of the service, and name of the model in URLs. Kubernetes allows only lowercase
+            letters, digits and hyphens, and a letter as the first character.
         directory: new or empty directory for the files.
     """
     if not _LABEL.fullmatch(name):

@@ -148,7 +148,7 @@ class Graph:
         return tensor
 
     def declare(self, tensor: tf.Tensor, shape: Sequence[int | str]) -> None:
-        """Does nothing: TensorFlow infers the shapes of all tensors."""
+        """Does nothing, because TensorFlow infers shapes."""
 
     def has(self, name: str) -> bool:
         return name in self._weights
@@ -189,7 +189,7 @@ def _reduce(function):
 
 
 def _reshape(inputs, shape):
-    """Reshapes a tensor. As in ONNX, a 0 in a constant shape keeps the size of that dimension."""
+    """Reshapes a tensor as in ONNX, where a size of 0 in a constant shape means unchanged."""
     known = tf.get_static_value(shape)
     if known is not None and 0 in known:
         sizes = tf.shape(inputs)

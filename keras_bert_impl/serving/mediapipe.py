@@ -89,7 +89,7 @@ def _write(model, directory, precision, batches):
 
 
 class _ScoresNetwork(Network):
-    """Network that returns probabilities, because MediaPipe does not convert logits."""
+    """Network with probabilities as outputs, as MediaPipe requires, instead of logits."""
 
     def write(self, graph: Any) -> None:
         network_of(self.model).write(graph)
@@ -107,7 +107,7 @@ class _ScoresNetwork(Network):
 
 
 def _normalized(outputs, model):
-    """Converts single-label logits to log-probabilities, because `Session` returns these."""
+    """Converts single-label logits to log-probabilities, like the outputs of `Session`."""
     if "logits" in outputs and not _is_multi_label(model):
         logits = outputs["logits"]
         least = logits - logits.max(axis=-1, keepdims=True)
@@ -124,7 +124,7 @@ class Session:
         self._config, self._model = config, model
 
     def __call__(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns a dict of name -> output. Probabilities are converted to logits."""
+        """Returns the outputs by name. Probabilities are converted to logits."""
         inputs = as_inputs(features, self._config, "int32")
         inputs.setdefault("token_type_ids", np.zeros_like(inputs["input_ids"]))
         missing = self._model.max_length - inputs["input_ids"].shape[1]
@@ -163,7 +163,7 @@ def answers(path: str | Path, model: keras.Model, texts: list[str]) -> np.ndarra
 
 
 def are_different(model: keras.Model, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Returns for which texts the labels differ, or the vectors differ by more than rounding."""
+    """Returns bool `[texts]`: whether predictions differ, apart from the rounding of vectors."""
     if _is_multi_label(model):
         return np.any((ours >= 0.5) != (theirs >= 0.5), axis=1)
     if _labels(model):
@@ -173,7 +173,6 @@ def are_different(model: keras.Model, ours: np.ndarray, theirs: np.ndarray) -> n
 
 
 def _differences(path, model, session, texts):
-    """Compares MediaPipe's predictions with predictions from the token ids of our tokenizer."""
     with answered_by(session, model):
         if _labels(model):
             ours = np.asarray(model.predict(texts, verbose=0))

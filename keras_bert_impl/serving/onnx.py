@@ -61,7 +61,7 @@ def write(
 
 
 def save(proto: onnx.ModelProto, path: Path) -> None:
-    """Writes a graph. Weights that exceed the file limit are written to a second file."""
+    """Writes a graph. The weights of a large graph are written to a second file."""
     large = _is_large(proto)
     onnx.save_model(proto, path, save_as_external_data=large, location=f"{path.name}_data")
 
@@ -128,7 +128,7 @@ class _Batches:
 
 @contextlib.contextmanager
 def _only_errors():
-    """Suppresses advice of the quantization tool that does not apply to these graphs."""
+    """Suppresses the quantization tool's warnings, which do not apply to these graphs."""
     log = logging.getLogger()
     level = log.level
     log.setLevel(logging.ERROR)

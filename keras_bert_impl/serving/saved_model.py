@@ -80,8 +80,8 @@ def export_saved_model(
         ids_only: exports only signatures with token ids as inputs, which do not require
             tensorflow_text.
         name: model name. Default: the name of the directory.
-        run: run directory. Its scores and settings are added to the model card, and its columns
-            are written to `columns.json`.
+        run: run directory. The scores and settings of the run are added to the model card. The
+            column names of the training set are written to `columns.json`.
 
     Raises:
         InputError: the directory contains files that are not from an export, or the Keras backend
@@ -136,7 +136,7 @@ def _columns(run):
 
 
 def _of_one_argument(function):
-    """Returns the endpoint `serve` for `keras.layers.TFSMLayer`, which passes one argument."""
+    """Wraps a function, because `keras.layers.TFSMLayer` passes all inputs as one argument."""
     specs = tf.nest.flatten(function.structured_input_signature)
     if len(specs) == 1:
         return function
@@ -271,7 +271,6 @@ def write_warmup(path: str | Path, signatures: Signatures, functions: Functions,
 def bucket_inputs(
     signatures: Signatures, function: Function, bucket: Bucket
 ) -> dict[str, np.ndarray]:
-    """Returns inputs of the signature `ids` with the shape of a bucket, without padding."""
     rows, length = bucket
     shape = (*[1] * (signatures.features_rank - 2), rows, length)
     inputs = {spec.name: np.zeros(shape, "int32") for spec in _specs(function)}

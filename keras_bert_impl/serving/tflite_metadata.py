@@ -1,8 +1,8 @@
-"""Metadata of LiteRT files with text inputs: roles of the tensors, vocabulary and labels.
+"""Adds metadata for MediaPipe to LiteRT files: names of the inputs, vocabulary and labels.
 
-A buffer of the model contains the metadata as a FlatBuffer. A ZIP archive with the vocabulary and
-labels follows the model. Slots are the field numbers of TensorFlow Lite's published schema,
-`metadata_schema.fbs`.
+The vocabulary and the labels are in a ZIP archive at the end of the file.
+
+Source: `metadata_schema.fbs` of TensorFlow Lite. Slots are the field numbers of this schema.
 """
 
 import io
@@ -39,11 +39,11 @@ def with_metadata(
     model.metadata = [*(model.metadata or ()), entry]
     builder = flatbuffers.Builder(len(content))
     builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    # ZIP readers search for the archive at the end of the file.
     return bytes(builder.Output()) + _archive(vocabulary, labels)
 
 
 def _archive(vocabulary, labels):
-    """Returns a ZIP file. It can be appended to a model, because ZIP readers start at the end."""
     files = {VOCABULARY_FILE: vocabulary, LABELS_FILE: labels}
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
@@ -54,10 +54,7 @@ def _archive(vocabulary, labels):
 
 
 def _metadata(inputs, has_labels):
-    """Returns a serialized `ModelMetadata`.
-
-    `inputs` are MediaPipe's names of the graph's inputs, in the order of the graph.
-    """
+    """Returns a serialized `ModelMetadata`. `inputs` are MediaPipe's names of the inputs."""
     builder = flatbuffers.Builder(1024)
     text = builder.CreateString
 
@@ -78,7 +75,7 @@ def _metadata(inputs, has_labels):
 
 
 def _table(builder, offsets, numbers=None):
-    """Writes a FlatBuffer table. `offsets` and `numbers` are dicts of slot -> value."""
+    """Writes a FlatBuffer table. `offsets` and `numbers` are keyed by slot."""
     builder.StartObject(8)
     for slot, offset in offsets.items():
         builder.PrependUOffsetTRelativeSlot(slot, offset, 0)

@@ -205,10 +205,10 @@ def _reliability(confidences, is_right):
 
 
 def _thresholds(model, names, labels, scores):
-    """Returns a section with the precision and recall of one of two classes by threshold.
+    """Returns a section with precision and recall by threshold, for one of two classes.
 
-    The class is the label for which the model has a threshold. If the model has no thresholds, the
-    class is the rarer one.
+    If the model has a threshold, the section shows the class with the threshold. Otherwise, the
+    section shows the class with fewer examples.
     """
     rare = int((labels == 1).sum() <= (labels == 0).sum())
     ((name, chosen),) = (model and model.thresholds or {names[rare]: None}).items()

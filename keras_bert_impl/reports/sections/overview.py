@@ -137,7 +137,7 @@ def _texts(summary):
 
 def curves_section(runs: list[Run]) -> Section | None:
     """Returns the learning curves of a run, or of several runs in one chart."""
-    runs = [run._replace(metrics=[*_with_metric(run)]) for run in runs]
+    runs = [run._replace(metrics=[*_with_named_score(run)]) for run in runs]
     names: dict[str, None] = {}
     for run in runs:
         for line in run.metrics:
@@ -160,8 +160,7 @@ def curves_section(runs: list[Run]) -> Section | None:
     return Section("Learning curves", html, list(drawings.values()))
 
 
-def _with_metric(run):
-    """Yields the metrics of a run. Adds the score of each epoch under the name of the score."""
+def _with_named_score(run):
     name = _HELD_OUT + next(iter(run.scores), "score")
     for line in run.metrics:
         yield {name: line[SCORE], **line} if SCORE in line else line
@@ -182,8 +181,8 @@ def _is_curve(key, value):
 def _series(run, name, position, is_one_of_several):
     """Yields the training curve and the validation curve of a metric.
 
-    For one of several runs, yields only the validation curve. If the run has no validation curve,
-    yields only the training curve.
+    If a chart shows several runs, each run has only one curve: the validation curve, or the
+    training curve if there is no validation curve.
     """
     color = charts.SERIES[position % len(charts.SERIES)]
     for key, label, other in ((name, "training", color), (_HELD_OUT + name, "validation", "s1")):

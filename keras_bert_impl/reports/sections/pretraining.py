@@ -19,7 +19,7 @@ _MOST_CHARACTERS = 400
 
 
 def records_section(run: Run) -> Section | None:
-    """Returns the section about the records; None if their manifest is missing."""
+    """Returns the section about the pre-training records; None if the records are missing."""
     folder = run.records
     if folder is None or not (Path(folder) / MANIFEST).exists():
         return None

@@ -28,7 +28,7 @@ def sections(subject: Subject) -> list[Section]:
         resampled("F1", np.mean, scores[:, 1]),
     ]
     section = scores_section(found, f"{subject.scored_as('questions')}, in percent")
-    return [section, _by_kind(examples, scores), _errors(subject, answers, scores)]
+    return [section, _by_first_word(examples, scores), _errors(subject, answers, scores)]
 
 
 def _predictions(subject):
@@ -46,8 +46,7 @@ def _predictions(subject):
     return [texts[name] for name in examples.ids]
 
 
-def _by_kind(examples, scores):
-    """Returns the F1 of the questions, grouped by their first word."""
+def _by_first_word(examples, scores):
     kinds: dict[str, list[int]] = {}
     for row, question in enumerate(examples.questions):
         kinds.setdefault(question.split()[0].lower() if question.split() else "", []).append(row)
@@ -77,7 +76,8 @@ def _errors(subject, answers, scores):
         boxes.append(page.example(lines))
     text = (
         f"{len(wrong):,} of {len(scores):,} answers are not an exact match. The lowest F1 comes "
-        "first. In the context, the true answer is solid and the predicted answer is dashed."
+        "first. In the context, the true answer is underlined with a solid line, and the predicted "
+        "answer with a dashed line."
     )
     if not len(wrong):
         text = f"No errors on {len(scores):,} questions."

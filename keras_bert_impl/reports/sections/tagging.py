@@ -117,8 +117,8 @@ def _errors(subject, wanted, found):
         boxes.append(page.example(lines))
     text = (
         f"{len(order):,} of {len(wanted):,} sentences have missed or wrong entities. The "
-        'sentences with the most errors come first. Missed entities in the line "true" and '
-        'wrong entities in the line "predicted" are orange (dashed).'
+        "sentences with the most errors come first. Errors are orange and underlined with a dashed "
+        'line: missed entities in "true", and wrong entities in "predicted".'
     )
     if not order:
         text = f"No errors on {len(wanted):,} sentences."

@@ -35,8 +35,8 @@ from keras_bert_impl.version import __version__
 _TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 0.16, "int8": 0.5}
 _CALIBRATION_BATCH = 8
 _ADVICE = (
-    "Precision fp16 is more accurate. In OpenVINO, int8 without calibration is also more "
-    "accurate. Evaluate the search on your texts before you deploy it."
+    "Precision fp16 is more accurate, and so is int8 without calibration in OpenVINO. Evaluate the "
+    "search on your texts before you deploy it."
 )
 _TOKEN_IDS = "The inputs are token ids, `[batch, length]` of any size{}."
 _LOG = logging.getLogger(__name__)
@@ -51,16 +51,16 @@ class Format:
         name: name of the format in messages.
         write: function `(model, directory, precision, batches)` that writes a model. `batches` is a
             list of feature batches for calibration, or None.
-        session: function `(directory, config)` that loads the files in the runtime of the format.
-            It returns a function that computes a dict of name -> output from features.
-        use: Python code for the model card. It loads the files and prints the inputs and outputs.
+        session: function `(directory, config)` that loads an exported model. The loaded model is a
+            function from features to a dict of output name -> array.
+        use: Python code for the model card, to load the model and print the inputs and outputs.
         precisions: precisions that the format supports.
         network: function `(model)` that returns the exported `Network`.
-        ask: function `(directory, session, texts)` for formats with texts as inputs. It returns a
-            sentence with the number of texts for which the runtime's tokenizer changes the
+        ask: function `(directory, session, texts)` for formats with texts as inputs. The return
+            value is a sentence about the texts for which the tokenizer of the runtime changes the
             prediction.
-        inputs: description of the inputs for the model card. `{}` is replaced by the source of the
-            token ids.
+        inputs: description of the inputs for the model card. `{}` is replaced by a note on the
+            tokenizer.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Report:
         before, after: scores of the original and of the exported model; None if not measured.
         bytes: size of the exported files of the network.
         neighbors: texts whose nearest neighbor changes; None if the model is not an embedder.
-        answers: sentence that `Format.ask` returns.
+        answers: return value of `Format.ask`.
     """
 
     difference: float

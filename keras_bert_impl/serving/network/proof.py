@@ -42,7 +42,7 @@ def as_inputs(features: dict, config: EncoderConfig, dtype: str = "int64") -> di
 
 @contextlib.contextmanager
 def answered_by(session: Callable, model: keras.Model) -> Iterator[None]:
-    """Context manager in which `predict` of a task model uses the exported network in a session."""
+    """Context manager in which `model.predict` runs the exported network."""
     network = network_of(model)
 
     def predict_batches(data, **kwargs):
@@ -60,7 +60,7 @@ def answered_by(session: Callable, model: keras.Model) -> Iterator[None]:
 def relative_difference(
     received: dict[str, np.ndarray], expected: dict[str, np.ndarray], padding_mask: np.ndarray
 ) -> float:
-    """Returns the largest relative difference of an output.
+    """Returns the relative difference of the output that differs most.
 
     The relative difference is the root mean square (RMS) of the difference, divided by the RMS of
     the expected values.

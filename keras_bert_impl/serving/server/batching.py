@@ -71,7 +71,7 @@ class Batcher:
         return request.future
 
     def stop(self, seconds: float) -> bool:
-        """Runs the queued requests and stops. Returns False if this takes longer than `seconds`."""
+        """Runs the queued requests, then stops. Returns False if still running after `seconds`."""
         with self._changed:
             self._stopped = True
             self._changed.notify()

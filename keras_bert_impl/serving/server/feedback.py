@@ -60,8 +60,7 @@ class Feedback:
 
     Args:
         path: file to append to; created if missing.
-        report: function called with a model version and the `Scores` of the version after each
-            label.
+        report: function that is called after each label, with the model version and its `Scores`.
     """
 
     def __init__(self, path: str | Path, report: Callable[[int, Scores], None]) -> None:
@@ -72,7 +71,7 @@ class Feedback:
         self._windows: dict[int, collections.deque] = {}  # version -> pairs (labels, predictions)
 
     def start(self, model: "Model") -> None:
-        """Computes scores from the labels in the file.
+        """Computes scores from the labels that are already in the file.
 
         Raises `InputError` if the model is not a text classifier.
         """
@@ -127,7 +126,7 @@ class Feedback:
         return name
 
     def add(self, body: bytes) -> str:
-        """Stores the label in a feedback request. Takes and returns JSON bodies."""
+        """Stores the label of a feedback request. Returns the JSON body of the response."""
         request = _parse(body)
         name = request["request_id"]
         answer = self._answers.get(name)
@@ -199,7 +198,7 @@ class _Columns(NamedTuple):
 
     @classmethod
     def of(cls, model):
-        """Returns the columns stored in the export, or the default names."""
+        """Reads the columns from the export. Defaults: `text`, `pair` and `label`."""
         given = model.columns
         label, labels = given.get("label") or "label", model.decisions["labels"]
         names = next(csv.reader([label], skipinitialspace=True))
@@ -261,7 +260,7 @@ def _row_number(row, count):
 
 
 def _checked(label, names, prediction):
-    """Checks the label or list of labels that a client sent. Sorts a list as in the model."""
+    """Checks the label or labels of a client. Returns labels in the order of the model."""
     is_list = isinstance(prediction, list)
     if is_list != isinstance(label, list):
         raise ApiError(f"'label' must be {'a list of labels' if is_list else 'one label'}.")

@@ -162,7 +162,7 @@ def _unsupported(request, context):
 
 
 def _endpoint(name: str, answer: Callable[[Any, Any], Message], count: Count) -> Callable:
-    """Wraps a method of the service, so that an `ApiError` becomes a gRPC code."""
+    """Wraps a method of the service, to convert an `ApiError` to a gRPC status code."""
 
     def respond(request: Message, context: grpc.ServicerContext) -> Message:
         begun, code = time.monotonic(), "OK"

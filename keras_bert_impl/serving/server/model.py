@@ -35,7 +35,7 @@ class Limits:
             times `max_bytes`.
         max_waiting: maximum number of requests in the queue.
         max_connections: maximum number of open connections.
-        seconds: maximum seconds from a request's last byte to its response.
+        seconds: maximum seconds from the end of a request to the response.
         client_seconds: maximum seconds for a client to send a request or receive a response. Idle
             connections are closed after this time.
         stop_seconds: maximum seconds to finish running requests when the server is stopped.
@@ -94,7 +94,7 @@ class Signature:
 
     @property
     def counter(self) -> str | None:
-        """Name of the output with the number of valid values in each row of `varying` outputs."""
+        """Name of the output with the length of each row, without padding, for `varying` outputs."""
         counters = [name for name in self._shapes if name.startswith("num_")]
         is_simple = all(None not in self._shapes[name][2:] for name in self.varying)
         return counters[0] if len(counters) == 1 and is_simple else None
@@ -135,9 +135,9 @@ class Model:
                 self.signatures[signature](arrays)
 
     def _warmup_requests(self, path):
-        """Yields (signature, inputs) from the warm-up file of the export.
+        """Yields warm-up requests as (signature, inputs).
 
-        If the file is missing, yields a row of zeros for each signature.
+        If the export has no warm-up file, the inputs are zeros and empty strings.
         """
         if path.is_file():
             for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():

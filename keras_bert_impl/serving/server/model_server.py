@@ -109,7 +109,7 @@ class ModelServer:
     def run(self, listener: socket.socket) -> bool:
         """Serves HTTP requests until SIGTERM, SIGINT or a call of `stop`.
 
-        Returns False if the batching thread or the version thread did not end.
+        Returns False if a background thread is still running.
         """
         # Nagle's algorithm would delay the body, which is written after the head.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -146,7 +146,7 @@ class ModelServer:
     def _endpoint(
         self, method: str, answer: Callable[[Request], Awaitable[str]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Returns an endpoint that returns errors as JSON and records metrics."""
+        """Returns a handler that converts errors to JSON responses and updates the metrics."""
 
         async def respond(request: Request) -> Response:
             begun = time.monotonic()
@@ -262,7 +262,7 @@ class ModelServer:
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
         """Context manager that yields the body of a request.
 
-        The body counts towards the limit for all requests until the context ends.
+        Until the context ends, the size of the body counts toward the limit for all requests.
         """
         limit = self.limits.max_bytes
         too_large = ApiError(f"The request is larger than {limit} bytes.", status=413)
@@ -314,7 +314,7 @@ def _refuse_examples(found, method):
 class _HttpServer(uvicorn.Server):
     """HTTP server that disconnects slow clients. On shutdown, also stops the gRPC server."""
 
-    # starts to stop gRPC; returns a function that waits for its end
+    # starts the shutdown of gRPC; returns a function that waits until the shutdown is complete
     stop_grpc: Callable[[], Callable[[], Any]] | None = None
 
     def __init__(self, config: uvicorn.Config, limits: Limits) -> None:

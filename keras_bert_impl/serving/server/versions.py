@@ -19,7 +19,7 @@ _GRAPH = "saved_model.pb"
 
 
 class Folder:
-    """Versions of a model: numbered SavedModels in a folder, or one SavedModel."""
+    """Folder with numbered versions of a model, or with a single SavedModel."""
 
     def __init__(self, path: str | Path, name: str | None = None) -> None:
         self.path = local_path(path).absolute()
@@ -44,7 +44,6 @@ class Folder:
             )
 
     def _hint(self):
-        """Suggests a folder that contains versions, or the command that exports a model."""
         inside = [path.parent for path in self.path.glob(f"*/[0-9]*/{_GRAPH}")]
         if inside:
             return f"Do you mean {inside[0].parent}?"
@@ -129,7 +128,7 @@ class Versions:
         self._thread = look
 
     def stop(self, seconds: float) -> bool:
-        """Stops the thread. Returns False if this takes longer than `seconds`."""
+        """Stops the thread. Returns False if the thread is still running after `seconds`."""
         self._stopped.set()
         self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -139,21 +138,20 @@ class Versions:
         if name == self.name and model is not None and version in (None, model.version):
             return model
         wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
-        hint = self._served(name)
+        hint = self._hint_on_name(name)
         raise ApiError(f"Servable not found for request: {wanted}{hint}", "NOT_FOUND")
 
-    def _served(self, name):
-        """Returns the end of the error message for a wrong model name."""
+    def _hint_on_name(self, name):
         return "" if name == self.name else f"; this server has the model {self.name}"
 
     def status(self, name: str, version: int | None) -> list[dict[str, Any]]:
         """Returns the states of one or all versions, as in a `GetModelStatusResponse`."""
         states = self._states if name == self.name else {}
         if version is not None and version not in states:
-            text = f"Could not find version {version} of model {name}{self._served(name)}"
+            text = f"Could not find version {version} of model {name}{self._hint_on_name(name)}"
             raise ApiError(text, "NOT_FOUND")
         if not states:
-            text = f"Could not find any versions of model {name}{self._served(name)}"
+            text = f"Could not find any versions of model {name}{self._hint_on_name(name)}"
             raise ApiError(text, "NOT_FOUND")
         return [
             {

@@ -282,7 +282,7 @@ def write_error(message: str) -> str:
 
 
 def _values(name, array):
-    """Converts an array to nested lists of JSON values, with the shortest exact numbers."""
+    """Converts an array to nested lists of JSON values. A float32 of 0.1 is written as 0.1."""
     if array.dtype.kind == "O":
         to_json = _base64 if name.endswith("_bytes") else _text
         values = np.array([to_json(value) for value in array.ravel()], object)
