@@ -144,7 +144,7 @@ def test_predicts_with_an_answerer(asked, capsys):
         ("tagging", ["--doc-stride=0"], "doc_stride must be a positive integer"),
         ("tagging", ["--label", "tag"], "--label must be a column number"),
         ("squad", ["--crf"], "crf is not a setting of QuestionAnswerer"),
-        ("mrpc", [], "--task requires the folder of the task in --data, instead of --train"),
+        ("mrpc", [], "--task requires the folder of the task in --data. Leave out --train"),
     ],
 )
 def test_rejects_invalid_input(base, tagged, asked, tmp_path, capsys, task, more, message):

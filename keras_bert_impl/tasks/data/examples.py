@@ -61,8 +61,8 @@ class LabeledExamples:
         source: name of the data in messages.
         files: file of each example, if there are several files.
         skipped: location of each skipped row, with the reason.
-        read_with: arguments of `ExampleSource` that read the file again, as `dev`; None if the
-            examples are not from a file.
+        read_with: arguments of an `ExampleSource` whose `dev` file contains these examples; None if
+            the examples are not from a file.
     """
 
     texts: list
@@ -83,7 +83,7 @@ class LabeledExamples:
 
     @property
     def columns(self) -> dict[str, list]:
-        """Lists with one value per example, by field name."""
+        """Fields that contain a list with one value per example, by name."""
         names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
         found = {name: getattr(self, name) for name in names if name not in OF_ALL}
         return {name: values for name, values in found.items() if isinstance(values, list)}
@@ -96,7 +96,7 @@ class LabeledExamples:
         )
 
     def of_file(self, number: int) -> Self:
-        """Called by `join_examples` for each file, with its 1-based index; may change the ids."""
+        """Called by `join_examples` with the 1-based index of the file. Subclasses may change ids."""
         return self
 
     def file_of(self, position: int) -> str:
@@ -115,12 +115,12 @@ class LabeledExamples:
 
     @property
     def inputs(self) -> list:
-        """The model inputs, one for each example."""
+        """The model input of each example."""
         return self.texts
 
     @property
     def undivided(self) -> list:
-        """A key of each example; examples with equal keys are in the same split."""
+        """A value for each example. Examples with equal values stay in the same split."""
         return self.inputs
 
     @property
@@ -184,7 +184,7 @@ class Examples(LabeledExamples):
         metrics: keys of `metrics.METRICS`; None for the metrics of the task.
         source: name of the data in messages, such as the file.
         lines: 1-based number of the line, row or example of each text. If a text spans several
-            lines, its last line.
+            lines, the number of the last line.
         skipped: location of each skipped row, with the reason.
         read_with: see `LabeledExamples`.
         unit: what `lines` counts: `"line"`, `"row"` or `"example"`.

@@ -54,8 +54,8 @@ def copy_rows(source: ExampleSource, rows: list[int], path: Path, has_mark: bool
 
     Args:
         rows: row numbers; for text files, the number of the last line of each row.
-        has_mark: whether to start text files with a byte order mark. Readers then use UTF-8, the
-            encoding of the copy, instead of the `encoding` of the source.
+        has_mark: whether to start text files with a UTF-8 byte order mark. Readers then ignore the
+            option `encoding`, which is the encoding of the source.
     """
     origin = source.file("dev")
     kind = table_format(origin, source.delimiter)
@@ -81,7 +81,7 @@ def copy_arrow(source: str | Path, rows: Sequence[int], path: Path) -> None:
 
 
 def held_out_files(path: str) -> str | list[str]:
-    """Returns the held-out files of a run directory; returns other paths unchanged."""
+    """Returns the held-out files if `path` is a run directory; otherwise, returns `path`."""
     if not os.path.isdir(path):
         return path
     found = sorted(map(str, Path(path).glob("dev.*")))
@@ -106,7 +106,7 @@ def _text_of_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
 def lines_of_rows(
     source: ExampleSource, is_quoted: bool, may_have_header: bool, rows: set[int]
 ) -> set[int]:
-    """Returns the line numbers of the rows and the header.
+    """Returns the numbers of the lines that contain the rows or the header.
 
     Args:
         is_quoted: whether quoted cells may span several lines.

@@ -92,7 +92,7 @@ def _column(parts):
 
 
 def _read_with(parts):
-    """Returns the options that read all files; None if the options of the files differ."""
+    """Returns options for reading all files; None if the files require different options."""
     options = [part.read_with or {} for part in parts]
     of_all = {
         name: next(filter(None, (one.get(name) for one in options)), None)

@@ -16,7 +16,6 @@ from keras_bert_impl.tasks.data.user_input import values
 
 
 def check_ids(features: dict[str, tf.Tensor], config: EncoderConfig) -> None:
-    """Adds a check to the graph that each id has an embedding."""
     limits = {"token_ids": config.vocabulary_size, "segment_ids": config.num_segments}
     for name, limit in limits.items():
         if limit and name in features:  # without segment embeddings, segment ids are ignored
@@ -40,7 +39,7 @@ def check_width(labels: tf.Tensor, width: int, what: str) -> None:
 
 
 def class_numbers(labels: Any, num_classes: int, least: float = 0) -> tf.Tensor:
-    """Checks labels in a graph and converts them to int32 class indices."""
+    """Checks label tensors and converts them to int32 class indices."""
     check_numbers(labels, f"class indices from 0 to {num_classes - 1}")
     if labels.dtype.is_bool:
         labels = tf.cast(labels, tf.int32)
@@ -51,7 +50,7 @@ def class_numbers(labels: Any, num_classes: int, least: float = 0) -> tf.Tensor:
 
 
 def one_hot_tensor(labels: tf.Tensor) -> tf.Tensor:
-    """Checks one-hot labels `[..., classes]` in a graph; words without a label are all 0."""
+    """Checks one-hot labels `[..., classes]`. For words without a label, all values must be 0."""
     labels = tf.cast(labels, tf.float32)
     is_right = tf.reduce_all((labels == 0) | (labels == 1), axis=-1)
     is_right &= tf.reduce_sum(labels, axis=-1) <= 1

@@ -41,7 +41,7 @@ class LabelCodec:
         """Checks the labels of `count` texts and converts them to an array for the loss.
 
         Raises:
-            InputError: the number of labels is wrong, or the model does not have a label.
+            InputError: the number of labels is wrong, or a label is unknown.
         """
         raise NotImplementedError
 
@@ -98,7 +98,7 @@ class ClassLabels(LabelCodec):
             return self._rows(numbers.astype("float32"))
         if numbers.ndim != 1:
             raise InputError(f"{self.about_numbers} Received: shape {numbers.shape}")
-        self._check_are_no_names()
+        self._check_numbers_are_indices()
         wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= len(self.names))
         if wrong.any():
             received = f"{numbers[wrong][0]} (text {np.flatnonzero(wrong)[0]})"
@@ -117,11 +117,10 @@ class ClassLabels(LabelCodec):
             return tf.argmax(matches, axis=1, output_type=tf.int32)
         if labels.shape.rank == 2:
             return self._row_tensor(labels)
-        self._check_are_no_names()
+        self._check_numbers_are_indices()
         return class_numbers(labels, len(self.names))
 
-    def _check_are_no_names(self):
-        """Raises if a class index could also be the name of a class."""
+    def _check_numbers_are_indices(self):
         if all(_as_number(name) in (None, index) for index, name in enumerate(self.names)):
             return
         raise InputError(
@@ -232,7 +231,7 @@ class NumberLabels(LabelCodec):
 
 
 class ScoreLabels(LabelCodec):
-    """Codec for similarities: one number per example, from `-limit` to `limit`."""
+    """Codec for similarity scores: one number per example, from `-limit` to `limit`."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -365,7 +364,6 @@ def _is_list_of_names(row):
 
 
 def _as_number(name):
-    """Returns the value of a name such as `"1"` or `"true"` as float; None for other names."""
     if name.lower() in ("true", "false"):
         return float(name.lower() == "true")
     try:

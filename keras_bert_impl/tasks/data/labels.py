@@ -29,7 +29,7 @@ MOST_WEIGHT = 1e9
 
 
 def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
-    """Checks the class names `labels`. If they are None, returns `num_classes` default names."""
+    """Checks the class names. If `labels` is None, the names are `LABEL_0`, `LABEL_1`, ..."""
     if labels is None:
         if num_classes is None:
             raise InputError("pass num_classes or labels (the class names).")
@@ -132,7 +132,7 @@ def with_labels(
 
 
 def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
-    """Returns the index of each label in the saved head if its labels have a different order."""
+    """Returns the index of each label in the saved head; None unless only the order differs."""
     stated = _stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or sorted(stated) != sorted(labels):
         return None
@@ -179,7 +179,7 @@ def label_config(labels: list[str]) -> dict[str, dict]:
 def tensors_to_read(
     source: "ModelSource", names: list["TensorName"], num_classes: int
 ) -> list["TensorName"]:
-    """Returns `names`, or an empty list if the saved head has a different number of classes."""
+    """Returns the head tensors to load: none if the saved head has a different number of classes."""
     shape = source.shape(names[-1].tensor)
     if shape is None or shape[0] == num_classes:
         return names
@@ -211,7 +211,7 @@ def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names:
         labels: class indices [batch, length], negative for tokens without a label; or one-hot
             labels [batch, length, classes].
         mask: [batch, length], 0 for padding.
-        sample_weight: [batch], [batch, length] or None. Padding may have labels of weight 0.
+        sample_weight: [batch], [batch, length] or None. Padding may have labels if their weight is 0.
     """
     if all(np.ndim(row) == 2 for row in labels):
         labels = class_indices(labels)

@@ -65,7 +65,7 @@ class Layout:
 
     @property
     def described(self) -> dict[str, str]:
-        """Dict from fields of `Examples` to columns."""
+        """Names of the columns of ids, groups and dates, by field of `Examples`."""
         columns = {"ids": self.id, "groups": self.groups, "dates": self.dates}
         return {name: column for name, column in columns.items() if column is not None}
 
@@ -94,7 +94,6 @@ class Layout:
         return segments[0] if self.pair is None else segments
 
     def label_of(self, row: dict[str, Any]) -> str | float | list[str] | None:
-        """Returns the label of a row; None without a label column."""
         if self.label is None:
             return None
         if isinstance(self.label, list):
@@ -223,7 +222,11 @@ def date_number(cell: str) -> float:
 
 
 def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> list:
-    """Returns the results of valid rows; adds messages of invalid rows to `skipped`, or raises."""
+    """Calls `function` for each item and returns the results.
+
+    If an item is invalid, the error message is added to `skipped`. If `skipped` is None, the error
+    is raised.
+    """
     results = []
     with Progress("reading", unit="rows", at_once=False) as progress:
         for count, item in enumerate(items, start=1):
@@ -267,7 +270,6 @@ def count_reasons(skipped: Iterable[str]) -> dict[str, int]:
 
 
 def _check_id(value, number, seen, unit):
-    """Raises if an id is empty or duplicate; adds it to `seen`."""
     if not value:
         raise InputError("the id is empty.")
     if value in seen:

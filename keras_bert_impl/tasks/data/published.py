@@ -154,7 +154,7 @@ def has_glue(task: str, directory: str | Path, split: str) -> bool:
 
 
 def read_more_mnli(directory: str | Path, skip_bad_rows: bool = False) -> dict[str, Examples]:
-    """Reads the MNLI sets `"mismatched"` and `"diagnostic"`; leaves out sets without a file."""
+    """Reads the MNLI sets `"mismatched"` and `"diagnostic"`, if the files exist."""
     more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
     return {
         name: read_glue(task, directory, split, skip_bad_rows)
@@ -241,8 +241,9 @@ def read_paws_x(
         split: `"train"` (machine translations, except for English), `"dev"` or `"test"`.
         language, skip_bad_rows: see `read_xnli`.
 
-    Returns and raises: see `read_xnli`. The published files have invalid rows. Some texts of the
-    training sets are empty. In the other sets, the text `NS` marks a missing translation
+    Returns and raises: see `read_xnli`. The published files contain invalid rows, so pass
+    `skip_bad_rows=True`. In the training sets, some texts are empty. In the other sets, the text
+    `NS` marks a missing translation
     (https://github.com/google-research-datasets/paws/blob/master/pawsx/README.md).
 
     Source: Yang et al. 2019, "PAWS-X", and the published files.

@@ -23,15 +23,15 @@ class ExampleSource:
         data: folder of GLUE, XNLI or PAWS-X.
         tfds: name or directory of a TensorFlow Datasets dataset.
         text, pair, negative, label, id, groups, dates: columns of a table. For tagging files
-            without a header, `text` and `label` are column numbers. `A,B` in `label` means columns
-            of 0 and 1, one for each label.
+            without a header, `text` and `label` are column numbers. If `label` is `A,B`, the
+            columns `A` and `B` contain 0 or 1 for each label.
         sentence: for tagging, column with a different value for each sentence.
         outside: for tagging, label of words outside of entities.
         language: language of XNLI or PAWS-X.
         word_prefix: prefix to remove from all words.
         labels: allowed labels.
         label_separator: separator of label names.
-        single_label: whether each list of labels contains one label, which is used as the class.
+        single_label: whether each list of labels contains exactly one label, used as the class.
         delimiter: character between the cells of a table.
         encoding: encoding of text files; None for UTF-8.
         no_header: whether tables have no header. Columns are then named by their 0-based index.
@@ -181,7 +181,7 @@ class ExampleSource:
 
         if not self.data or self.dev:
             raise InputError(
-                "--task requires the folder of the task in --data, instead of --train and --dev."
+                "--task requires the folder of the task in --data. Leave out --train and --dev."
             )
         if split == "train" and self.train:
             return self._augmented(like=self.published(name, "dev"))

@@ -39,7 +39,7 @@ def hold_out(
     if dates is not None:
         is_held = np.array(dates) > _last_of_training(dates, fraction)
     else:
-        is_held[_held(_strata(examples), fraction, np.random.default_rng(seed))] = True
+        is_held[_held_out_indices(_strata(examples), fraction, np.random.default_rng(seed))] = True
     if is_held.all() or not is_held.any():
         raise InputError(
             f"{examples.source}: fraction={fraction:g} of {len(examples)} examples leaves one set "
@@ -101,9 +101,9 @@ def folds(
 def few_examples(examples: AnyExamples, count: int, seed: int = 1) -> AnyExamples:
     """Draws `count` examples per class.
 
-    If texts do not have exactly one class, `count` examples are drawn in total. A class with fewer
-    than `count` examples is drawn completely. If two draws use the same seed, the smaller draw is a
-    subset of the larger draw.
+    If a class has fewer than `count` examples, all of them are drawn. If the examples do
+    not have one class each, `count` examples are drawn in total. If two draws use the same seed,
+    the smaller draw is a subset of the larger draw.
 
     Returns:
         The drawn examples, in the order of the file.
@@ -123,7 +123,7 @@ def few_examples(examples: AnyExamples, count: int, seed: int = 1) -> AnyExample
 
 
 def with_all_names(examples: AnyExamples) -> AnyExamples:
-    """Sets `label_names` to all labels of the examples, so that subsets keep the names."""
+    """Sets `label_names` to all labels of the examples. Subsets of the examples keep the names."""
     labels = examples.labels
     if not labels or not isinstance(labels[0], (str, list)) or examples.label_names:  # type: ignore[attr-defined]
         return examples
@@ -153,7 +153,7 @@ def same_text(text: Any) -> Hashable:
 
 
 def _units(examples):
-    """Groups the indices of examples that must stay in the same set."""
+    """Returns units: lists of the indices of examples that must stay in the same set."""
     parents = list(range(len(examples)))
 
     def root(number):
@@ -175,7 +175,7 @@ def _units(examples):
 
 
 def _strata(examples):
-    """Groups the return value of `_units` by the most common label in each unit."""
+    """Groups units by label. The label of a unit is the most common label of its examples."""
     labels = getattr(examples, "labels", None)
     if labels is None or hasattr(examples, "contexts") or isinstance(examples.texts[0], list):
         keys = [0] * len(examples)  # there is no label for each text
@@ -191,8 +191,7 @@ def _strata(examples):
     return [strata[key] for key in sorted(strata, key=str)]
 
 
-def _held(strata, fraction, draw):
-    """Draws units of each stratum; returns the indices of the examples in the drawn units."""
+def _held_out_indices(strata, fraction, draw):
     held, seen = [], 0
     for units in strata:
         seen += sum(map(len, units))

@@ -44,7 +44,7 @@ def check_size(row: bytes) -> None:
 
 
 def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
-    """Selects the columns of a `Layout`; values are str, or lists or dicts of labels."""
+    """Returns the values of the columns in `layout`: str; for labels, also lists and dicts."""
     found: dict[str, Any] = {}
     for name in layout.columns:
         value, is_label = value_of(row, name), name in layout.label_columns
@@ -73,7 +73,7 @@ def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
 
 
 def value_of(row: dict[str, Any], column: str) -> Any:
-    """Returns a value of a row; the column `a.b` is the value `b` in the dict `a`."""
+    """Returns the value of a column. The column `a.b` is the field `b` of the column `a`."""
     if column in row:
         return row[column]
     outer, _, inner = column.partition(".")

@@ -153,9 +153,9 @@ class Table(NamedTuple):
     """A table that is read row by row.
 
     Attributes:
-        rows: (number, function) pairs. The function returns the row; it raises `InputError` if the
-            row is invalid. The first number is 1.
-        unit: what the numbers count, `"line"` or `"row"`.
+        rows: pairs of a 1-based number and a function. The function returns the row, or raises
+            `InputError` if the row is invalid.
+        unit: `"line"` or `"row"`: whether the numbers are line or row numbers.
     """
 
     rows: Rows

@@ -35,5 +35,5 @@ def token_lengths(directory: Path, sequences: Sequence[tuple[str, ...]]) -> list
 
 
 def sample_of(count: int) -> np.ndarray:
-    """Returns at most 10,000 evenly spaced indices."""
+    """Returns at most 10,000 evenly spaced indices from 0 to `count - 1`."""
     return np.unique(np.linspace(0, count - 1, min(count, _SAMPLE)).astype(int))

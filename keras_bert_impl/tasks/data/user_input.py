@@ -72,7 +72,7 @@ def checked(texts: list) -> list:
 
 
 def not_a_text(value: Any) -> str:
-    """Describes a value that is not a text, for an error message."""
+    """Returns the part of an error message that describes a value other than a text."""
     if is_missing(value):
         return f"is missing ({value}). Remove such rows, or use '' for an empty text."
     if isinstance(value, dict):
@@ -127,7 +127,7 @@ def values(x: Any, pairs: bool = False) -> list:
 
 
 def _rows(rows, shape, pairs):
-    """Converts the nested lists of an array; if `pairs`, inner lists become tuples or texts."""
+    """If `pairs`, converts rows of two texts to tuples, and rows of one text to the text."""
     if not isinstance(rows, list):  # the array has no dimensions
         return [rows]
     if not pairs or len(shape) < 2 or not rows:
@@ -163,7 +163,10 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
 
 
 def _text_columns(x, columns, names, most, are_rows):
-    """Returns the columns with texts: `names`, or all. Raises if a column may not contain texts."""
+    """Returns `names`, or all columns if the table does not have these columns.
+
+    Raises if it is not clear which columns contain texts.
+    """
     if names and set(names) <= set(columns):
         return list(names)
     others = [
@@ -179,7 +182,6 @@ def _text_columns(x, columns, names, most, are_rows):
 
 
 def _check_is_no_row(x):
-    """Raises for a row of a pandas table, which is a `Series`."""
     index, name = getattr(x, "index", None), getattr(x, "name", None)
     if isinstance(name, (int, np.integer)) and getattr(index, "dtype", None) in ("object", "str"):
         raise InputError(
@@ -232,7 +234,7 @@ def _check_is_table(x, columns):
 
 
 def _holds_texts(column):
-    """Whether a column contains texts; checks only its first value that is not missing."""
+    """Whether the first value of a column is a text. Missing values are ignored."""
     if isinstance(column, (str, bytes)):
         return True
     dtype = getattr(column, "dtype", None)

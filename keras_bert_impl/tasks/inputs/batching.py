@@ -59,8 +59,8 @@ class FlatRows:
 
         Returns:
             `flat`, int64 [rows, length]: positions in the concatenated texts, 0 for padding;
-            `place`, int32 [1, length]: positions in the sequence; `lengths`, int32 [rows, 1]. The
-            dimension `length` is the smallest of `widths` that is not below the longest text.
+            `place`, int32 [1, length]: positions in the sequence; `lengths`, int32 [rows, 1].
+            `length` is the smallest value in `widths` that is at least the longest text length.
         """
         starts = tf.gather(self.row_splits, rows)[:, tf.newaxis]  # [rows, 1]
         lengths = tf.cast(tf.gather(self.row_splits, rows + 1)[:, tf.newaxis] - starts, tf.int32)
@@ -149,7 +149,7 @@ def flat_rows(features: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
 
 
 def in_one(chunks: list[dict[str, np.ndarray]]) -> dict[str, tf.Tensor]:
-    """Concatenates return values of `flat_rows`; replaces `lengths` by `row_splits`."""
+    """Concatenates dicts from `flat_rows`, and converts `lengths` to `row_splits`."""
     parts = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     parts["row_splits"] = splits_of(parts.pop("lengths"))
     # The input pipeline runs on the CPU.
@@ -178,7 +178,6 @@ def static_size(sizes: Sequence[int]) -> int | None:
 
 
 def multiples(max_length: int, of: int) -> list[int]:
-    """Returns `[of, 2 * of, ..., max_length]`."""
     return [*range(of, max_length, of), max_length]
 
 
@@ -198,7 +197,7 @@ def widths(model: Any, longest: int) -> list[int]:
 
 
 def takes_any_shape(model: Any) -> bool:
-    """Whether many different batch shapes cost nothing: on a CPU, without XLA compilation."""
+    """Whether different batch shapes cost no time, as on a CPU without XLA compilation."""
     on_tpu = isinstance(model.distribute_strategy, tf.distribute.TPUStrategy)
     return not (_is_compiled(model) or on_tpu or tf.config.list_logical_devices("GPU"))
 
@@ -319,7 +318,7 @@ def sorted_batches(
         `dataset`, batches of `(features, *targets)`; and `order`, int64 array [texts]: the index of
         each text before sorting.
     """
-    batches, order = _row_numbers(tokenized, batch_size, any_shape)
+    batches, order = _batches_by_length(tokenized, batch_size, any_shape)
     sizes = np.array([len(batch) for batch in batches], "int64")
     ragged = tf.RaggedTensor.from_row_lengths(order, sizes)
     rows = tf.data.Dataset.from_tensor_slices(ragged)
@@ -329,12 +328,11 @@ def sorted_batches(
 def list_of_batches(
     tokenized: Any, batch_size: int, any_shape: bool = False
 ) -> tuple[list[tuple], np.ndarray]:
-    batches, order = _row_numbers(tokenized, batch_size, any_shape)
+    batches, order = _batches_by_length(tokenized, batch_size, any_shape)
     return [batch_of(tokenized, (), tf.constant(batch)) for batch in batches], order
 
 
-def _row_numbers(tokenized, batch_size, any_shape):
-    """Sorts texts by length; returns the text indices of each batch, and of all batches."""
+def _batches_by_length(tokenized, batch_size, any_shape):
     lengths = tokenized.lengths.numpy()
     order = np.argsort(lengths, kind="stable")
     ends = np.arange(batch_size, len(order), batch_size)

@@ -1,4 +1,4 @@
-"""Examples in memory: texts, or features that the user passes."""
+"""Examples in memory: texts or features."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ def task_inputs(rank: int = 2) -> dict[str, keras.KerasTensor]:
 
 
 class FeatureRows:
-    """Features in memory, with the methods of `TokenizedTexts` that create batches.
+    """Features in memory, with the interface of `TokenizedTexts`.
 
     Args:
         features: dict of int arrays `[rows, ...]`.
@@ -51,7 +51,7 @@ class FeatureRows:
 
     @property
     def lengths(self) -> tf.Tensor:
-        """int32 `[rows]`, all 0: rows have equal lengths, so batches keep the order of the rows."""
+        """Zeros, int32 `[rows]`. Rows of equal length keep their order when they are sorted."""
         return tf.zeros(len(self), tf.int32)
 
     def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -60,7 +60,7 @@ class FeatureRows:
 
 
 class CheckedExamples(NamedTuple):
-    """Texts, labels and weights in memory, after validation; the arguments of `model.rows`.
+    """Validated texts, labels and weights in memory.
 
     Attributes:
         texts: return value of `model.as_texts`, or `FeatureRows`.

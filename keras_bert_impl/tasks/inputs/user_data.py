@@ -47,7 +47,8 @@ def read(
         shuffle, has_begun: see `_features_of_batches`.
 
     Returns:
-        `CheckedExamples` for data in memory; a dataset of features for batches.
+        `CheckedExamples` if `x` is in memory; a dataset of features and targets if `x` yields
+        batches.
     """
     if not is_batched(x):
         return _examples_of(model, x, y, sample_weight)
@@ -133,7 +134,7 @@ def _validation_parts(model, data):
 def encode_dataset(
     model: Any, dataset: tf.data.Dataset, with_labels: bool = True
 ) -> tf.data.Dataset:
-    """Converts a dataset that the user passes to a dataset of features and targets.
+    """Converts the texts and labels of a dataset to features and targets.
 
     Args:
         dataset: dataset of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
@@ -319,7 +320,7 @@ def _features_of_batches(model, x, shuffle, has_begun):
 
 
 def _epoch(x, draw=None):
-    """Yields the batches of an epoch, shuffled by the NumPy generator `draw`."""
+    """Yields the batches of an epoch; `draw` shuffles the batches of a `PyDataset`."""
     if user_input.is_stream(x):
         yield from x
         return

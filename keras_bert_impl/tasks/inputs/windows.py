@@ -1,4 +1,4 @@
-"""Examples with several rows: multiple choices, texts to compare, or windows of a long text.
+"""Examples of several input sequences, such as multiple choices or the windows of a long text.
 
 A row is one input sequence of the network. Shape legend: group = number of rows of an example,
 including padding rows; windows = number of rows of a text; length = sequence length.
@@ -35,10 +35,10 @@ class GroupedTexts:
     """Tokenized examples, each with one or more rows.
 
     Attributes:
-        rows: the rows of all examples, `TokenizedTexts`; or `GroupedTexts` if each row is a text
-            that is split into windows.
+        rows: `TokenizedTexts`, the rows of all examples. If texts are split into windows, each row
+            is a text, and `rows` is a `GroupedTexts`.
         splits: int64 tensor [examples + 1]. Example i has rows `splits[i]` to `splits[i + 1]`.
-        sizes: numbers of rows to which the examples of a batch are padded, ascending.
+        sizes: possible numbers of rows per example after padding, ascending.
     """
 
     rows: "TokenizedTexts | GroupedTexts"
@@ -65,7 +65,7 @@ class GroupedTexts:
 
     @property
     def lengths(self) -> tf.Tensor:
-        """Keys that sort by the number of rows, then by the longest row; int32 [examples]."""
+        """Sort keys, int32 [examples]: first the number of rows, then the longest row."""
         return _lengths_of_groups(self.rows.lengths, self.splits, longest=self.rows.longest)
 
     def features(self, numbers: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -205,7 +205,7 @@ def pack_head_and_tail(
 
 
 def other_length(tokenizer: Tokenizer, length: int) -> int:
-    """Returns the maximum number of tokens of the text in a pair that is not the long part."""
+    """Returns the maximum number of tokens of the short text in a pair with a long text."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 
@@ -218,7 +218,7 @@ class DocumentWindows:
         max_windows: maximum number of windows per text; the rest of the text is ignored.
         long_part: see `pack_windows`.
         widths: see `tokenize_texts`.
-        counts: numbers of windows to which the texts of a batch are padded, ascending.
+        counts: possible numbers of windows per text after padding, ascending.
     """
 
     tokenizer: Tokenizer
@@ -283,8 +283,8 @@ class TokenizedWindows(TokenizedTexts):
         texts: int64 [rows]. Index of the text of each window, ascending.
         tokens: int32 [positions]. Index of the token in the text; -1 for special tokens and for the
             tokens of the first text of a pair.
-        has_most_context: bool [positions]. If a token is in several windows, True in the window in
-            which the token has the most context. The prediction of this window is used.
+        has_most_context: bool [positions]. If a token is in several windows, True in the window
+            with the most context for the token. Predictions for the token are read from this window.
         text_splits: int64 [texts + 1]. The tokens of text i are at `text_splits[i]` to
             `text_splits[i + 1]` of `token_starts`.
         token_starts, token_ends: int32 [tokens of all texts]. Character offsets in the text.
@@ -298,13 +298,13 @@ class TokenizedWindows(TokenizedTexts):
     token_ends: np.ndarray
 
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the row and column of each position in padded features, int64 [positions]."""
+        """Returns the row and column of each position in the padded features, int64 [positions]."""
         splits = self.row_splits.numpy()
         rows = np.repeat(np.arange(self.num_texts), np.diff(splits))
         return rows, np.arange(splits[-1]) - splits[rows]
 
     def token_numbers(self) -> np.ndarray:
-        """Index of each token among the tokens of all texts, int64 [positions]; -1 as in `tokens`."""
+        """Returns the index among the tokens of all texts, int64 [positions]; -1 if `tokens` is -1."""
         rows, _ = self.columns()
         numbers = self.text_splits[self.texts[rows]] + self.tokens
         return np.where(self.tokens >= 0, numbers, -1)

@@ -96,10 +96,10 @@ class TokenAlignment:
     """Alignment of tokens with words, over all texts.
 
     Attributes:
-        words: int64 [tokens]. Index of the word that contains the token; -1 for no word.
-        firsts: int64 [words]. Index of the first token of each word; -1 for no token. If a token
-            contains several words, these words have the same first token.
-        owns: bool [words]. Whether the word occurs in `words`.
+        words: int64 [tokens]. Index of the word that contains the token; -1 outside of words.
+        firsts: int64 [words]. Index of the first token of each word; -1 if no token contains the
+            word. If a token contains several words, these words have the same first token.
+        owns: bool [words]. Whether the index of the word occurs in `words`.
         word_splits: int64 [texts + 1]. The words of text i start at `word_splits[i]`.
     """
 
