@@ -59,10 +59,10 @@ MODEL_CLASS = "model_class"  # key in the settings of this package in `config.js
 @first_guesses("TaskModel")
 @no_hdf5
 class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
-    """An encoder with a task head, trained and used on raw strings; see `RawTextTrainer`.
+    """An encoder with a task head. The inputs are raw strings; see `RawTextTrainer`.
 
-    Subclasses build the head and define labels and scores. Loading and saving use `head`,
-    `settings`, `pretrained_arguments`, `task_config` and `save_more` of the subclass.
+    Subclasses create the head, and define labels and scores. To load and save files, subclasses set
+    `head` and `settings`, and override `pretrained_arguments`, `task_config` and `save_more`.
 
     Args:
         inputs: return value of `task_inputs()`.
@@ -163,7 +163,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
         return model
 
     def own_settings(self) -> dict[str, Any]:
-        """Returns the saved arguments by name."""
+        """Returns the constructor arguments that are saved with the model."""
         own = {name: getattr(self, name) for name in ("max_length", *self.settings)}
         if "long_texts" in own:
             own |= {"long_texts": dataclasses.asdict(self.long_texts)}
@@ -229,9 +229,9 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
             dropout: dropout rate of the encoder, its attention and the head.
                 Default: the saved rates.
             max_length: see the class. Default: the saved value, or 128.
-            adapter: `Adapter` to add; only if the directory has none.
-            base: current location of the original model (a directory or a name), for a directory
-                written by `save_tuned`. Default: its location at fine-tuning.
+            adapter: `Adapter` to add to a model without an adapter.
+            base: for a directory written by `save_tuned`: directory or name of the original model.
+                Default: the location during fine-tuning.
             **kwargs: arguments of the class: `num_classes`, `labels`, `problem_type`.
 
         Raises:
@@ -281,7 +281,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
 
     @staticmethod
     def uses_pooler(config: EncoderConfig) -> bool:
-        """Whether the head uses the pooler of an encoder with `config`."""
+        """Whether the head uses the encoder's pooler."""
         return False
 
     @classmethod
@@ -301,7 +301,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
     def pretrained_arguments(
         cls, source: ModelSource, config: EncoderConfig, arguments: dict[str, Any]
     ) -> dict[str, Any]:
-        """Returns the constructor arguments; reads missing ones from `source`."""
+        """Returns `arguments`, with defaults from the model directory `source`."""
         return dict(arguments)
 
     def head_names(self) -> list[TensorName]:
@@ -311,11 +311,11 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
         return head_tensors(self.config, self.head) + self.pooling_names()
 
     def pooling_names(self) -> list[TensorName]:
-        """Returns the tensor names of the layers that pool tokens or windows."""
+        """Returns the tensor names of the pooling layers."""
         return self.long_texts.tensors()
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
-        """Returns the names of the head tensors to load from a `ModelSource`."""
+        """Returns the names of the head tensors to load from the model directory `source`."""
         return self.head_names()
 
     def task_config(self) -> dict[str, Any]:
@@ -356,7 +356,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
             _log.warning("%s: %s", directory, in_transformers(self.only_here()))
 
     def only_here(self) -> list[str]:
-        """Returns the settings that `transformers` ignores although they change scores."""
+        """Returns the settings that `transformers` does not support."""
         windows = self.long_texts.has_windows
         return [f"long_texts={self.long_texts.way!r}"] if windows else []
 

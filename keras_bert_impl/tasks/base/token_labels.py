@@ -1,4 +1,4 @@
-"""Training with token labels: loss and metrics are means over labeled tokens."""
+"""Training with token labels. The loss and metrics are means over the labeled tokens."""
 
 import functools
 from collections.abc import Callable
@@ -14,9 +14,10 @@ _Mixin: Any = object  # for mypy: the methods use attributes of `TaskModel`
 
 
 class TokenLabels(_Mixin):
-    """Mixin for task models with labels int `[batch, tokens]`, negative for tokens without a label.
+    """Mixin for task models with token labels.
 
-    Subclasses list `TokenLabels` before `TaskModel` in their bases.
+    Labels are int `[batch, tokens]`, negative for tokens without a label. Subclasses list
+    `TokenLabels` before `TaskModel` in their bases.
     """
 
     def compile(

@@ -78,7 +78,6 @@ class LabeledExamples:
         return len(self.texts)
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy of the examples with changed fields."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     @property
@@ -89,14 +88,13 @@ class LabeledExamples:
         return {name: values for name, values in found.items() if isinstance(values, list)}
 
     def select(self, numbers: Iterable[int]) -> Self:
-        """Returns the examples at these indices."""
         numbers = list(numbers)
         return self.replace(
             **{name: [values[n] for n in numbers] for name, values in self.columns.items()}
         )
 
     def of_file(self, number: int) -> Self:
-        """Called by `join_examples` with the 1-based index of the file. Subclasses may change ids."""
+        """Called by `join_examples` with the 1-based index of the file; may change the ids."""
         return self
 
     def file_of(self, position: int) -> str:

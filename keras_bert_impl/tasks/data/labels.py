@@ -86,7 +86,6 @@ def number_of(name: Any, position: int, indices: dict[str, int]) -> int:
 
 
 def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarray:
-    """Checks sample weights and converts them to a float32 array."""
     try:
         array = np.asarray(values(weights), "float32")
     except (OverflowError, TypeError, ValueError) as error:
@@ -179,7 +178,7 @@ def label_config(labels: list[str]) -> dict[str, dict]:
 def tensors_to_read(
     source: "ModelSource", names: list["TensorName"], num_classes: int
 ) -> list["TensorName"]:
-    """Returns the head tensors to load: none if the saved head has a different number of classes."""
+    """Returns the head tensors to load: none if the number of classes in the file differs."""
     shape = source.shape(names[-1].tensor)
     if shape is None or shape[0] == num_classes:
         return names
@@ -211,7 +210,7 @@ def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names:
         labels: class indices [batch, length], negative for tokens without a label; or one-hot
             labels [batch, length, classes].
         mask: [batch, length], 0 for padding.
-        sample_weight: [batch], [batch, length] or None. Padding may have labels if their weight is 0.
+        sample_weight: [batch], [batch, length] or None. Padding may have labels with weight 0.
     """
     if all(np.ndim(row) == 2 for row in labels):
         labels = class_indices(labels)

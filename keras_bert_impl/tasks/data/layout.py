@@ -167,7 +167,6 @@ def examples_of(
     skip_bad_rows: bool = False,
     unit: str = "line",
 ) -> Examples:
-    """Converts the rows of a table to `Examples`."""
     ids: dict[str, int] = {}
     skipped: list[str] = []
 

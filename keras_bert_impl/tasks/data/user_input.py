@@ -191,7 +191,6 @@ def _check_is_no_row(x):
 
 
 def column_names(x: Any) -> list | None:
-    """Returns the column names of a table; None for other values."""
     if isinstance(x, dict):
         return list(x)
     for holder, name in ((x, "column_names"), (x, "columns"), (getattr(x, "dtype", None), "names")):

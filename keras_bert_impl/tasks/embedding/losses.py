@@ -75,7 +75,7 @@ def cosent_loss(vectors: Any, labels: Any, scale: float) -> Any:
 
 
 def multiple_negatives_loss(vectors: Any, scale: float) -> Any:
-    """Returns the mean cross-entropy of classifying which text is the positive of each anchor.
+    """Returns the mean cross-entropy of predicting the positive of each anchor.
 
     The classes are all positives and negatives of the batch.
 

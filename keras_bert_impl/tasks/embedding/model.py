@@ -57,10 +57,10 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     | `"triplet"` | anchor, positive, negative | none |
     | `"multiple_negatives"` | anchor, positive, then any number of hard negatives | none |
 
-    `"cosent"` and `"multiple_negatives"` compare all examples of the batch, across replicas and
-    `accumulation_steps`. If a batch is split across them, each training step computes the forward
-    pass twice. With `"multiple_negatives"`, the positives of other examples count as negatives, so
-    duplicate texts in a batch are false negatives.
+    `"cosent"` and `"multiple_negatives"` compare all examples of the batch. If a batch is split
+    across replicas or `accumulation_steps`, each training step computes the forward pass twice.
+    With `"multiple_negatives"`, the positives of other examples count as negatives, so duplicate
+    texts in a batch are false negatives.
 
     The network returns float32 `[batch, group, dim]`. `predict` returns float32 `[examples, group,
     dim]` for tuples of texts, and `[texts, dim]` for single texts.

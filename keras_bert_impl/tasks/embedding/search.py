@@ -91,8 +91,8 @@ def _nearest(wanted, block, k):
     The results are sorted by index.
 
     Args:
-        wanted: float32 [queries, dim], unit length.
-        block: float32 [vectors, dim], unit length.
+        wanted: float32 [queries, dim]. Vectors of queries, with unit length.
+        block: float32 [vectors, dim]. Vectors to search, with unit length.
     """
     k = min(k, len(block))
     columns = np.zeros((len(wanted), k), "int64")
@@ -143,7 +143,7 @@ def read_vectors(path: str | Path) -> np.ndarray:
 
 
 def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, PlacedText]:
-    """Reads the texts of the vectors `rows` from the `.jsonl` file."""
+    """Reads the texts at the indices `rows` from the `.jsonl` file of a vector file."""
     path = places_of(path)
     wanted, found, line = set(map(int, rows)), {}, 0
     for line, content in read_lines(path):

@@ -1,4 +1,4 @@
-"""Embedding tasks for training runs and commands: text similarity, and anchors with positives."""
+"""The embedding tasks for training runs and commands: text similarity and retrieval."""
 
 import functools
 from collections.abc import Iterator
@@ -23,8 +23,6 @@ from keras_bert_impl.tasks.scores.decisions import check_scores
 
 
 class _Embedding(Task):
-    """Base class of tasks for `TextEmbedder`."""
-
     name = TASK_NAME
     model_classes = (TextEmbedder,)
     report = "keras_bert_impl.reports.sections.embedding"

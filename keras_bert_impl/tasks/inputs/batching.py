@@ -197,7 +197,7 @@ def widths(model: Any, longest: int) -> list[int]:
 
 
 def takes_any_shape(model: Any) -> bool:
-    """Whether different batch shapes cost no time, as on a CPU without XLA compilation."""
+    """Whether all batch shapes are efficient: only on a CPU without XLA compilation."""
     on_tpu = isinstance(model.distribute_strategy, tf.distribute.TPUStrategy)
     return not (_is_compiled(model) or on_tpu or tf.config.list_logical_devices("GPU"))
 

@@ -284,7 +284,7 @@ class TokenizedWindows(TokenizedTexts):
         tokens: int32 [positions]. Index of the token in the text; -1 for special tokens and for the
             tokens of the first text of a pair.
         has_most_context: bool [positions]. If a token is in several windows, True in the window
-            with the most context for the token. Predictions for the token are read from this window.
+            with the most context. The prediction for the token is read from this window.
         text_splits: int64 [texts + 1]. The tokens of text i are at `text_splits[i]` to
             `text_splits[i + 1]` of `token_starts`.
         token_starts, token_ends: int32 [tokens of all texts]. Character offsets in the text.
@@ -304,7 +304,7 @@ class TokenizedWindows(TokenizedTexts):
         return rows, np.arange(splits[-1]) - splits[rows]
 
     def token_numbers(self) -> np.ndarray:
-        """Returns the index among the tokens of all texts, int64 [positions]; -1 if `tokens` is -1."""
+        """Returns indices in `token_starts`, int64 [positions]; -1 if `tokens` is -1."""
         rows, _ = self.columns()
         numbers = self.text_splits[self.texts[rows]] + self.tokens
         return np.where(self.tokens >= 0, numbers, -1)

@@ -34,11 +34,11 @@ def augment(
     """Returns labeled texts, each followed by copies with some words replaced.
 
     A word that is a single token is masked and replaced by one of the model's `top_k` predictions.
-    A word of several subwords is replaced by one of the `top_k` nearest words: those whose input
-    embeddings have the highest cosine similarity to the mean of the subword embeddings. (The source
-    uses GloVe embeddings.) All replacements are single tokens that contain a letter. Words without
-    letters, such as numbers and punctuation, are kept. The texts of a pair are augmented
-    separately.
+    For a word of several subwords, the mean of the subword embeddings is compared with the input
+    embeddings of the vocabulary. The word is replaced by one of the `top_k` words with the highest
+    cosine similarity. (The source uses GloVe embeddings.) All replacements are single tokens that
+    contain a letter. Words without letters, such as numbers and punctuation, are kept. The texts of
+    a pair are augmented separately.
 
     Random choices depend only on the seed and the index of the text.
 

@@ -61,8 +61,8 @@ class TokenIds(LabelCodec):
 class LanguageModel(TokenLabels, TaskModel):
     """Base class of models that predict tokens.
 
-    Labels are token ids; positions that are not predicted have a negative label. For texts,
-    subclasses create the labels in `completed` and `completed_dataset`.
+    Labels are token ids; positions that are not predicted have a negative label. Users pass texts
+    without labels: the methods `completed` and `completed_dataset` of subclasses create the labels.
     """
 
     has_masked_losses = False
@@ -74,9 +74,9 @@ class LanguageModel(TokenLabels, TaskModel):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_LABEL)
 
     def compile(self, optimizer: Any = None, loss: None = None, *args: Any, **kwargs: Any) -> None:
-        """Configures training with the cross-entropy of the predicted tokens; see `RawTextTrainer`.
+        """Configures training; see `RawTextTrainer.compile`.
 
-        The loss is the mean over the predicted tokens.
+        The loss is the mean cross-entropy of the predicted tokens.
 
         Raises:
             InputError: a loss is passed.

@@ -53,7 +53,8 @@ class CausalLM(LanguageModel):
     `pretrain` with `objectives=["left_to_right"]`.
 
     The network takes `FEATURES` and returns float32 logits `[batch, length, vocabulary]` for the
-    token after each position. Labels for features are int32 `[batch, length]`, -100 for none.
+    token after each position. If inputs are features, labels are int32 `[batch, length]`, -100 for
+    positions that are not predicted.
 
     Args:
         max_length: texts are truncated to this number of tokens in training. Default: the encoder's
@@ -267,8 +268,8 @@ class CausalLM(LanguageModel):
         and separator, as in GPT-2, the token is added only to empty texts.
 
         Args:
-            count: number of new tokens for which the maximum length must leave room.
-            closes: whether texts end with the separator.
+            count: number of new tokens that must also fit into the maximum length.
+            closes: whether to append the separator.
         """
         for position, text in enumerate(texts):
             if isinstance(text, tuple):

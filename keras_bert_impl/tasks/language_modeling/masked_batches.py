@@ -13,7 +13,7 @@ EVALUATION = 1 << 62  # number of the first evaluation batch; training batches h
 
 
 class RowMasks:
-    """Masks features; the masks depend only on the seed and the batch number."""
+    """Masks tokens. The masked positions depend only on the seed and the batch number."""
 
     def __init__(self, tokenizer: Tokenizer, masking: Masking, max_length: int) -> None:
         self._tokenizer = tokenizer

@@ -54,8 +54,8 @@ class MaskedLM(LanguageModel):
 
     The network takes `FEATURES` and `masked_positions`, int32 `[batch, predictions]`, and returns
     float32 logits `[batch, predictions, vocabulary]`. `predict` takes a dict of these features; to
-    predict the masks in texts, call `fill`. Labels for features are int32 `[batch, predictions]`,
-    -100 for none.
+    predict the masks in texts, call `fill`. If inputs are features, labels are int32 `[batch,
+    predictions]`, -100 for positions that are not predicted.
 
     Args:
         max_length: texts are truncated to this number of tokens. Default: the encoder's maximum.
@@ -147,8 +147,8 @@ class MaskedLM(LanguageModel):
                 or `<mask>`) at least once. A single text returns a single result.
             top_k: maximum number of tokens per mask.
             candidates: tokens to choose from: vocabulary entries, or words that are a single token.
-                Scores are probabilities over the whole vocabulary, also with candidates. Default
-                None: all tokens.
+                The scores are still probabilities over the whole vocabulary. Default None: all
+                tokens.
 
         Returns:
             For each text, a list with one list per mask: up to `top_k` `Filling`s, most likely

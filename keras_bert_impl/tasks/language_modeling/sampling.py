@@ -44,7 +44,7 @@ class Sampling:
             )
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """Computes the probabilities to draw from; requires a temperature above 0.
+        """Computes the probabilities of the next token. The temperature must be above 0.
 
         Args:
             logits: float array [rows, tokens].

@@ -1,4 +1,4 @@
-"""Entries of the task registry for language models; the registry uses them to load models."""
+"""The language modeling tasks of the task registry."""
 
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.language_modeling.causal import CausalLM

@@ -213,7 +213,7 @@ def _check_text(where, name, text):
 
 
 def _number(where, value, first=0):
-    """Parses the number of the correct ending; the number of the first ending is `first`."""
+    """Returns the 0-based index of the correct ending. In the file, indices start at `first`."""
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value).strip(), re.ASCII):
         raise InputError(
             f"{where}: the answer must be the number of an ending. Received: {value!r:.40}"
@@ -225,7 +225,7 @@ def _number(where, value, first=0):
 
 
 def _swag_rows(path):
-    """Returns (function, iterator of rows); the function converts a row to an example."""
+    """Returns a function that converts a row to an example, and an iterator over the rows."""
     header, delimiter = csv_header(path, needed=("ending0", "ending1"))
     records = itertools.islice(csv_records(path, delimiter), 1, None)
     endings = sorted(filter(_ENDING.fullmatch, header), key=lambda name: int(name[6:]))
@@ -277,7 +277,7 @@ def _codah_row(path, numbered):
 
 
 def _json_rows(path, labels, unit):
-    """Same as `_swag_rows`, for JSON; `labels` is the path of a SIQA label file, or None."""
+    """See `_swag_rows`. `labels` is the path of a SIQA label file, or None."""
     rows = table_rows.json_array(path) if unit == "row" else table_rows.json_lines(path)
     example = functools.partial(_json_row, path, unit, labels)
     if labels is None:

@@ -113,8 +113,8 @@ class ChoiceSignatures(Signatures):
 class MultipleChoice(TaskModel):
     """Model for multiple choice. Predicts the probability of each ending of a prompt.
 
-    Each prompt is encoded together with each of its endings as a text pair. The head is the head
-    that was published with the architecture. For BERT, it is a linear layer on the pooled output.
+    Each prompt is encoded together with each of its endings as a text pair. The head depends on the
+    architecture of the encoder. For BERT, the head is a linear layer on the pooled output.
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are (prompt,
     endings) tuples, where `endings` is a list of two or more endings. The number of endings may
@@ -131,10 +131,10 @@ class MultipleChoice(TaskModel):
         encoder: `Encoder`. A BERT, ALBERT or RoBERTa encoder must have a pooler.
         head_dropout: dropout rate before the linear layer. Default: the dropout rate of the
             encoder.
-        max_length: maximum number of tokens in a prompt with an ending. If there are more, the
-            longer of the two is truncated. Default: 128.
-        long_texts: how long prompts are handled, a `LongTexts` or its argument `way` as a str.
-            Default: they are truncated.
+        max_length: maximum number of tokens in a prompt with an ending. If there are more tokens,
+            the longer segment is truncated. Default: 128.
+        long_texts: how long prompts are handled: a `LongTexts`, or only the name of the method.
+            Default: truncate.
 
     Source: Devlin et al., "BERT", section 4.4.
 
