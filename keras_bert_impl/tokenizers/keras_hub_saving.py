@@ -82,7 +82,10 @@ def _arguments(tokenizer):
 
 
 def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
-    """Adds the settings that only this package supports to a preset. KerasHub ignores them."""
+    """Adds settings that only this package supports to a preset.
+
+    KerasHub ignores these settings.
+    """
     config = tokenizer.get_config()
     (kind,) = [name for name, cls in _KINDS.items() if type(tokenizer) is cls]
     notes = {name: config[name] for name in NOTES[kind]}
@@ -99,10 +102,7 @@ def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
 
 
 def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
-    """Creates a SentencePiece model.
-
-    With it, KerasHub's tokenizer returns the same ids as `tokenizer`.
-    """
+    """Creates a SentencePiece model that gives KerasHub's tokenizer the same ids as `tokenizer`."""
     # Only SentencePiece models need protobuf.
     from sentencepiece import sentencepiece_model_pb2
 

@@ -39,11 +39,13 @@ def learn_wordpiece_vocabulary(
     Args:
         vocabulary_size: Number of tokens to learn, including special tokens. Small corpora give
             fewer tokens. The default is the size of BERT's vocabulary.
-        lowercase: Whether to lowercase and strip accents. Use the same value for the tokenizer.
-        min_frequency: Minimum frequency of a pair of tokens to be merged.
+        lowercase: Whether to lowercase texts and strip accents. Create the tokenizer with the same
+            value.
+        min_frequency: Pairs of tokens that occur less often are not merged.
 
     Returns:
-        List of [PAD], [UNK], [CLS], [SEP], [MASK], characters, and tokens in the order of learning.
+        The vocabulary: [PAD], [UNK], [CLS], [SEP], [MASK], then single characters, then longer
+        tokens in the order in which they were learned.
 
     Raises:
         InputError: The texts contain no words, or `vocabulary_size` is too small for the
@@ -108,9 +110,10 @@ class Extension(NamedTuple):
 
     Attributes:
         tokenizer: The extended tokenizer, of the same class.
-        old_ids: The old token ids of each new token; the best new token is first.
-        tokens_per_word: Mean number of tokens per word of the texts, before and after extension;
-            empty if there are no words.
+        old_ids: For each new token, the ids of the old tokens that form it. The best new token is
+            first.
+        tokens_per_word: Mean numbers of tokens per word before and after the extension. Empty if
+            the texts contain no words.
     """
 
     tokenizer: Tokenizer
@@ -156,10 +159,7 @@ def _tokens_per_word(tokenizer, counts):
 
 
 def _in_tokens(tokenizer, counts):
-    """Returns a sorted list of (word, token ids, count).
-
-    Omits words that contain a special token.
-    """
+    """Returns (word, token ids, count) of the words without special tokens, sorted by word."""
     words = sorted(counts)
     special = {getattr(tokenizer, f"{name}_id") for name in ("pad", "unk", "cls", "sep", "mask")}
     old_ids = tokenizer.word_ids(tf.constant(words, tf.string)).to_list() if words else []
@@ -167,7 +167,7 @@ def _in_tokens(tokenizer, counts):
 
 
 def _by_first_letters(counts):
-    """Counts words by their leading letters, because SentencePiece words may end in punctuation."""
+    """Cuts words after their first run of letters. SentencePiece words may end in punctuation."""
     found: collections.Counter = collections.Counter()
     for word, count in counts.items():
         letters = _LETTERS.match(word)
@@ -177,7 +177,7 @@ def _by_first_letters(counts):
 
 
 def _whole_words(words, vocabulary, count, min_frequency, mark=""):
-    """Returns {new token: old ids}, beginning with the token that saves the most tokens."""
+    """Chooses the words that save the most tokens. Returns {new token: old ids}."""
     known = set(vocabulary)
     found = {
         mark + word: (ids, times)
@@ -195,7 +195,7 @@ def further_merges(
     count: int,
     min_frequency: int,
 ) -> tuple[dict[str, list[int]], list[tuple[str, str]]]:
-    """Learns the next merges; returns ({new token: old token ids}, list of (left, right))."""
+    """Learns additional merges. Returns ({new token: old token ids}, list of (left, right))."""
     texts = list(vocabulary)
     old_ids = [[number] for number in range(len(texts))]
     known = {*texts, *(left + right for left, right in merges)}
@@ -207,7 +207,7 @@ def further_merges(
             break
         left, right = pair
         if texts[left] + texts[right] in known:
-            pairs.forget(pair)
+            pairs.skip(pair)
             continue
         pairs.merge(pair, len(texts))
         found.append((texts[left], texts[right]))
@@ -243,8 +243,7 @@ class _Pairs:
             heapq.heappop(self._heap)  # The count is outdated.
         return None
 
-    def forget(self, pair: tuple[int, int]) -> None:
-        """Sets the count of a pair to 0, so that the pair is not found again."""
+    def skip(self, pair: tuple[int, int]) -> None:
         self._counts[pair] = 0
 
     def merge(self, pair: tuple[int, int], merged: int) -> None:

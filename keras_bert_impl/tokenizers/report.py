@@ -23,15 +23,21 @@ def tokenizer_report(
 
     Args:
         texts: Iterated only once.
-        num_words: Maximum length of the two lists of words.
+        num_words: Maximum length of the lists `most_split` and `most_unknown`.
 
     Returns:
-        dict with `vocabulary_size`; `characters`, `tokens` and their quotient
-        `characters_per_token` in the texts, without special tokens; `words`, `tokens_per_word`,
-        `split_words` and `unknown_words`: number of words, their mean number of tokens, and the
-        fractions of the words with several tokens and with the unknown token; `most_split`, the
-        words with the most additional tokens in the texts, and `most_unknown`, the most frequent
-        unknown words. Each entry of the lists has `word`, `count` and `tokens`.
+        dict with the keys
+        - `vocabulary_size`: number of tokens in the vocabulary;
+        - `characters`, `tokens`: numbers of characters and tokens in the texts, without special
+          tokens;
+        - `characters_per_token`: `characters` divided by `tokens`;
+        - `words`: number of words in the texts;
+        - `tokens_per_word`: mean number of tokens per word;
+        - `split_words`, `unknown_words`: fraction of the words with several tokens, and with the
+          unknown token;
+        - `most_split`: the words whose splits add the most tokens to the texts: a list of dicts
+          with `word`, `count` and `tokens`;
+        - `most_unknown`: the most frequent words with the unknown token, in this format.
 
     Raises:
         InputError: The texts contain no word.

@@ -1,4 +1,4 @@
-"""Reads the kind and class of a tokenizer, and its format of special tokens and segments."""
+"""Reads the kind and class of a saved tokenizer, and its templates of special tokens."""
 
 import json
 import logging
@@ -93,7 +93,7 @@ def tokenizer_class(directory: Path) -> str | None:
 
 
 def is_generic(directory: Path) -> bool:
-    """Returns whether `transformers` reads only tokenizer.json to create the tokenizer."""
+    """Returns whether `transformers` creates the tokenizer from tokenizer.json alone."""
     if not (directory / "tokenizer.json").exists():
         return False
     name = tokenizer_class(directory)
@@ -116,7 +116,7 @@ def read_rows(
     usual: tuple[int, int],
     separators: tuple[int, ...] = (),
 ) -> tuple[int, int]:
-    """Returns (number of separators, segment id of the second text) that `transformers` uses."""
+    """Returns (number of separators, segment id of the second text), as used by `transformers`."""
     with_segments = _with_segments(directory)
     unchanged = usual[0], usual[1] if with_segments else 0
     path = directory / "tokenizer.json"
@@ -130,8 +130,8 @@ def read_rows(
     row_of_one = [(cls, 0), (_FIRST, 0), (sep, 0)]
     if single == row_of_one and _ids(pair) == ([_FIRST, _SECOND],):
         _log.warning(
-            "%s: post_processor does not define rows of two texts, so transformers adds no "
-            "special tokens to pairs of texts. This tokenizer adds %s and %s.",
+            "%s: post_processor has no template for pairs of texts, so transformers adds no "
+            "special tokens to pairs. This tokenizer adds %s and %s to pairs.",
             path,
             *special[2:4],
         )
@@ -160,10 +160,11 @@ def _unsupported(path, rows, ids, special, num_separators):
     segments = " ".join(str(segment) for _, segment in rows[1])
     cls, sep = special[2:4]
     return InputError(
-        f"{path}: rows of its post_processor are not supported: {one} for one text and {two} with "
-        f"the segment ids {segments} for two. Supported rows are {cls} A {sep} and "
-        f"{' '.join([cls, 'A', *[sep] * num_separators, 'B', sep])}, with one segment id for B and "
-        "the last token. If the model was trained with these rows, correct post_processor."
+        f"{path}: the templates in post_processor are not supported: {one} for one text; {two} "
+        f"with the segment ids {segments} for two texts. Supported templates are {cls} A {sep} and "
+        f"{' '.join([cls, 'A', *[sep] * num_separators, 'B', sep])}. In the second, B and the last "
+        "token must have the same segment id. If the model was trained with the supported "
+        "templates, correct post_processor."
     )
 
 
@@ -179,7 +180,7 @@ def _with_segments(directory):
 
 
 def _segment_in(directory, segment, with_segments):
-    """Returns the segment id of the second text. `segment` is the id in `post_processor`."""
+    """Returns `segment` (the second text's id in post_processor), or 0 without segment ids."""
     path = directory / "tokenizer_config.json"
     config = read_if_there(path)
     if segment and not with_segments and "model_input_names" not in config:
@@ -200,7 +201,7 @@ def _ids(*rows):
 
 
 def _encode(path, processor):
-    """Returns the inputs for one text and for two texts, as lists of (id, segment id)."""
+    """Returns the templates for one text and for two texts, as lists of (id, segment id)."""
     from tokenizers import Tokenizer
 
     model = {"type": "WordLevel", "vocab": {"A": _FIRST, "B": _SECOND}, "unk_token": "A"}
@@ -228,5 +229,5 @@ def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -
 
 
 def input_names(segment_of_second: int) -> dict[str, list[str]]:
-    """Returns the setting of tokenizer_config.json that enables or disables segment ids."""
+    """Returns `model_input_names` for tokenizer_config.json."""
     return {"model_input_names": WITH_SEGMENTS if segment_of_second else WITHOUT_SEGMENTS}

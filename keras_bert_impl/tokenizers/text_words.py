@@ -15,11 +15,11 @@ from keras_bert_impl.tokenizers.windows import Windows
 
 
 class Texts(NamedTuple):
-    """A batch of texts as code points.
+    """The code points of a batch of texts.
 
     Attributes:
         code_points: int32 [positions], with a newline after each text.
-        kinds: int32 [positions].
+        kinds: int32 [positions], SPACE, INSIDE or ALONE for each code point.
         starts: int32 [batch + 1], the start of each text.
     """
 
@@ -34,7 +34,7 @@ class Texts(NamedTuple):
         return tf.strings.unicode_encode(code_points, "UTF-8")
 
     def in_texts(self, positions: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
-        """Converts positions to character offsets in the given texts, int32."""
+        """Converts positions to character offsets in the texts with the indices `texts`."""
         return positions - tf.gather(self.starts, texts)
 
 
@@ -66,7 +66,7 @@ class TextWords(NamedTuple):
 
 
 def find_words(texts: Texts) -> TextWords:
-    """Finds words: runs of letters and digits, or single signs."""
+    """Finds words: runs of letters and digits, and single punctuation marks and ideographs."""
     kinds = texts.kinds
     is_alone = tf.equal(kinds, ALONE)
     before = tf.concat([[SPACE], kinds[:-1]], axis=0)[: tf.size(kinds)]
@@ -80,13 +80,13 @@ def find_words(texts: Texts) -> TextWords:
 
 
 class WordTokens(NamedTuple):
-    """Assignment of tokens to words; see `TokenAlignment`. Indices count over all texts.
+    """Alignment of tokens with words, over all texts; see `TokenAlignment`.
 
     Attributes:
-        words: int32 [tokens], the word of each token; -1 if it has none.
-        firsts: int32 [words], the first token of each word, or -1. Two words may have the same
-            first token.
-        owns: bool [words], whether any token belongs to the word.
+        words: int32 [tokens], the index of the word that contains each token; -1 for no word.
+        firsts: int32 [words], the index of the first token of each word; -1 for no token. If a
+            token contains several words, these words have the same first token.
+        owns: bool [words], whether the word occurs in `words`.
     """
 
     words: tf.Tensor
@@ -122,7 +122,7 @@ def find_tokens(
 def padded(
     flat: dict[str, tf.Tensor], counts: tf.Tensor, **fillings: int | float
 ) -> dict[str, tf.Tensor]:
-    """Splits flat tensors into examples and pads the examples: `[batch, longest, ...]`."""
+    """Splits tensors into examples of `counts` rows, and pads them: `[batch, longest, ...]`."""
     return {
         name: tf.RaggedTensor.from_row_lengths(
             values, tf.cast(counts, tf.int64), validate=False
@@ -132,7 +132,7 @@ def padded(
 
 
 def counts_of(texts: tf.Tensor, num_texts: tf.Tensor) -> tf.Tensor:
-    """Returns how often each text index occurs, int32 [num_texts]."""
+    """Counts how often each index from 0 to `num_texts - 1` occurs in `texts`."""
     return tf.math.unsorted_segment_sum(tf.ones_like(texts, tf.int32), texts, num_texts)
 
 
@@ -145,10 +145,13 @@ def window_features(
         word_firsts: int32 [words], the first token of each word.
 
     Returns:
-        dict: `num_windows`, int32 `[batch]`. All others are int32 `[batch, windows, length]`: the
-            features; `token_starts` and `token_ends`, character offsets (-1 for special tokens and
-            the first text of a pair); and `word_mask`, 1 where a word is predicted, if
-            `word_firsts` is given.
+        dict of int32 tensors with the shape `[batch, windows, length]`, except `num_windows`:
+        - `num_windows`: `[batch]`, the number of windows of each text;
+        - the features of a tokenizer, such as `token_ids`;
+        - `token_starts`, `token_ends`: character offsets; -1 for special tokens and the first text
+          of a pair;
+        - `word_mask` (if `word_firsts` is given): 1 for the tokens whose output is the prediction
+          for a word.
     """
     numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
     numbers += tf.cast(windows.tokens(), tf.int64)
@@ -173,7 +176,7 @@ def window_features(
 
 
 def first_tokens(word_firsts: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns int32, 1 for each token in `word_firsts`, else 0."""
+    """Returns bool [num_tokens], True for the tokens whose index is in `word_firsts`."""
     indices = tf.where(word_firsts >= 0, word_firsts, num_tokens)
     marked = tf.zeros([num_tokens + 1], tf.bool)
     return tf.tensor_scatter_nd_update(

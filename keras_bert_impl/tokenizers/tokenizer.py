@@ -29,22 +29,23 @@ _CLASSES: dict[str, type["Tokenizer"]] = {}  # kind -> class; subclasses registe
 
 @first_guesses("Tokenizer")
 class Tokenizer(abc.ABC):
-    """Base class of tokenizers, which convert texts to token ids, eagerly and in any graph.
+    """Base class of tokenizers, which convert texts to token ids and model inputs.
 
-    Use `Tokenizer.from_pretrained` to load one. A subclass stores its arguments in attributes with
-    the same names and calls `_set_vocabulary`. A subclass also implements `_subwords`, and sets
-    `_split` to a function that splits a string tensor [batch] into words.
+    Use `Tokenizer.from_pretrained` to load a tokenizer. Tokenizers can be called eagerly and in any
+    graph.
+
+    The constructor of a subclass stores each argument in an attribute with the name of the
+    argument, calls `_set_vocabulary`, and sets `_split` to a function that splits a string tensor
+    [batch] into words. A subclass also implements `_subwords`.
 
     Attributes:
-        kind: Name of the algorithm, which is part of the fingerprint.
-        num_separators: Number of `sep_id` tokens between two segments.
-        segment_of_second: The segment id of the second segment.
-        word_breaks: ASCII characters at which, as at spaces, a text can be split without changing
-            the tokens. `tokenize_words` accepts the parts of a split text.
+        kind: Name of the algorithm. The fingerprint depends on this name.
+        num_separators: Number of `sep_id` tokens between the texts of a pair.
+        segment_of_second: The segment id of the second text of a pair.
+        word_breaks: ASCII characters that are always separate words. If texts are split at these
+            characters and at spaces, `tokenize_words` tokenizes the parts.
         later_settings: Arguments added in later versions, with the values that keep the earlier
-            behavior. They keep fingerprints stable.
-        can_be_cut: Whether a text can be truncated at a space between two letters without changing
-            earlier tokens.
+            behavior. With these values, the fingerprint is the same as in earlier versions.
     """
 
     kind: str
@@ -77,8 +78,8 @@ class Tokenizer(abc.ABC):
                 `tokenizer_config.json` and the tokenizer's files: `tokenizer.json`, `vocab.txt`
                 (WordPiece), `vocab.json` and `merges.txt` (byte-level BPE or FlauBERT), or
                 `spiece.model` or `sentencepiece.bpe.model` (SentencePiece). If no file contains
-                `lowercase` of a WordPiece tokenizer, the value is inferred from the name or the
-                vocabulary, with a warning.
+                `do_lower_case` of a WordPiece tokenizer, the value is inferred from the name or the
+                vocabulary and logged.
 
         Returns:
             A `WordPieceTokenizer`, `ByteLevelBPETokenizer`, `SentencePieceTokenizer` or
@@ -108,7 +109,7 @@ class Tokenizer(abc.ABC):
 
     @property
     def can_be_cut(self) -> bool:
-        """Whether a text can be split between words: no added token contains a space."""
+        """Whether a text can be truncated at a space without changes to earlier tokens."""
         return not any(re.search(r"\s", token.content.lstrip()) for token in self.added_tokens)
 
     @property
@@ -127,11 +128,11 @@ class Tokenizer(abc.ABC):
 
         Args:
             tokens: str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`. Tokens
-                missing from the vocabulary get the next ids. A new definition replaces an earlier
-                definition of an added token.
+                missing from the vocabulary get the next ids. If a token was already added, the new
+                definition replaces the old definition.
 
         Returns:
-            A new tokenizer of the same class.
+            A tokenizer of the same class; `self` does not change.
 
         Raises:
             InputError: An entry is not a token, or a token occurs twice.
@@ -149,7 +150,8 @@ class Tokenizer(abc.ABC):
         """Converts texts to token ids, without [CLS] and [SEP].
 
         Args:
-            texts: list of str, or string tensor [batch]. A single str is a batch of one.
+            texts: list of str, or string tensor [batch]. A single str is treated as a list of one
+                text.
 
         Returns:
             int32 `tf.RaggedTensor` [batch, (tokens)].
@@ -176,13 +178,13 @@ class Tokenizer(abc.ABC):
         return self._with_offsets(as_strings(texts))
 
     def words(self, texts: tf.Tensor) -> tf.Tensor:
-        """Splits texts into the words that are tokenized separately; works in any graph.
+        """Splits texts into words, which are tokenized separately. Can be called in any graph.
 
         Args:
             texts: string tensor [batch].
 
         Returns:
-            string tensor [words], for all texts, without special tokens.
+            string tensor [words]: the words of all texts, without special tokens.
         """
         raise NotImplementedError
 
@@ -195,23 +197,22 @@ class Tokenizer(abc.ABC):
         raise NotImplementedError
 
     def word_starts(self, token_ids: tf.Tensor) -> tf.Tensor:
-        """Marks the tokens that begin a word.
+        """Returns whether each token begins a word.
 
-        In WordPiece, a punctuation mark is a separate word. In all other tokenizers, a word is the
-        text between two spaces.
+        In WordPiece, each punctuation mark is a word. In the other tokenizers, words are separated
+        by spaces.
 
         Args:
             token_ids: int32 tensor [batch, length].
 
         Returns:
-            bool tensor [batch, length]. Values are undefined for special tokens and for the first
-            token after a special token.
+            bool tensor [batch, length]. The values of special tokens, and of a token directly after
+            a special token, are undefined.
         """
         return tf.gather(self._begins_word, token_ids)
 
     @functools.cached_property
     def _begins_word(self):
-        """Returns whether each token begins a word, bool [vocabulary]."""
         return np.array([self._is_word_start(token) for token in self.vocabulary])
 
     def _is_word_start(self, token):
@@ -231,10 +232,13 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _subwords(self, words):
-        """Splits words into tokens: the argument `subwords` of `graph_of_offsets`."""
+        """Splits words into tokens. See the argument `subwords` of `graph_of_offsets`."""
 
     def _trimmed(self, ids, starts, ends):
-        """Moves (starts, ends), int32 [tokens], so that tokens contain no white space."""
+        """Removes white space from the spans of tokens.
+
+        Overridden if tokens may contain white space.
+        """
         return starts, ends
 
     def get_config(self) -> dict[str, Any]:
@@ -272,8 +276,8 @@ class Tokenizer(abc.ABC):
         Args:
             directory: Created if needed; other files in the directory are kept.
             config: The `EncoderConfig` of the model in the directory. `transformers` then truncates
-                to its `max_length`. For a model with a single segment, it returns only segment id
-                0.
+                to its `max_length`. If the model has a single segment, `transformers` returns only
+                segment id 0.
         """
         settings, entries = self.get_config(), {}
         if config is not None:
@@ -289,19 +293,19 @@ class Tokenizer(abc.ABC):
 
         Args:
             texts: A list of str and (first, second) tuples; a string tensor [batch]; or a tuple of
-                two lists or tensors, for the first and second segments. Tensors also work in
-                `tf.data` and `tf.function`.
+                two lists or tensors (first texts, second texts). Tensors also work in `tf.data` and
+                `tf.function`.
             length: Sequence length: longer texts are truncated (the longer segment first), and
                 shorter texts are padded. Default: the length of the longest text.
-            multiple_of: Without `length`, the sequence length is a multiple of this number, so that
-                a model is compiled for few shapes.
+            multiple_of: If `length` is None, the sequence length is rounded up to a multiple of
+                this number, so that a model is compiled for few shapes.
 
         Returns:
             dict of int32 tensors [batch, length]: `token_ids`, `segment_ids`, `padding_mask`.
 
         Raises:
-            InputError: An entry is not a text, the numbers of first and second segments differ, or
-                `length` has no room for the special tokens.
+            InputError: An entry is not a text, the numbers of first and second texts differ, or
+                `length` is too small for the special tokens.
 
         Example:
             tokenizer(["a text", ("a question", "a passage")], length=16)
@@ -330,7 +334,7 @@ class Tokenizer(abc.ABC):
         return {name: getattr(self, name) for name in names}
 
     def with_one_segment(self) -> "Tokenizer":
-        """Returns a copy that uses only segment id 0, for models with a single segment."""
+        """Returns a copy for a model with a single segment: all segment ids are 0."""
         other = copy.copy(self)
         other.segment_of_second = 0
         return other

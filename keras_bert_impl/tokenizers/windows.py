@@ -12,13 +12,13 @@ from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 
 
 class Windows(NamedTuple):
-    """Windows over a batch of texts, in text order; every text has at least one window.
+    """The windows of a batch of texts, in the order of the texts. Every text has a window.
 
     Attributes:
         features: int32 [windows, length], in the format of a `Tokenizer`.
         texts: int64 [windows], the index of each window's text in the batch.
-        starts: int32 [windows], the index of the window's first token in its text.
-        columns: int32 [windows], the position of that token in the row.
+        starts: int32 [windows], the index in the text of the window's first token.
+        columns: int32 [windows], the position in the window of the first token of the text.
         counts: int32 [windows], the number of tokens of the text in the window.
         token_starts, token_ends: int32 ragged [texts, (tokens)], the character offsets of each
             token in its text.
@@ -35,7 +35,8 @@ class Windows(NamedTuple):
     def tokens(self) -> tf.Tensor:
         """Returns each token's index in its text, int32 [windows, length].
 
-        Special tokens, padding and the other text of a pair have the index -1.
+        The index is -1 for special tokens, for padding, and for the text of a pair that is not
+        split into windows.
         """
         places = tf.range(tf.shape(self.features["token_ids"])[1])[tf.newaxis, :]
         within = places - self.columns[:, tf.newaxis]
@@ -43,9 +44,10 @@ class Windows(NamedTuple):
         return tf.where(is_token, self.starts[:, tf.newaxis] + within, -1)
 
     def has_most_context(self) -> tf.Tensor:
-        """Marks each token in the window in which the token has the most context.
+        """Returns bool [windows, length]: whether a token has its most context in this window.
 
-        The result is bool [windows, length]. Source: the published code of BERT, `run_squad.py`.
+        If a token is in several windows, exactly one of its entries is True. Source: the published
+        code of BERT, `run_squad.py`.
         """
         tokens = self.tokens()
         is_token = tokens >= 0
@@ -97,7 +99,7 @@ def pack_windows(
     other_length: int = 64,
     long_part: str = "second",
 ) -> Windows:
-    """Splits texts, or the long texts of pairs, into windows. Works eagerly and in any graph.
+    """Splits texts, or the long texts of pairs, into windows. Can be called in any graph.
 
     Args:
         texts: string tensor [batch], or a tuple of two, such as questions and passages.
@@ -153,15 +155,12 @@ def _windows_of_tokens(
 
 
 def as_other_and_long(texts: Any, long_part: str) -> tuple[Any, Any]:
-    """Returns (other texts, long texts) for pairs, or (None, texts) for single texts.
-
-    The long texts are split into windows.
-    """
+    """Returns (texts that stay whole, or None; texts that are split into windows)."""
     if not isinstance(texts, tuple):
         return None, texts
     return texts if long_part == "second" else texts[::-1]
 
 
 def in_order(other: Any, long: Any, long_part: str) -> tuple[Any, Any]:
-    """Returns (first texts, second texts): the inverse of `as_other_and_long`."""
+    """Reverses `as_other_and_long` for pairs. Returns (first texts, second texts)."""
     return (other, long) if long_part == "second" else (long, other)

@@ -1,4 +1,4 @@
-"""Tokenizes texts without a graph, by looking up words that were tokenized before."""
+"""Tokenizes texts in NumPy, with a cache of the tokens of each word."""
 
 import itertools
 import threading
@@ -22,11 +22,11 @@ for _length in range(_SHORT + 1):
 
 
 class WordCache:
-    """Tokenizes texts, and caches the tokens of each distinct word.
+    """Tokenizes texts. The tokens of each distinct word are cached.
 
     Args:
-        tokenize_words: Function from distinct str without newlines to (ids, counts): int32
-            [tokens], int64 [words].
+        tokenize_words: Function that converts distinct words without newlines to (ids of all words,
+            number of tokens of each word): int32 [tokens], int64 [words].
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class WordCache:
         return data, starts, lengths, np.flatnonzero(is_text)
 
     def _find(self, keys):
-        """Returns (tokens, int32 [words, _FEW]; indices of the words that are not in the table)."""
+        """Returns (tokens, int32 [words, _FEW]; indices of the words that are not cached)."""
         with self._lock:
             rows = self._table.find(keys)
             tokens = self._table.tokens.take(rows, axis=0)
@@ -114,7 +114,7 @@ class WordCache:
         self._table.add(keys[:_MOST_WORDS], tokens[:_MOST_WORDS])
 
     def _look_up(self, words, keys):
-        """Returns (tokens, counts) of words that are not in the tables, and caches the words."""
+        """Returns (tokens, counts) of the words that the tables lack. Caches the words."""
         others = self._others
         entries = [*map(others.get, words)]
         if None in entries:
@@ -179,7 +179,7 @@ class _Table:
         return (rows > 0) & ((found[:, 0] != keys[:, 0]) | (found[:, 1] != keys[:, 1]))
 
     def add(self, keys: np.ndarray, tokens: np.ndarray) -> None:
-        """Adds keys, uint64 [keys, 2], and their tokens. The keys must be distinct and new."""
+        """Adds distinct keys, uint64 [keys, 2], that the table does not contain."""
         rows = np.arange(self.size, self.size + len(keys), dtype=np.int32)
         self._keys[rows], self.tokens[rows] = keys, tokens
         self.size += len(keys)
@@ -191,7 +191,6 @@ class _Table:
             rows, places = rows[is_left], self._next(places[is_left])
 
     def _places(self, keys):
-        """Returns the first slot of each key, int64 [keys]."""
         # In a product, a bit affects only itself and higher bits. With the shifts and the sum,
         # every byte affects the slot.
         hashes = keys[:, 0] * np.uint64(0x9E3779B97F4A7C15)
@@ -205,7 +204,6 @@ class _Table:
 
 
 def _batches(texts) -> Iterator[Sequence[bytes]]:
-    """Splits a list of texts into batches of about _AT_ONCE bytes."""
     numbers = np.cumsum([len(text) for text in texts]) // _AT_ONCE
     bounds = [0, *(1 + np.flatnonzero(np.diff(numbers))).tolist(), len(texts)]
     for start, end in itertools.pairwise(bounds if texts else ()):
@@ -213,9 +211,10 @@ def _batches(texts) -> Iterator[Sequence[bytes]]:
 
 
 def _kinds_of_bytes(word_breaks):
-    """Returns (left, right): two tables of byte classes for `bytes.translate`.
+    """Returns the tables `left` and `right` for `bytes.translate`, which find the starts of words.
 
-    A word begins at a byte if left[previous byte] + right[byte] is at least _BEGINS.
+    A byte begins a word if `left` of the previous byte plus `right` of the byte is at least
+    _BEGINS.
     """
     left = bytearray(256)
     for byte in range(33, 127):  # printable ASCII characters
@@ -226,7 +225,7 @@ def _kinds_of_bytes(word_breaks):
 
 
 def _keys(data, starts, lengths):
-    """Returns word keys, uint64 [words, 2]: 15 bytes of the word, then its length."""
+    """Returns the key of each word, uint64 [words, 2]: the first 15 bytes, then the length."""
     lengths = np.minimum(lengths, _SHORT + 1)
     # the 16 bytes starting at each position
     pieces = np.ndarray(len(data) - 15, np.complex128, data, strides=1)

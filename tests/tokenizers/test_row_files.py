@@ -103,7 +103,9 @@ def test_an_unusual_number_of_separators_changes_the_fingerprint(tmp_path):
 )
 def test_rejects_other_rows(tmp_path, pair, single):
     wordpiece(tmp_path, pair, single, model_input_names=WITH_SEGMENTS)
-    with pytest.raises(InputError, match=r"tokenizer\.json: rows of its post_processor.*are \[CLS"):
+    with pytest.raises(
+        InputError, match=r"tokenizer\.json: the templates in post_processor.*are \[CLS"
+    ):
         Tokenizer.from_pretrained(tmp_path)
     # A class of its own builds rows in its own way.
     edit("tokenizer_config.json", lambda config: config.update(tokenizer_class="BertTokenizer"))(
@@ -268,5 +270,5 @@ def test_a_template_of_one_text_alone_is_read_with_a_warning(tmp_path, caplog):
         ' "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}'
     )
     again = Tokenizer.from_pretrained(tmp_path)
-    assert "post_processor does not define rows of two texts" in caplog.text
+    assert "post_processor has no template for pairs of texts" in caplog.text
     assert again(["a b"])["token_ids"].numpy().tolist() == [[2, 5, 6, 3]]

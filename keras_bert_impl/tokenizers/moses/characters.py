@@ -1,6 +1,6 @@
 """Characters of texts, with their positions and the properties that Moses' rules use.
 
-`tools/make_moses_table.py` writes the table of properties. The flags of a character are a uint8.
+`tools/make_moses_table.py` writes the table of properties: uint8 flags for each code point.
 """
 
 import functools
@@ -70,7 +70,7 @@ SPECIAL = special_tokens(SPECIAL_TOKENS)
 
 
 class Characters(NamedTuple):
-    """Characters of a batch of texts. TEXT_START is before all texts; TEXT_END follows each text.
+    """The characters of a batch of texts: TEXT_START, then each text followed by TEXT_END.
 
     Attributes:
         codes: int32 [characters], code points.
@@ -82,22 +82,19 @@ class Characters(NamedTuple):
     ends: tf.Tensor
 
     def at(self, places: tf.Tensor) -> tf.Tensor:
-        """Returns the codes at the given positions. Positions outside the texts are clipped."""
         return tf.gather(self.codes, tf.clip_by_value(places, 0, tf.size(self.codes) - 1))
 
     def places(self, *codes: int) -> tf.Tensor:
-        """Returns the positions of the given codes, int32 [matches]."""
         found = functools.reduce(tf.logical_or, [tf.equal(self.codes, code) for code in codes])
         return places_of(found)
 
-    def having(self, places: tf.Tensor, codes: tf.Tensor | int) -> "Characters":
-        """Returns a copy with other codes at the given positions."""
+    def with_codes(self, places: tf.Tensor, codes: tf.Tensor | int) -> "Characters":
         return self._replace(codes=put(self.codes, places, codes))
 
     def joined(self, places: tf.Tensor) -> "Characters":
-        """Marks characters as deleted, and adds their spans to the preceding characters."""
+        """Marks characters as deleted, and extends the preceding characters over their spans."""
         ends = put(self.ends, places - 1, tf.gather(self.ends, places))
-        return self._replace(ends=ends).having(places, DELETED)
+        return self._replace(ends=ends).with_codes(places, DELETED)
 
     def gather(self, order: tf.Tensor) -> "Characters":
         return Characters(*(tf.gather(part, order) for part in self))
@@ -107,7 +104,10 @@ class Characters(NamedTuple):
 
 
 class TokenFinder(AddedTokens):
-    """Finds FlauBERT's special and added tokens, like the Python code of `transformers`."""
+    """Finds FlauBERT's special and added tokens in texts.
+
+    The result is the same as in `transformers`.
+    """
 
     def __init__(self, tokens: list[AddedToken]) -> None:
         count = len(SPECIAL_TOKENS)
@@ -137,11 +137,14 @@ def decode(
     text_starts = tf.gather(tf.concat([starts, places[-1:]], axis=0), starts_of_texts)
     parts = ([TEXT_START], codes), ([0], starts), ([0], ends)
     characters = Characters(*(tf.concat(part, axis=0) for part in parts))
-    return characters.having(starts_of_texts[1:], TEXT_END), text_starts
+    return characters.with_codes(starts_of_texts[1:], TEXT_END), text_starts
 
 
 def _with_tokens_as_one(texts, find):
-    """Replaces each token with one character; returns (texts, position of each character)."""
+    """Replaces each special or added token with one character.
+
+    Returns (texts, int32 positions of the characters in the original texts).
+    """
     code_points, text_starts = utf8.decode(texts)
     own = (code_points >= FIRST_SPECIAL) & (code_points <= _JUNK)
     own |= (code_points == 0) | (code_points >= FIRST_ADDED)
@@ -164,7 +167,7 @@ def _with_tokens_as_one(texts, find):
 
 
 def _align(before, after, table):
-    """Returns the indices of the first and last original character per normalized character."""
+    """Returns the indices of the first and last original character of each normalized character."""
     group_before, group_after = _groups(before, table), _groups(after, table)
     num_groups = tf.reduce_max(tf.concat([[0], group_before], axis=0)) + 1
     # The groups are equal if TensorFlow and this package's table have the same Unicode version.
@@ -187,6 +190,6 @@ def _groups(codes, table):
 
 
 def is_boundary(codes: tf.Tensor) -> tf.Tensor:
-    """Returns whether each code is a special or added token, or the start or end of a text."""
+    # special and added tokens, and the start and end of a text
     is_special = (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
     return is_special | (codes >= FIRST_ADDED)

@@ -79,7 +79,10 @@ def _write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> N
 
 
 def _read_config(path):
-    """Returns the setting `lowercase`. Raises an error if another setting is not supported."""
+    """Returns the value of `lowercase`.
+
+    Raises an error if a setting in the file is not supported.
+    """
     config = added_files.read_if_there(path)
     wanted = {"tokenizer_class": ("FlaubertTokenizer", None), "do_lowercase": (True, False)}
     added_files.check_config(path, config, wanted, _NAMES)
@@ -94,7 +97,7 @@ def _read_config(path):
 
 
 def _read_merges(path):
-    """Reads pairs of tokens. A line may also contain the frequency of the pair."""
+    """Reads pairs of tokens, one per line. A line may end with the frequency of the pair."""
     merges: dict[tuple[str, ...], int] = {}
     # `transformers` also ignores text after the last newline.
     for number, line in enumerate(read_text(path).split("\n")[:-1], 1):

@@ -1,10 +1,10 @@
 """Moses' tokenizer for French: splits a normalized text into words in the graph.
 
-In Moses, each rule inserts spaces into the text. In this module, each rule marks the characters
-that follow a space. Most rules apply only next to commas, dots and apostrophes, so only these
-positions are checked. Source: Koehn et al. 2007, "Moses: Open Source Toolkit for Statistical
-Machine Translation". The rules and abbreviations are from the French tokenizer of `sacremoses`
-0.2.0.
+A rule of Moses inserts spaces into the text. This module does not insert spaces, but marks the
+characters before which Moses inserts a space. Most rules apply only at commas, dots and
+apostrophes, so only these characters are checked. Source: Koehn et al. 2007, "Moses: Open Source
+Toolkit for Statistical Machine Translation". The rules and abbreviations are from the French
+tokenizer of `sacremoses` 0.2.0.
 """
 
 import dataclasses
@@ -72,15 +72,15 @@ _KEEPS_DOT = "[A-Zb-z]|" + _ABBREVIATIONS.replace(" ", "|")
 
 @dataclasses.dataclass
 class MosesWords:
-    """The words and special tokens of a batch of texts, as flat tensors.
+    """The words and special tokens of a batch of texts.
 
     Attributes:
         codes: int32 [characters], code points of all words.
-        first, last: int32 [characters], the span of each code point in the characters of all texts,
-            excluding `last`.
-        starts, ends: int32 [words], the span of each word in `codes`.
+        first, last: int32 [characters], start and end (exclusive) of each code point in the
+            concatenated texts.
+        starts, ends: int32 [words], start and end of each word in `codes`.
         texts: int64 [texts + 1], the index of each text's first word.
-        text_starts: int32 [texts + 1], the index of each text's first character.
+        text_starts: int32 [texts + 1], the start of each text in the concatenated texts.
     """
 
     codes: tf.Tensor
@@ -91,12 +91,14 @@ class MosesWords:
     texts: tf.Tensor
     text_starts: tf.Tensor
 
-    def strings(self) -> tf.Tensor:
-        """Returns the words, string [words]. A special token is represented by one character."""
+    def strings(self) -> tf.Tensor:  # [words]; a special token is one character
         return utf8.encode(self.codes, self.starts, self.ends)
 
     def characters_of(self, starts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts offsets in words, ragged [words, (tokens)], to positions in all texts."""
+        """Returns start and end of each token in the concatenated texts, int32 [tokens].
+
+        `starts` contains the start of each token in its word, ragged [words, (tokens)].
+        """
         word = numbers_of(starts.row_lengths())
         begin = tf.gather(self.starts, word) + starts.values
         end = token_ends(begin, word, self.ends)
@@ -145,12 +147,13 @@ class MosesSplitter:
 
 
 class _Line:
-    """Characters, and whether a space precedes each character. Each rule adds spaces.
+    """Applies Moses' rules. Each rule adds spaces between characters.
 
     Args:
         codes: int32 [characters], without white space.
-        flags: int32 [characters], from the table, or _NOTHING at boundaries.
-        gaps: bool [characters], whether white space preceded the character.
+        flags: int32 [characters], flags from `MosesTable`; _NOTHING for tokens and for the start
+            and end of a text.
+        gaps: bool [characters], whether the text has white space before each character.
     """
 
     def __init__(self, codes: tf.Tensor, flags: tf.Tensor, gaps: tf.Tensor) -> None:
@@ -159,12 +162,11 @@ class _Line:
         self._gaps = gaps & ~nothing & ~before(nothing, True)
 
     def breaks(self) -> tf.Tensor:
-        """Returns bool [characters], True where a word begins."""
         nothing = tf.equal(self._flags, _NOTHING)
         return self._gaps | nothing | before(nothing, True)
 
     def set_apart_signs(self) -> None:
-        """Separates all signs except dots, commas, apostrophes and hyphens."""
+        """Separates all punctuation and symbols except dots, commas, apostrophes and hyphens."""
         apart = ~has(self._flags, WORD | _NOTHING)
         for code in map(ord, ".',-"):
             apart &= self._codes != code
@@ -240,7 +242,7 @@ class _Line:
         self._gaps = put(self._gaps, tf.concat(places, axis=0), True)
 
     def _places_in_string(self):
-        """Returns the position of each character in the text with spaces, int32 [characters]."""
+        # In Moses, the spaces added so far are characters of the string.
         return tf.range(tf.size(self._codes)) + tf.cumsum(tf.cast(self._gaps, tf.int32))
 
     @staticmethod
@@ -252,9 +254,8 @@ class _Line:
 class PunctuationNormalizer:
     """Normalizes punctuation, in the same order as `transformers`.
 
-    Wide punctuation first becomes ASCII. Then Moses' normalizer for French is applied. The
-    normalizer's rules for white space between words are omitted, because they do not change the
-    words.
+    Wide punctuation becomes ASCII, and then Moses' normalizer for French is applied. Rules that
+    only change the white space between words are omitted.
     """
 
     def __init__(self, table: MosesTable, lowercase: bool, find: TokenFinder) -> None:
@@ -262,8 +263,7 @@ class PunctuationNormalizer:
         self._find = find
         self._lowercase = lowercase
 
-    def __call__(self, texts: tf.Tensor) -> tuple[Characters, tf.Tensor]:
-        """Normalizes string [texts]; returns the same types as `characters.decode`."""
+    def __call__(self, texts: tf.Tensor) -> tuple[Characters, tf.Tensor]:  # as in `decode`
         characters, text_starts = decode(texts, self._table, self._lowercase, self._find)
         characters = self._ascii_punctuation(characters)
         characters = self._apostrophes_and_spaces(characters).compacted()
@@ -279,23 +279,23 @@ class PunctuationNormalizer:
         stops = characters.places(*map(ord, _FULL_STOPS))
         following = tf.gather(others, tf.searchsorted(others, stops + 1))
         spaces = tf.ragged.range(stops + 1, following).values
-        characters = characters.joined(characters.places(SECOND)).having(spaces, DELETED)
-        characters = characters.having(characters.places(ord("\r")), DELETED).compacted()
+        characters = characters.joined(characters.places(SECOND)).with_codes(spaces, DELETED)
+        characters = characters.with_codes(characters.places(ord("\r")), DELETED).compacted()
         places = places_of(characters.codes > 127)
         codes = characters.at(places)
         number = tf.minimum(tf.searchsorted(_OTHER_CODES, codes), len(_OTHER_CODES) - 1)
         codes = tf.where(tf.gather(_OTHER_CODES, number) == codes, tf.gather(_ASCII, number), codes)
-        characters = characters.having(places, codes)
-        return _expanded(characters.having(characters.places(_GRAVE), _APOSTROPHE))
+        characters = characters.with_codes(places, codes)
+        return _expanded(characters.with_codes(characters.places(_GRAVE), _APOSTROPHE))
 
     def _apostrophes_and_spaces(self, characters):
         """Converts double apostrophes and guillemets to quotes, and no-break spaces to spaces."""
         # Moses puts spaces around a quote made of two apostrophes, so other rules do not apply to
         # it.
-        characters = _paired(characters, _APOSTROPHE, SPACED_QUOTE)
+        characters = _replace_pairs(characters, _APOSTROPHE, SPACED_QUOTE)
         late = characters.places(*map(ord, _LATE_APOSTROPHES))
-        characters = characters.having(late, _APOSTROPHE)
-        characters = _paired(characters, _APOSTROPHE, _QUOTE)
+        characters = characters.with_codes(late, _APOSTROPHE)
+        characters = _replace_pairs(characters, _APOSTROPHE, _QUOTE)
         places = characters.places(_NBSP)
         left, right = characters.at(places - 1), characters.at(places + 1)
         inside = (left == ord("«")) | (right == ord("»"))
@@ -304,9 +304,9 @@ class PunctuationNormalizer:
         are_digits = [has(self._table.lookup(tf.maximum(c, 0)), DIGIT) for c in (left, right)]
         numbers = chosen(places, are_digits[0] & are_digits[1])
         numbers = chosen(numbers, leftmost(numbers - 1, numbers + 2))
-        characters = characters.having(chosen(places, inside), DELETED)
-        characters = characters.having(numbers, ord(","))
-        return characters.having(characters.places(ord("«"), ord("»")), _QUOTE)
+        characters = characters.with_codes(chosen(places, inside), DELETED)
+        characters = characters.with_codes(numbers, ord(","))
+        return characters.with_codes(characters.places(ord("«"), ord("»")), _QUOTE)
 
     def _quotes_after_dots(self, characters):
         """Moves a quote before the preceding dots, except at the end of a text or before `<`."""
@@ -338,16 +338,15 @@ class PunctuationNormalizer:
         return tf.argsort(keys)
 
 
-def _paired(characters, code, new):
-    """Replaces each pair of the character `code` with one character `new`."""
+def _replace_pairs(characters, code, new):
     places = characters.places(code)
     places = chosen(places, characters.at(places + 1) == code)
     places = chosen(places, leftmost(places, places + 2))
-    return characters.having(places, new).joined(places + 1)
+    return characters.with_codes(places, new).joined(places + 1)
 
 
 def _expanded(characters):
-    """Replaces each character in `_SEVERAL` with several characters."""
+    """Replaces each character in `_SEVERAL` with its string."""
     places = characters.places(*map(ord, _SEVERAL))
 
     def expand():
@@ -359,7 +358,7 @@ def _expanded(characters):
         several = [[*map(ord, several.ljust(_LONGEST))] for several in _SEVERAL.values()]
         new = tf.RaggedTensor.from_tensor(tf.gather(several, number), lengths=lengths)
         longer = characters.gather(numbers_of(counts))
-        return longer.having(tf.ragged.range(begins, begins + lengths).values, new.values)
+        return longer.with_codes(tf.ragged.range(begins, begins + lengths).values, new.values)
 
     return tf.cond(tf.size(places) > 0, expand, lambda: characters)
 

@@ -1,4 +1,4 @@
-"""Model families with a SentencePiece tokenizer, and their tokenizer.json."""
+"""SentencePiece tokenizers of model families: settings, and reading and writing tokenizer.json."""
 
 import base64
 import dataclasses
@@ -14,7 +14,7 @@ SPACE_MARK = "▁"  # first character of every word
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """Properties of the tokenizer of a model family.
+    """Settings of a model family's tokenizer.
 
     Attributes:
         tokenizer_class: The class of `transformers`.
@@ -23,13 +23,15 @@ class Family:
         special_tokens: The padding, unknown, first, separator and mask token.
         num_separators, segment_of_second: See `Tokenizer`.
         folds: Whether to decompose the text, remove combining marks and lowercase.
-        first_tokens: Tokens that precede the tokens of the SentencePiece model.
-        num_replaced: Number of tokens of the SentencePiece model that `first_tokens` replaces.
-        first_pieces: First tokens of the SentencePiece model, if it does not begin with the special
-            tokens.
-        named_ends: `bos_token` and `eos_token`, if not the first token and the separator.
-        splits_at_spaces: Whether words are separated only by spaces. If so, other white space is an
-            unknown character.
+        first_tokens: Tokens at the start of the vocabulary. The tokens of the SentencePiece model
+            follow.
+        num_replaced: Number of tokens at the start of the SentencePiece model that are not in the
+            vocabulary, because `first_tokens` replaces them.
+        first_pieces: The first tokens of the SentencePiece model. Default: the special tokens.
+        named_ends: The settings `bos_token` and `eos_token`. Default: the first token and the
+            separator in `special_tokens`.
+        splits_at_spaces: Whether only spaces separate words. Line breaks, tabs and other white
+            space are then unknown characters.
     """
 
     tokenizer_class: str
@@ -47,7 +49,6 @@ class Family:
 
     @property
     def start(self) -> tuple[str, ...]:
-        """First tokens of every vocabulary of the family."""
         return self.first_tokens or self.first_pieces or self.special_tokens
 
 
@@ -140,7 +141,7 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
     unk = facts.special_tokens[1]
     if unk in vocabulary:
         check_settings(path, model, {"unk_id": (vocabulary.index(unk),)}, "model.")
-    normalizers = _parts(path, whole, "normalizer", "normalizers")
+    normalizers = _steps(path, whole, "normalizer", "normalizers")
     kinds = {"Precompiled", "Replace", "Strip", *(_FOLDING if facts.folds else ())}
     character_map, replaced = "", []
     for part in normalizers:
@@ -163,7 +164,7 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
         "add_prefix_space": (True, False),
         "split": (True,),
     }
-    splitters = _parts(path, whole, "pre_tokenizer", "pretokenizers")
+    splitters = _steps(path, whole, "pre_tokenizer", "pretokenizers")
     scheme = "always"
     for part in splitters:
         check_settings(path, part, wanted, "pre_tokenizer.")
@@ -186,7 +187,6 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
 
 
 def _check_folding(path, normalizers, family):
-    """Raises InputError unless the normalizer begins with the steps in `_FOLDS`."""
     for number, step in enumerate(_FOLDS):
         name = " ".join([step["type"], *step.get("pattern", {}).values()])
         if step not in normalizers:
@@ -197,8 +197,7 @@ def _check_folding(path, normalizers, family):
             )
 
 
-def _parts(path, whole, name, inside):
-    """Returns the steps of a normalizer or pre-tokenizer as a list."""
+def _steps(path, whole, name, inside):
     part = whole.get(name)
     if isinstance(part, dict) and part.get("type") == "Sequence":
         part = part.get(inside)

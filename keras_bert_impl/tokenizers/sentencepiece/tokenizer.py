@@ -43,18 +43,18 @@ class SentencePieceTokenizer(Tokenizer):
         scores: Log probabilities of the tokens, without added tokens at the end of the vocabulary.
         character_map: the compiled map of the model in base64. Default: no normalization.
         added_tokens: str, `AddedToken` or dicts of its fields: additional tokens, matched as
-            literal strings. Tokens missing from the vocabulary get the next ids. If a special token
-            is listed here, the entry defines how it is matched.
-        mask_strips_left: Whether the offsets of a mask in the text include the white space before
-            it, as in the published models.
-        prepend_scheme: The words to which a missing `▁` is added: `"always"` (all words), `"first"`
-            (the first word of a text) or `"never"`.
+            literal strings. Tokens missing from the vocabulary get the next ids. May also contain
+            special tokens, to set how these are matched (see `AddedToken`).
+        mask_strips_left: Whether the offsets of a mask token include the white space before the
+            token, as in the published models.
+        prepend_scheme: Where `▁` is added to words that do not begin with `▁`: `"always"` (all
+            words), `"first"` (only the first word of a text) or `"never"`.
         segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 1 for
             ALBERT and BigBird, 0 for the other families.
 
     Raises:
         InputError: A token of the family is missing, a token occurs twice, a score is not finite,
-            or the map is damaged.
+            or `character_map` is damaged.
 
     Source: Kudo 2018 (arXiv:1804.10959); Lan et al. 2019 (arXiv:1909.11942), section 4.1; Conneau
     et al. 2019 (arXiv:1911.02116), section 3; Martin et al. 2019 (arXiv:1911.03894), section 4.

@@ -60,7 +60,7 @@ class UnigramModel:
         table = _table(segments.rows, num_columns, -1, self._unk_id)
         table = tf.tensor_scatter_nd_update(table, cells, ids)
         column = segments.best_columns(scores)
-        # [n], score of the token that ends at each position
+        # [n], length of the best token that ends at each character
         size = num_columns - tf.gather(column, segments.rows)
         starts, ends = segments.pieces(size)
         row = tf.gather(segments.rows, ends - 1)
@@ -120,14 +120,15 @@ class _Segments:
         self.rows = tf.gather(self._row_starts, place) + rank
 
     def best_columns(self, scores: tf.Tensor) -> tf.Tensor:
-        """Returns the best token that ends at each character, as a column of `scores` (Viterbi).
+        """Finds the best segmentation up to each character (Viterbi).
 
         Args:
-            scores: float64 [characters, columns], scores of the tokens that end at each character.
-                The longest token is in column 0.
+            scores: float64 [characters, columns], the score of each token that ends at a character.
+                The columns are in order of decreasing token length.
 
         Returns:
-            int32 [characters], in the order of `rows`.
+            int32 [characters], the column of the last token of the best segmentation. The order of
+            the characters is as in `rows`.
         """
         num_columns = scores.shape[1]
 
@@ -150,7 +151,10 @@ class _Segments:
         )[2].concat()
 
     def _sums_before(self, scores):
-        """Returns the best scores of the text before each chunk, float64 [chunks, columns]."""
+        """Returns the best scores up to the last positions before each chunk.
+
+        The shape is [chunks, columns]. The last column is for the position directly before a chunk.
+        """
         nothing = np.float64(-np.inf)
         sums = _table(self._starts, scores.shape[1], nothing, np.float64(0))
         is_first = tf.gather(self._begins, self._starts)
@@ -173,7 +177,10 @@ class _Segments:
         return tf.cond(tf.size(later) > 0, continued, lambda: sums)
 
     def _sums_through(self, scores, starts):
-        """Returns the best scores at the end of full chunks, for each state at the start."""
+        """Returns the best scores from each position before a full chunk to its last positions.
+
+        The shape is [chunks, positions before the chunk, last positions].
+        """
         size = scores.shape[1]
         same = np.where(np.eye(size, dtype=bool), 0.0, -np.inf)
 
@@ -190,7 +197,7 @@ class _Segments:
         """Returns the start and the end of each token.
 
         Args:
-            size: int32 [characters], length of the token that ends at each character.
+            size: int32 [characters], length of the best token that ends at each character.
         """
         jumps = tf.concat([[0], tf.range(1, tf.size(size) + 1) - size], axis=0)
         bounds = tf.concat([self._begins, [True]], axis=0)
@@ -218,15 +225,15 @@ class _Segments:
 
 
 def _table(rows, num_columns, value, last):
-    """Returns a table with `last` in the last column and `value` in the other columns."""
     size = tf.size(rows)
     return tf.concat([tf.fill([size, num_columns - 1], value), tf.fill([size, 1], last)], axis=1)
 
 
 def _levels(letters, ids, num_letters):
-    """Yields (int64 keys, int32 ids) of the nodes for each level of the trie.
+    """Yields (int64 keys, int32 token ids) of the nodes on each level of a trie of the tokens.
 
-    The key of a node is `parent * num_letters + letter`. The id is -1 if no token ends at the node.
+    The key of a node is `parent * num_letters + letter`. A node at which no token ends has the id
+    -1.
     """
     parents = np.zeros(len(ids), np.int64)
     for level in range(letters.shape[1]):

@@ -58,16 +58,17 @@ _QUOTES = ("`", "'")  # ALBERT converts two of these to a double quote.
 
 @dataclasses.dataclass
 class MarkedWords:
-    """The words and added tokens of a batch of texts, as flat tensors.
+    """The words and added tokens of a batch of texts.
 
     Attributes:
-        strings: string [words], the words in UTF-8, without the leading ▁ if the tokenizer adds it
-            to every word.
+        strings: string [words], the words in UTF-8. If the tokenizer adds ▁ to every word, the
+            strings have no leading ▁.
         added: int32 [words], the index of the word's added token; negative if it is not an added
             token.
-        starts, ends: int32 [words], the span of each word in `places`, including its own mark.
-        own_mark: int32 [words], 1 if only the text contains the leading mark, -1 if only the string
-            contains it, otherwise 0.
+        starts, ends: int32 [words], the span of each word in `places`. The span includes a leading
+            ▁ in the text.
+        own_mark: int32 [words], 1 if the leading ▁ is in the text but not in `strings`; -1 if it is
+            in `strings` but not in the text; otherwise 0.
         texts: int64 [texts + 1], the index of each text's first word.
         text_starts: int32 [texts + 1], the index of each text's first code point.
         places, place_ends: int32 [characters], the span of code points for each normalized
@@ -87,7 +88,7 @@ class MarkedWords:
     def characters_of(
         self, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts spans in words, ragged [words, (tokens)], to positions of code points."""
+        """Converts spans of tokens in their words to spans in the concatenated texts."""
         word = numbers_of(starts.row_lengths())
         begin = tf.gather(self.starts, word)
         # A mark that is not in the text gets the position of the next character.
@@ -280,12 +281,15 @@ class CharacterTable:
 
         Args:
             characters: int32 [n].
-            row: int32 [n], index of the sequence that replaces each character; -1 keeps it.
-            covered: bool [n], True for characters that are replaced together with an earlier one.
+            row: int32 [n], index of the sequence that replaces each character; -1 for characters
+                that stay.
+            covered: bool [n], whether a character is replaced together with an earlier character.
+                Default: False.
             count: int32 [n], number of characters that each sequence replaces. Default: 1.
 
         Returns:
-            (characters, index of the original character of each new character), int32 [m].
+            (characters, originals), int32 [m]. `originals` contains the index of the character from
+            which each new character comes.
         """
         covered = tf.zeros_like(row, tf.bool) if covered is None else covered
         count = tf.ones_like(row) if count is None else count
@@ -307,7 +311,7 @@ class CharacterTable:
 
 
 class CharacterMap:
-    """Normalizes characters with the dict from `read_map`."""
+    """Normalizes texts with the character map of a SentencePiece model, from `read_map`."""
 
     def __init__(self, changes: dict[str, str]) -> None:
         single = {key: text for key, text in changes.items() if len(key) == 1}
@@ -324,10 +328,13 @@ class CharacterMap:
         self._pair_rows = np.append(order + self._table.first_other, -1).astype(np.int32)
 
     def __call__(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Normalizes int32 [n] code points. Codes above the Unicode range separate texts.
+        """Normalizes texts.
+
+        Args:
+            characters: int32 [n], code points. Codes above the Unicode range separate texts.
 
         Returns:
-            (characters, originals): int32 [m], the new characters, and the index of the original
+            (characters, originals), int32 [m]. `originals` contains the index of the input
             character that the `tokenizers` library assigns to each new character.
         """
         single, row = self._table.replace(characters)
@@ -348,7 +355,7 @@ class CharacterMap:
         return single, _places_of_tokenizers(source, characters)
 
     def _look_up_marked(self, characters, row, changed, begins):
-        """Replaces a whole short grapheme if its first one or two characters have a replacement."""
+        """Replaces a short grapheme if its first one or two characters have a replacement."""
         size = utf8.byte_lengths(characters)
         whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], index of each character's grapheme
         count = tf.gather(tf.math.segment_sum(tf.ones_like(size), whole), whole)
@@ -366,7 +373,7 @@ class CharacterMap:
 
 
 def _places_of_tokenizers(source, characters):
-    """Changes positions next to deleted characters to the positions that `tokenizers` returns."""
+    """Corrects positions next to deleted characters, so that they are as in `tokenizers`."""
     # The last of several replacements has the position of a deleted character after it.
     is_repeated = source == before(source, -1)
     source += tf.cast(is_repeated & (after(source, 0) > source + 1), tf.int32)

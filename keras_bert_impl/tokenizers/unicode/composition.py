@@ -1,8 +1,8 @@
 """Unicode normalization form C (composed characters) in the graph.
 
-A group is a character with all later characters that may combine with it or be reordered. Most
-texts are already composed, so only groups that may change are processed. Source: Unicode Standard
-Annex 15; Unicode Standard, section 3.12 for Hangul.
+Most texts are already composed, so only the groups of characters that may change are processed. A
+group begins at a character that never combines with the characters before it, and ends before the
+next such character. Source: Unicode Standard Annex 15; Unicode Standard, section 3.12 for Hangul.
 """
 
 import numpy as np
@@ -34,7 +34,8 @@ def compose(codes: tf.Tensor, classes: CodePointTable | None = None) -> tuple[tf
         classes: Default: `table.composition_table()`.
 
     Returns:
-        (code points, index of the original character of each), int32 [composed characters].
+        (code points, originals), int32 [composed characters]. `originals` contains the index in
+        `codes` of the character from which each code point comes.
     """
     classes = classes or composition_table()
     entries = classes.lookup(codes)
@@ -48,7 +49,7 @@ def compose(codes: tf.Tensor, classes: CodePointTable | None = None) -> tuple[tf
 
 
 def _composed_groups(codes, begins, may_change, classes):
-    """Composes the groups in which a character may change, and copies all other groups."""
+    """Composes the groups that contain a character that may change. Copies the other groups."""
     group = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [characters]
     starts = tf.concat([places_of(begins), [tf.size(codes)]], axis=0)
     sizes = starts[1:] - starts[:-1]  # [groups]
@@ -66,7 +67,7 @@ def _composed_groups(codes, begins, may_change, classes):
 
 
 def _compose(codes, group, classes):
-    """Returns (composed codes, groups, indices of the original characters in the group)."""
+    """Returns (codes, groups, positions in the original groups) of the composed characters."""
     codes, group, more = _decompose(codes, group)
     is_first = before(group, -1) != group
     ranks = tf.bitwise.bitwise_and(classes.lookup(codes), RANK)
@@ -90,18 +91,21 @@ def _compose(codes, group, classes):
 
 
 def _join(codes, ranks, uses, numbers, last):
-    """Combines the first character of each run with the next character that can combine with it.
+    """Combines the first character of each run with at most one other character.
 
     Args:
         codes: int32 [characters].
-        ranks: 0 at the start of a run, _BEGINS at the start of a group.
-        uses: number of original characters that became this character. If a character was
-            decomposed, its first code has 1 and its other codes have 0.
-        numbers: ascending indices of the characters.
-        last: for the start of a run, the index of the last combined character.
+        ranks: int32 [characters], the rank in canonical order; _BEGINS at the start of a group. A
+            run begins at a rank of 0 or less.
+        uses: int32 [characters], the number of input characters that each character replaces; 0 for
+            all but the first part of a decomposed character.
+        numbers: int32 [characters], index of each character before the first step.
+        last: int32 [characters], at the start of a run, the `numbers` entry of the character that
+            was combined last, or -1.
 
     Returns:
-        (the five arguments for the remaining characters, whether any characters were combined).
+        The five arguments as int32 [5, remaining characters], and whether any characters were
+        combined.
     """
     is_start = ranks <= 0
     starts = tf.concat([[0], places_of(is_start)], axis=0)
@@ -123,7 +127,7 @@ def _join(codes, ranks, uses, numbers, last):
 
 
 def _pair(first, second):
-    """Returns the int32 composition of two characters, or 0."""
+    """Returns the character that two characters combine to, or 0."""
     found = _stored_pair(first, second)
     one, two, three = first - _FIRST, second - _VOWEL, second - _FINAL
     is_syllable = (one >= 0) & (one < _FIRSTS) & (two >= 0) & (two < _VOWELS)
@@ -135,9 +139,9 @@ def _pair(first, second):
 
 
 def _decompose(codes, group):
-    """Returns (codes, groups, 0 for the first code of a character and 1 for the others).
+    """Decomposes characters. Returns (codes, groups, 1 for all but the first part of a character).
 
-    Hangul is not decomposed, because composition would restore it.
+    Hangul syllables stay as they are, because composition would restore them.
     """
     known, rows = (read_composition()[name] for name in ("decomposed", "parts"))
     place = tf.minimum(tf.searchsorted(known, codes), len(known) - 1)

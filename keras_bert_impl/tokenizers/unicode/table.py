@@ -7,11 +7,11 @@ The table comes from `tools/make_unicode_table.py`. An entry is an int32:
     bits 10-31  normalized code point; with SEQUENCE (one becomes several), the row of
                 `sequences` ([rows, SLOTS] of entries, padded with DROPPED ones)
 
-Punctuation and CJK characters have the flags BREAK_BEFORE and BREAK_AFTER. Spaces have the flags
-BREAK_BEFORE, BREAK_AFTER and DROPPED. Accents have the flag DROPPED. Characters that BERT's text
-cleaning removes have the flag DROPPED and the rank CLEANED. The file contains differences from the
-original code point in bits 10-31, so that all unchanged letters have the same entry. If several
-blocks of BLOCK entries are equal, the file contains the block once.
+The flags are BREAK_BEFORE and BREAK_AFTER for punctuation and CJK characters; BREAK_BEFORE,
+BREAK_AFTER and DROPPED for spaces; and DROPPED for accents. A character that BERT's text cleaning
+removes has the flag DROPPED and CLEANED as its rank. In the file, bits 10-31 contain the normalized
+code point minus the original code point, so that all unchanged letters have the same entry. The
+entries are saved in blocks of BLOCK entries, and equal blocks are saved once.
 
 The file also contains the character classes of byte-level BPE, the grapheme classes of
 SentencePiece, ALBERT's normalization of each character, and tables for Unicode normalization form
@@ -61,12 +61,14 @@ def make_entry(value: int, flags: int, rank: int = 0) -> int:
 
 
 def value_of(entries: tf.Tensor) -> tf.Tensor:
-    """Returns bits 10-31: the normalized code point or, with SEQUENCE, a row of `sequences`."""
+    """Returns the normalized code points.
+
+    With SEQUENCE, returns the rows for `UnicodeTable.sequence`.
+    """
     return tf.bitwise.right_shift(entries, _VALUE_SHIFT)
 
 
 def rank_of(entries: tf.Tensor) -> tf.Tensor:
-    """Returns the rank of marks in canonical order, or 0."""
     return tf.bitwise.bitwise_and(tf.bitwise.right_shift(entries, _RANK_SHIFT), _RANK_MASK)
 
 
@@ -75,7 +77,7 @@ def flags_of(entries: tf.Tensor, flags: int) -> tf.Tensor:
 
 
 def shared_blocks(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns (index, blocks) such that entry c is `blocks[index[c // BLOCK] + c % BLOCK]`."""
+    """Removes duplicate blocks of entries. Returns (start of each block in `blocks`, `blocks`)."""
     numbers: dict[bytes, int] = {}
     rows = np.asarray(entries, np.int32).reshape(-1, BLOCK)
     index = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
@@ -97,9 +99,10 @@ def read_composition() -> dict[str, np.ndarray]:
     """Reads the decompositions of characters and the compositions of pairs, without Hangul.
 
     Returns:
-        dict: `decomposed`, int32 [characters], ascending; `parts`, int32 [characters, 4], their
-            decompositions, padded with -1; `pairs`, int64 [pairs], ascending, (first << PAIR_SHIFT)
-            + second; `composites`, int32 [pairs].
+        dict: `decomposed`, int32 [characters], the code points with a decomposition, ascending;
+            `parts`, int32 [characters, 4], the decompositions, padded with -1; `pairs`, int64
+            [pairs], (first << PAIR_SHIFT) + second, ascending; `composites`, int32 [pairs], the
+            composition of each pair.
     """
     names = ("decomposed", "parts", "pairs", "composites")
     with np.load(_FILE, allow_pickle=False) as stored:
@@ -107,14 +110,13 @@ def read_composition() -> dict[str, np.ndarray]:
 
 
 class CodePointTable:
-    """A table with an entry for each code point."""
+    """Maps code points to int32 entries."""
 
     def __init__(self, index: np.ndarray, blocks: np.ndarray, beyond: int = 0) -> None:
         self._index = np.append(index, len(blocks)).astype(np.int32)
         self._blocks = np.append(blocks, np.full(BLOCK, beyond, blocks.dtype))
 
     def lookup(self, code_points: tf.Tensor) -> tf.Tensor:
-        """Returns the table entry of each code point, int32 [n]."""
         codes = tf.minimum(code_points, CODE_POINTS)
         block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
         entries = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1))
@@ -150,7 +152,7 @@ def grapheme_table() -> CodePointTable:
 
 
 class UnicodeTable(CodePointTable):
-    """Table for BERT's normalizer with the given settings."""
+    """Maps code points to entries for BERT's normalizer."""
 
     def __init__(
         self, lowercase: bool, strip_accents: bool | None = None, split_on_cjk: bool = True
@@ -171,13 +173,15 @@ class UnicodeTable(CodePointTable):
         return super().lookup(code_points) + tf.bitwise.left_shift(code_points, _VALUE_SHIFT)
 
     def characters(self, code_point: int) -> list[tuple[int, int, int]]:
-        """Normalizes one code point in Python. Returns a list of (code point, flags, rank)."""
+        """Normalizes one code point.
+
+        Returns (code point, flags, rank) of each resulting character.
+        """
         entry = int(self._blocks[self._index[code_point // BLOCK] + code_point % BLOCK])
         entry += code_point << _VALUE_SHIFT
         row = self._sequences[entry >> _VALUE_SHIFT].tolist() if entry & SEQUENCE else [entry]
         flags = BREAK_BEFORE | BREAK_AFTER | DROPPED
         return [(e >> _VALUE_SHIFT, e & flags, e >> _RANK_SHIFT & _RANK_MASK) for e in row]
 
-    def sequence(self, rows: tf.Tensor) -> tf.Tensor:
-        """Returns rows of `sequences`, int32 [..., SLOTS]."""
+    def sequence(self, rows: tf.Tensor) -> tf.Tensor:  # [...] -> [..., SLOTS]
         return tf.gather(self._sequences, rows)

@@ -1,8 +1,8 @@
 """Conversion between texts and code points, optimized for ASCII.
 
-TensorFlow's conversions would take as long as the rest of tokenization. The functions in this
-module convert ASCII by copying bytes. If a text has many other characters, they use TensorFlow's
-conversions, which are then faster.
+The functions in this module copy ASCII bytes, because TensorFlow's conversions would take as long
+as the rest of tokenization. For texts with many non-ASCII characters, the functions call
+TensorFlow's conversions, which are then faster.
 """
 
 import tensorflow as tf
@@ -39,7 +39,7 @@ def decode(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 def _decode_bytes(data):
     """Returns (code points, whether the bytes are valid UTF-8).
 
-    `data` must end with an ASCII byte.
+    The last byte of `data` must be ASCII.
     """
     # A byte 10xxxxxx continues a character. Every other byte begins a character.
     places = places_of(tf.bitwise.bitwise_and(data, 0xC0) != 0x80)
@@ -85,5 +85,4 @@ def encode(characters: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tens
 
 
 def byte_lengths(characters: tf.Tensor) -> tf.Tensor:
-    """Returns the number of bytes of each code point, int32."""
     return 1 + sum(tf.cast(characters >= limit, tf.int32) for limit in (128, 2048, 65536))

@@ -250,7 +250,7 @@ def _read_whole(path):
 
 
 def _without_lowercase(normalizer):
-    """Returns the BertNormalizer that equals the normalizer steps in sentence-transformers."""
+    """Returns the BertNormalizer after a Lowercase step, as in sentence-transformers."""
     steps = normalizer.get("normalizers")
     if normalizer.get("type") == "Sequence" and isinstance(steps, list) and len(steps) == 2:
         if steps[0] == {"type": "Lowercase"} and isinstance(steps[1], dict):

@@ -1,7 +1,7 @@
-"""Splits words into WordPiece tokens, with TensorFlow Text or core operations.
+"""Splits words into WordPiece tokens.
 
-Both return the same tokens. TensorFlow Text is used if it is installed. A graph of core operations
-needs only TensorFlow.
+TensorFlow Text is used if it is installed. Otherwise, core TensorFlow operations return the same
+tokens.
 """
 
 import functools
@@ -79,8 +79,8 @@ class _Pieces(NamedTuple):
     """The tokens of a list of words, as int32 vectors.
 
     Attributes:
-        tokens: [tokens], slots of the table of `CoreMatcher`.
-        starts, ends: [tokens], spans in the characters of each word.
+        tokens: [tokens], the slot of each token in the hash table of `CoreMatcher`.
+        starts, ends: [tokens], start and end of each token, in characters of its word.
         splits: [words + 1], the index of each word's first token.
     """
 
@@ -93,10 +93,12 @@ class _Pieces(NamedTuple):
 class CoreMatcher:
     """Splits words into tokens by hashes of substrings, with core TensorFlow operations.
 
+    Words that are tokens themselves are looked up first. Every other distinct word is split from
+    left to right into the longest matching tokens.
+
     Let p[k] be the sum of c[i] * B^(i + 1) over the first k characters c, modulo 2^64. The hash of
-    the characters from s to e is (p[e] - p[s]) * B^-s. The tokens are in a table with two slots per
-    hash (cuckoo hashing, Pagh and Rodler 2004). A word that is a token is found by its hash. All
-    other distinct words are split from left to right into the longest matching tokens.
+    the characters from s to e is (p[e] - p[s]) * B^-s. The tokens are in a hash table with two
+    possible slots per token (cuckoo hashing, Pagh and Rodler 2004).
     """
 
     def __init__(self, tokens: list[str], ids: np.ndarray) -> None:
@@ -130,7 +132,7 @@ class CoreMatcher:
         return tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
 
     def _tokens(self, characters, starts, ends):
-        """Splits words into tokens. `starts` and `ends` are the spans of words, int32 [words]."""
+        """Splits the words from `starts` to `ends`, int32 [words], into tokens."""
         find, hashes = _Lookup(self._keys), _Hashes(characters, self._longest)
         keys = hashes.of(starts, ends)
         slots, is_token = find(keys)
@@ -152,7 +154,7 @@ class CoreMatcher:
         return _Pieces(*pieces, splits)
 
     def _search(self, find, hashes, first, last):
-        """Splits distinct words that are not a token. The spans are int32 [words]."""
+        """Splits distinct words from `first` to `last`, int32 [words], none of which is a token."""
         size = tf.size(first)
         room = tf.reduce_max(tf.concat([[0], last - first], axis=0))
         lengths = 1 + tf.range(tf.minimum(room, self._longest))
@@ -169,13 +171,13 @@ class CoreMatcher:
             found = tf.concat([found, tf.stack([numbers, starts, best])], axis=1)
             goes_on = tf.squeeze(tf.where((best > 0) & (ends < limits)), axis=1)
             state = tf.gather(tf.stack([numbers + size, ends, limits]), goes_on, axis=1)
-            return _signed(_CONTINUED), state, found
+            return _as_int64(_CONTINUED), state, found
 
         rows = tf.TensorShape([3, None])
         *_, found = tf.while_loop(
             lambda salt, state, found: tf.size(state) > 0,
             step,
-            (_signed(0), tf.stack([tf.range(size), first, last]), tf.zeros([3, 0], tf.int32)),
+            (_as_int64(0), tf.stack([tf.range(size), first, last]), tf.zeros([3, 0], tf.int32)),
             (tf.TensorShape([]), rows, rows),
         )
         numbers, starts, matches = tf.unstack(found, num=3)
@@ -204,8 +206,8 @@ class _Lookup:
         self._table = tf.constant(table)
 
     def __call__(self, keys):
-        """Returns (two slots per hash, whether each slot contains the hash), both [2, ...]."""
-        slots = tf.bitwise.right_shift(tf.stack([keys, keys * _signed(_OTHER)]), _HASH_SHIFT)
+        """Returns the two slots of each hash, and whether they contain the hash: both [2, ...]."""
+        slots = tf.bitwise.right_shift(tf.stack([keys, keys * _as_int64(_OTHER)]), _HASH_SHIFT)
         slots = tf.cast(tf.bitwise.bitwise_and(slots, self._table.shape[0] - 1), tf.int32)
         return slots, tf.equal(tf.gather(self._table, slots), keys)
 
@@ -224,15 +226,14 @@ class _Hashes:
 
 
 def _powers(first, base, count):
-    """Returns first * base^i modulo 2^64 for i = 0, 1, ..., at least `count` values, int64."""
+    """Returns first * base^i modulo 2^64 for i = 0, 1, 2, ...: int64, at least `count` values."""
     low = np.array([first, *[base] * (_BLOCK - 1)], np.uint64).cumprod()
-    high = tf.fill([(count + _BLOCK - 1) // _BLOCK], _signed(pow(base, _BLOCK, _MODULUS)))
+    high = tf.fill([(count + _BLOCK - 1) // _BLOCK], _as_int64(pow(base, _BLOCK, _MODULUS)))
     high = tf.math.cumprod(high, exclusive=True)
     return tf.reshape(high[:, tf.newaxis] * low.view(np.int64), [-1])
 
 
-def _signed(number):
-    """Returns the int64 with the same bits as an unsigned integer."""
+def _as_int64(number):
     return np.uint64(number).astype(np.int64)
 
 
@@ -249,7 +250,7 @@ def _hashes(strings, continue_word):
 
 
 def _slots(keys, tokens):
-    """Returns a table in which each token is in one of its two slots: int32, 2^n slots."""
+    """Returns int32 [2^n]: a hash table with each token in one of its two slots."""
     smallest = (2 * len(keys)).bit_length()
     for bits in range(smallest, smallest + 4):  # The first size is almost always large enough.
         slots = _placed(keys, tokens, 1 << bits)
@@ -259,7 +260,7 @@ def _slots(keys, tokens):
 
 
 def _placed(keys, tokens, size):
-    """Returns the table with this number of slots, or None if a token has no free slot."""
+    """Returns a table of `size` slots, or None if the tokens do not fit."""
     both = np.stack([keys, keys * np.uint64(_OTHER)]) >> np.uint64(_HASH_SHIFT)
     both = (both & np.uint64(size - 1)).astype(np.int64)
     choice = np.zeros(len(keys), np.int64)

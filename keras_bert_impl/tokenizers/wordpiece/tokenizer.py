@@ -48,8 +48,8 @@ class WordPieceTokenizer(Tokenizer):
         strip_accents: Whether accents are removed. Default: same as `lowercase`.
         split_on_cjk: Whether each Chinese character is a separate word.
         added_tokens: str, `AddedToken` or dicts of its fields: tokens matched as literal strings.
-            Tokens missing from the vocabulary get the next ids. If a special token is listed here,
-            the entry defines how it is matched.
+            Tokens missing from the vocabulary get the next ids. May also contain special tokens, to
+            set how these are matched (see `AddedToken`).
         segment_of_second: The segment id of the second text of a pair, 0 or 1.
 
     Raises:
@@ -123,7 +123,7 @@ class WordPieceTokenizer(Tokenizer):
         return matching.CoreMatcher(*self._written)
 
     def tokenize_words(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the same ids as `tokenize`, but is faster for many distinct words.
+        """Converts words to token ids. Faster than `tokenize` if there are many distinct words.
 
         Args:
             words: texts without newlines.
@@ -144,12 +144,12 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def _reachable(vocabulary, num_words, tokens):
-    """Returns (entries of the matcher's vocabulary, token id of each entry).
+    """Returns the vocabulary for the matcher, and the token id of each entry.
 
-    A word must not be split into special, empty or duplicate tokens, or tokens that exist only as
-    added tokens. The entries of these tokens are therefore replaced with strings that no text
-    contains. At the end, each added token has two entries: its placeholder as a whole word and as a
-    single character.
+    Special, empty and duplicate tokens, and tokens that exist only as added tokens, must not become
+    parts of ordinary words. In the result, strings that never occur in a text replace these tokens.
+    Two entries for each added token follow: the word that replaces the token in texts, and the
+    first character of this word.
     """
     last = {token: position for position, token in enumerate(vocabulary) if token}
     written = [

@@ -44,7 +44,7 @@ _SPECIAL_TOKEN = re.compile("|".join(map(re.escape, SPECIAL_TOKENS)))
 
 @dataclasses.dataclass
 class Words:
-    """The words of a batch of texts, as flat tensors.
+    """The normalized words of a batch of texts.
 
     Attributes:
         characters: int32 [characters], normalized code points of all texts.
@@ -72,17 +72,16 @@ class Words:
         return chosen(self.strings(), is_ordinary)
 
     def characters_of(self, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts token spans in `characters`, int32 [tokens], to offsets in the text."""
         return tf.gather(self.originals, starts), tf.gather(self.originals, ends - 1) + 1
 
 
 def word_of_token(number: int) -> str:
-    """Returns the placeholder for special or added token `number` of a `WordSplitter`."""
+    """Returns the word that replaces the special or added token with index `number` in texts."""
     return 2 * chr(_FIRST_TOKEN + number)
 
 
 def unreachable_word(number: int) -> str:
-    """Returns a different word for each number. No text contains these words."""
+    """Returns a word that never occurs in a text. Each number gives a different word."""
     return chr(_FIRST_UNREACHABLE + number % 0xFFFE) * (1 + number // 0xFFFE)
 
 
@@ -143,14 +142,16 @@ class WordSplitter:
         return _split(entries, originals, text_starts)
 
     def _normalize(self, entries):
-        """Returns (normalized entries, index of each entry's original character)."""
         originals = tf.range(tf.size(entries))
         entries, originals = self._expand(entries, originals)
         entries, originals = _order_marks(entries, originals)
         return _drop(entries, originals)
 
     def _expand(self, entries, originals):
-        """If a character becomes several characters, expands every character to SLOTS entries."""
+        """Replaces characters that are normalized to several characters.
+
+        If there are any, every character becomes SLOTS entries, padded with dropped entries.
+        """
         is_sequence = flags_of(entries, SEQUENCE) != 0
 
         def expand():
@@ -164,7 +165,7 @@ class WordSplitter:
 
 
 def _mark(entries, starts, ends, numbers):
-    """Replaces each special or added token with its placeholder, `word_of_token`."""
+    """Replaces each special or added token with `word_of_token` of its number."""
     entries = put(entries, tf.ragged.range(starts, ends).values, _NOTHING)
     codes = (_FIRST_TOKEN + numbers) * make_entry(1, 0)
     entries = put(entries, ends - 1, codes + BREAK_AFTER)
@@ -173,7 +174,6 @@ def _mark(entries, starts, ends, numbers):
 
 
 def _codes(entries):
-    """Returns (code points of the normalized text, whether each has spaces around it)."""
     is_space = tf.equal(flags_of(entries, DROPPED), DROPPED)
     codes = tf.where(is_space, ord(" "), value_of(entries))
     breaks = tf.not_equal(flags_of(entries, BREAK_BEFORE), 0)
@@ -211,7 +211,10 @@ def _drop(entries, originals):
 
 
 def _split(entries, originals, text_starts):
-    """Finds the words. The first character of a word that is too long becomes UNKNOWN_WORD."""
+    """Finds the words.
+
+    In words that are too long, replaces the first character with UNKNOWN_WORD.
+    """
     breaks_before = flags_of(entries, BREAK_BEFORE) != 0
     breaks_after = flags_of(entries, BREAK_AFTER) != 0
     breaks = tf.concat([breaks_before, [True]], axis=0) | tf.concat([[True], breaks_after], axis=0)
@@ -227,7 +230,8 @@ def _split(entries, originals, text_starts):
 class Translation(dict):
     """Normalizes and splits texts like `WordSplitter`, but faster, with `str.translate`.
 
-    The result is None if this is not possible, for example for texts with special tokens.
+    A call returns None for texts with special tokens, and if combining marks may have to be
+    reordered.
     """
 
     def __init__(self, table: UnicodeTable) -> None:
