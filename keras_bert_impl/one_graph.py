@@ -15,7 +15,7 @@ _GRAPHS = 64  # maximum number of graphs per function
 
 
 def in_one_graph(function: Callable) -> Callable:
-    """Decorator that runs a function as one graph on the CPU if it is called eagerly."""
+    """Decorator that runs eager calls of a function as one compiled graph on the CPU."""
 
     @functools.lru_cache(maxsize=_GRAPHS)
     def graph_of(settings):

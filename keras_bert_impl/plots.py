@@ -53,7 +53,7 @@ def learning_curves(
         path: PNG file in which the figure is saved. None saves no file.
         title: Title of the figure.
         names: Metrics to plot, without `val_`; None for all metrics.
-        baselines: dict from a metric to (label, value). Each value is drawn as a dashed line.
+        baselines: dict from a metric to (label, value) of a baseline, drawn as a dashed line.
 
     Returns:
         The figure, with one axes per metric.
@@ -147,7 +147,7 @@ def _draw(axes, name, curves, baseline, unit):
 
 
 def _curves(reports):
-    """Returns a dict from (metric, whether held out) to a list of (step, value)."""
+    """Returns the points (step, value) of each curve by (metric, whether held out)."""
     curves = {}
     for report in reports:
         step = report.get("step")
@@ -268,7 +268,6 @@ def _name_tokens(grid, tokens, count):
 def _new_figure(
     rows: int, columns: int, width: float, height: float, **layout: Any
 ) -> tuple[Figure, np.ndarray]:
-    """Creates a figure of the given size in inches, with an array of axes [rows, columns]."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -43,7 +43,6 @@ def _config(vocabulary_size, num_layers, hidden_dim, num_heads, **fields):
 
 
 def _base_and_large(hub, vocabulary_size, about, **fields):
-    """Returns the models of sizes base and large; `hub` contains `{}` for the size."""
     return [
         PublishedModel(_config(vocabulary_size, *_SIZES[size], **fields), hub.format(size), **about)
         for size in ("base", "large")
@@ -299,7 +298,7 @@ MODELS = {model.hub.split("/")[1]: model for family in _FAMILIES for model in fa
 
 
 def published_name(name: str) -> str | None:
-    """Returns the key in `MODELS` of a published model, with or without its owner."""
+    """Returns the key in `MODELS`, or None. The name may include the owner, as in `owner/name`."""
     short = name.rpartition("/")[2]
     return short if short in MODELS and name in (short, MODELS[short].hub) else None
 
@@ -373,7 +372,7 @@ def is_preset(config: Document) -> bool:
 
 
 def instead_of(family: object) -> str:
-    """Returns an error hint that names a supported model similar to an unsupported family."""
+    """Returns a hint for an error message: a supported model similar to an unsupported one."""
     name = _INSTEAD.get(family, _OTHERWISE) if isinstance(family, str) else _OTHERWISE
     advice = f"Take {name!r}"
     if family == "mpnet":

@@ -49,7 +49,7 @@ def next_states(
 
 
 def cache_signature(encoder: Encoder) -> Any:
-    """Returns `tf.TensorSpec`s of the cache. Batch size and length are None."""
+    """Returns the `tf.TensorSpec`s of a cache with any batch size and length."""
     import tensorflow as tf
 
     heads = encoder.config.num_heads

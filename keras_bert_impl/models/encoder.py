@@ -52,9 +52,9 @@ _run = ThreadValue(None)  # the function passed to `encoders_run_by`
 
 @contextlib.contextmanager
 def encoders_run_by(run: Callable) -> Iterator[None]:
-    """Context manager in which encoders return `run(compute, features)`.
+    """Context manager that replaces the calls of encoders with `run(compute, features)`.
 
-    `compute(features)` returns the outputs of the encoder.
+    `compute` is the original call.
     """
     with _run.set(run):
         yield
@@ -256,7 +256,7 @@ class Encoder(keras.Model):
     def without_adapter(self, prefix: str = "") -> tuple[EncoderConfig, dict]:
         """Returns the configuration and tensors of the encoder with LoRA merged into its weights.
 
-        An encoder with this configuration and these weights returns the same outputs.
+        Merging does not change the outputs of the encoder.
 
         Args:
             prefix: string before each tensor name.

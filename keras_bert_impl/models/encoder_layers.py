@@ -53,7 +53,7 @@ def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
 
 
 def with_all_names(features: Any) -> dict[str, Any]:
-    """Returns a dict with all names of `FEATURES`. Missing features are None."""
+    """Returns a dict with the keys `FEATURES`. Missing features are None."""
     if not isinstance(features, dict):
         features = {"token_ids": features}
     if features.get("token_ids") is None or not set(features) <= set(FEATURES):
@@ -65,7 +65,7 @@ def with_all_names(features: Any) -> dict[str, Any]:
 
 
 def renamed(names: Iterable[str]) -> str:
-    """Returns a hint if names are from another library, such as `input_ids`. Otherwise, ""."""
+    """Returns a hint for names from other libraries, such as `input_ids`, or an empty string."""
     names = list(names)
     known = _OTHER_NAMES | {name: name for name in FEATURES}
     pairs = [f'"{known[name]}": x["{name}"]' for name in names if name in known]
@@ -73,7 +73,7 @@ def renamed(names: Iterable[str]) -> str:
 
 
 def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
-    """Validates features; returns a dict with all names of `FEATURES`."""
+    """Validates features. Returns a dict with the keys `FEATURES`."""
     found = with_all_names(features)
     for name, value in found.items():
         if value is not None:
@@ -153,7 +153,7 @@ def _check_equal_shapes(features):
 
 
 def _values(tensor):
-    """Returns the values of a tensor, or None while a graph is traced."""
+    """Returns the values of a tensor, or None if the tensor is symbolic."""
     if isinstance(tensor, keras.KerasTensor):
         return None
     try:
@@ -166,8 +166,8 @@ class EncoderLayers(NamedTuple):
     """The layers of an encoder. Unused layers are None.
 
     Attributes:
-        attention_biases, blocks: lists with one object per layer. If layers share weights, the same
-            object occurs several times.
+        attention_biases, blocks: lists with one element per layer. If layers share weights, their
+            elements are the same object.
     """
 
     embeddings: Embeddings

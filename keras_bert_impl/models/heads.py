@@ -1,4 +1,4 @@
-"""Published task heads of each architecture, and the global tokens of each task."""
+"""Task heads as in the published models, and the global tokens of each task."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ def check_sees_all(config: EncoderConfig) -> None:
 
 
 def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
-    """Raises `InputError` if the encoder is causal. `what` is the task in the error message."""
+    """Raises `InputError` if the encoder is causal. `what` names the task in the error."""
     if config.causal:
         raise InputError(
             f"{what} needs an encoder that attends to tokens on both sides. This encoder is "

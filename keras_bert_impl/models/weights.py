@@ -41,7 +41,7 @@ def no_hdf5(cls: type) -> type:
 
 
 def deserialize_parts(config: dict, *names: str, custom_objects: dict | None = None) -> dict:
-    """Deserializes the given entries of a model's configuration; returns a new configuration."""
+    """Returns a copy of a Keras config in which the entries `names` are deserialized."""
     return config | {
         name: keras.saving.deserialize_keras_object(config[name], custom_objects) for name in names
     }
@@ -55,7 +55,7 @@ def new_name(class_name: str) -> str:
 
 
 def frozen(model: keras.Model) -> dict[str, list[int]]:
-    """Returns the indices of the layers and weights of a model that are not trainable."""
+    """Returns the indices of the layers and weights that are not trainable."""
     return {
         "layers": [n for n, layer in enumerate(_layers(model)) if not layer.trainable],
         "weights": [n for n, weight in enumerate(model.weights) if not weight.trainable],
@@ -63,7 +63,7 @@ def frozen(model: keras.Model) -> dict[str, list[int]]:
 
 
 def set_frozen(model: keras.Model, state: dict[str, list[int]] | None) -> None:
-    """Sets `trainable` of all layers and weights. `state` is the return value of `frozen`."""
+    """Sets `trainable` of all layers and weights to a state from `frozen`."""
     if state is None:
         return
     for number, layer in enumerate(_layers(model)):  # An outer layer precedes its inner layers.
@@ -100,7 +100,7 @@ def _empty(shape, dtype):
 
 
 def as_tensor(copy: np.ndarray) -> Any:
-    """Converts a NumPy array to a tensor. Copies no data if the array was created by `copy_of`."""
+    """Converts a NumPy array to a tensor. Arrays from `copy_of` are not copied again."""
     if keras.backend.backend() != "tensorflow" or copy.dtype.kind != "f":
         return copy
     import tensorflow as tf
@@ -122,7 +122,7 @@ def values_deferred() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def values_of_encoder() -> Iterator[None]:
-    """Context manager for the constructor of an encoder. Implements `values_deferred`."""
+    """Context manager that creates variables without values if `values_deferred` is active."""
     # This is no decorator, because `clone_model` reads the arguments of the constructor.
     if not _defers_values.value:
         yield
@@ -201,7 +201,7 @@ def _check_shape(directory, name, shape):
 
 
 def assign(variable: keras.Variable, array: np.ndarray) -> None:
-    """Assigns a copy of an array to a variable. The variable may have no value yet."""
+    """Assigns a copy of an array to a variable, even if the variable has no value yet."""
     if not has_value(variable):
         set_first_value(variable, _FirstValue(array))
     else:

@@ -148,7 +148,7 @@ _FEWEST_DOCUMENTS = 20  # minimum number of documents to hold out any
 
 
 class _Corpus(NamedTuple):
-    """Checksum of a text, and the number of documents and characters without duplicates."""
+    """Checksum of a corpus, and its numbers of documents and characters without duplicates."""
 
     sha256: str
     documents: int
@@ -203,7 +203,7 @@ def _distinct(documents):
 
 
 def _check_same_text(directory, sha256, name, length, resume):
-    """Writes `data.json`. If records exist, compares the text and the length with `data.json`."""
+    """Writes `data.json`. Raises `InputError` if existing records have another text or length."""
     now = {"text": name, "sha256": sha256, "length": length}
     path = directory / "data.json"
     if (directory / "records").exists():  # Without records, later calls may use another text.

@@ -130,7 +130,7 @@ def model_config(model: dict | str) -> EncoderConfig:
 
 
 def _shape(model, tokenizer, overrides):
-    """Returns the configuration of a model from scratch, adapted to a tokenizer."""
+    """Returns the configuration of a newly initialized model for a tokenizer."""
     if not isinstance(model, dict):
         overrides = {"vocabulary_size": tokenizer.vocabulary_size, **overrides}
     return _for_tokenizer(model_config(model), tokenizer, overrides)

@@ -18,7 +18,7 @@ _STATUS = 2  # exit status, the same as for `InputError`
 def from_input_workers(
     every: Callable[[int, int], tf.data.Dataset], addresses: Sequence[str]
 ) -> tf.data.Dataset:
-    """Returns a dataset of batches. The input workers provide the batches alternately."""
+    """Returns a dataset with the batches of the input workers in round-robin order."""
     for address in addresses:
         try:
             connect(address, timeout=10)  # Without this check, TensorFlow would wait for an hour.

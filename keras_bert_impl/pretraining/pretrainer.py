@@ -335,7 +335,7 @@ def _has_pooler(source, config):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class _OutputMean(keras.metrics.MeanMetricWrapper):
-    """Mean loss or accuracy of an objective over the labeled positions of an output."""
+    """Mean loss or accuracy of one output of an objective. Ignores positions without a label."""
 
     def __init__(
         self, objective: PretrainingObjective, output: str, values: str, name: str

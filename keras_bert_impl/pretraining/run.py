@@ -72,7 +72,8 @@ def pretrain(
     saves a checkpoint and raises `SystemExit(143)`.
 
     Args:
-        records: Folder of records from `prepare`, or a str for a copy in a bucket.
+        records: Folder of records from `prepare`. For a bucket, a str such as
+            `gs://bucket/records`.
         output_directory: The run directory.
         strategy: Name of a strategy, or a strategy from `get_strategy`.
         resume: Whether to resume if the directory contains an interrupted run.
@@ -152,7 +153,10 @@ def is_finished(
     settings: PretrainSettings,
     resume: bool = True,
 ) -> bool:
-    """Returns whether a run is complete. Raises `InputError` if its settings or data differ."""
+    """Returns whether the output directory contains a complete run.
+
+    Raises `InputError` if the run used different settings or records.
+    """
     directory = local_path(output_directory)
     if not (directory / "model").is_dir():
         return False
@@ -165,7 +169,7 @@ def is_finished(
 def made_of(
     settings: PretrainSettings, manifests: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Returns sources and checksums of a run's inputs. `manifests` is a dict by records folder."""
+    """Returns the source and checksum of each input. `manifests` maps folders to manifests."""
     read = {}
     for folder, manifest in manifests.items():
         content = json.dumps(manifest, sort_keys=True).encode()
@@ -303,7 +307,7 @@ class _Training:
         return InputWorkerWatch(self._settings.input_workers)
 
     def _fit(self, stage, finished, callbacks):
-        """Trains to the end of a stage or to a loss spike; returns the number of skipped rows."""
+        """Trains to the end of a stage or to a loss spike. Returns the number of skipped rows."""
         settings = self._settings
         manifest = self._manifests[stage.records]
         if self._log:

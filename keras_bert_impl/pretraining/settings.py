@@ -58,12 +58,13 @@ def check_mask_split(mask_split: Sequence[float]) -> tuple[float, ...]:
 class PretrainSettings:
     """Settings of a pre-training run. The defaults are the settings of BERT, except `total_steps`.
 
-    The `records_...` settings are requirements, checked against the manifest of the records.
+    If the records do not meet the requirements in the `records_...` settings, the run raises an
+    error.
 
     Args:
-        model: Model directory to continue from; or name or `config.json` to train from scratch. See
-            `keras-bert models` for names. From scratch, the model gets the vocabulary size of the
-            records. `EncoderConfig` objects and dicts of its fields are also accepted.
+        model: Model directory to continue from, or a model name or `config.json` to train from
+            scratch. See `keras-bert models` for names. From scratch, the model gets the vocabulary
+            size of the records. `EncoderConfig` objects and dicts of its fields are also accepted.
         total_steps: Number of optimizer steps. If `budget_hours` is set, the run may end earlier.
         batch_size: Global batch size in packed rows.
         first_batch_size: Global batch size at the start, doubled until it reaches `batch_size`.
@@ -107,8 +108,8 @@ class PretrainSettings:
             records from `prepare --passes` is the same as BERT's script. None means new masks in
             each epoch.
         generator: Published name or `config.json` of the generator of `replaced_token`. None uses
-            the generator in the model directory. If there is none, a new generator has a quarter of
-            the model's width.
+            the generator in the model directory. If the model directory has no generator, a
+            generator with a quarter of the model's width is created.
         accumulation_steps: Gradient accumulation: number of micro-batches per batch.
         remat: Activation checkpointing: recompute each layer's activations in the backward pass.
         steps_per_execution: Number of steps per call of the compiled graph, as in
@@ -118,12 +119,12 @@ class PretrainSettings:
         input_workers: Machines that run `keras-bert input-worker` and create the batches, such as
             `grpc://host:5050`. Input workers do not change the batches.
         evaluate_every: Number of steps between evaluations on the held-out rows, a multiple of
-            `report_every`. None means only at the end.
-        on_spike: Action after a loss spike. A loss is a spike if it is not finite, or if it exceeds
-            both `spike_factor` times the mean loss of the preceding report interval and this mean
-            plus 1. `"stop"` raises an error. `"skip"` restores the last checkpoint and skips the
-            rows of the interval with the spike.
-        spike_factor: Factor by which a spike exceeds the mean loss; see `on_spike`.
+            `report_every`. None evaluates only at the end of the run.
+        on_spike: Action after a loss spike. A loss is a spike if it is not finite, or if it is more
+            than `spike_factor` times as high as the mean loss of the preceding report interval and
+            more than 1 above this mean. `"stop"` raises an error. `"skip"` restores the last
+            checkpoint and skips the rows of the interval with the spike.
+        spike_factor: Minimum ratio of a spike to the mean loss; see `on_spike`.
         dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`. `"mixed_float16"` uses loss scaling.
         jit_compile: Whether to compile the forward and backward pass with XLA.
         seed: Seed of all random choices.
@@ -298,7 +299,7 @@ def _default(name):
 
 
 def _assigned(name):
-    """Returns the command-line argument for the default value, such as `max_predictions=null`."""
+    """Formats a setting with the default value, such as `max_predictions=null`."""
     value = json.dumps(_default(name), separators=(",", ":")).strip('"')
     return f"{name}={value}"
 

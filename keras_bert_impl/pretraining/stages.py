@@ -1,4 +1,4 @@
-"""Stages of a pre-training run. Stages differ in records, batch size or number of steps."""
+"""Stages of a pre-training run: plan, datasets and checks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHECKED_BATCHES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """Consecutive report intervals with the same records, batch size and number of steps."""
+    """A part of a run in which records, batch size and steps per report do not change."""
 
     records: str  # folder
     batch_size: int  # rows of the global batch
@@ -42,7 +42,7 @@ class Stage:
         return self.first_step + (finished - self.first) * self.steps
 
     def row(self, finished: int) -> int:
-        """Returns the number of rows read from the records after `finished` report intervals."""
+        """Returns the number of rows of `records` that are read in `finished` report intervals."""
         return self.first_row + (finished - self.first) * self.rows
 
     @property
@@ -50,7 +50,7 @@ class Stage:
         return self.steps * self.batch_size
 
     def begins(self, finished: int) -> bool:
-        """Returns whether the records of the stage are still unread after `finished` intervals."""
+        """Returns whether the first row of `records` is the next row after `finished` intervals."""
         return finished == self.first and not self.first_row
 
     def same_batches(self, other: Stage | None) -> bool:
@@ -113,7 +113,7 @@ class StageData:
             self._check_masks(stage)
 
     def _check_masks(self, stage):
-        """Raises `InputError` if all masking units are too long to be masked."""
+        """Raises `InputError` if no token is masked in the first batches."""
         batches = pretraining_dataset(stage.records, stage.batch_size, **self._arguments)
         masked = [weights for *_, weights in batches.take(_CHECKED_BATCHES)]
         names = set(MASKED_OBJECTIVES) & set(masked[0])

@@ -81,7 +81,10 @@ def _module(parts):
 
 
 def _collect(scope, name, documents):
-    """Appends documents; returns the sentences of `scope` if they are too few for a document."""
+    """Appends a document for `scope` and for each inner scope with enough sentences.
+
+    If `scope` has too few sentences, they are returned and become part of the outer document.
+    """
     sentences = prose_sentences(ast.get_docstring(scope, clean=False) or "")
     position = len(documents)
     for child in scope.body:
@@ -248,7 +251,7 @@ def largest_libraries(passages: Iterable[Passage], count: int = 8) -> list[str]:
 def library_passages(
     passages: Sequence[Passage], libraries: Sequence[str], most_per_library: int | None = None
 ) -> list[Passage]:
-    """Returns short passages about the libraries. The names of libraries are removed."""
+    """Returns short passages about the libraries. Removes the libraries' names from the texts."""
     names = _names_pattern(passages, libraries)
     found: dict[str, list[Passage]] = {library: [] for library in libraries}
     for passage in passages:

@@ -165,10 +165,7 @@ class MainJob:
         self.say(f"{encoder.count_params():,} parameters")
 
     def pretrain(self) -> dict[str, float]:
-        """Pre-trains the network. Returns scores of the network and of the unigram baseline.
-
-        Both are scored on the held-out documents.
-        """
+        """Pre-trains the network. Returns held-out scores of the network and a unigram baseline."""
         settings, records = self.settings, self.path("records")
         self.say(f"pre-training {settings.pretraining_steps:,} steps")
         pretrain(
@@ -217,7 +214,7 @@ class MainJob:
     def finetune(self) -> dict[str, float]:
         """Fine-tunes the pre-trained network and an untrained network.
 
-        Returns the accuracy of both networks and of two baselines.
+        Returns the accuracy of the two networks and of two baselines.
         """
         train, dev = self.labeled("train"), self.labeled("dev")
         scores = {

@@ -106,10 +106,11 @@ def _paragraphs(lines):
 
 
 def _opens_paragraph(section, stripped, depth):
-    """Parses a line that may start a paragraph.
+    """Parses the marker at the start of a line, such as a bullet or the name of a parameter.
 
-    Returns whether the line starts a paragraph, the text of the line, and whether the next lines of
-    the paragraph are indented.
+    Returns:
+        (is_start, text, is_hanging): whether the line starts a new paragraph; the text after the
+        marker; whether the paragraph has a hanging indent.
     """
     if section is None or not stripped:
         return True, "", False
@@ -134,10 +135,7 @@ def _capitalized(text):
 
 
 def _without_headings(lines):
-    """Yields (section, line) for each line, without headings.
-
-    `section` is None if the section is one of `_DROPPED_SECTIONS`.
-    """
+    """Yields (section, line) without headings. `section` is None in `_DROPPED_SECTIONS`."""
     section = ""
     for position, line in enumerate(lines):
         stripped = line.strip()

@@ -31,8 +31,8 @@ class QuickstartSettings:
         learning_rate: Peak learning rate of pre-training.
         mask_rate: Fraction of the tokens to predict.
         libraries: Number of libraries. Each library is a class.
-        texts_per_library: Maximum number of labeled texts of each library in the training set. The
-            held-out set has the same limit.
+        texts_per_library: Maximum number of labeled texts per library, both in the training set and
+            in the held-out set.
         finetuning_epochs: Epochs of fine-tuning.
         finetuning_rate: Peak learning rate of fine-tuning.
         seed: Seed of all random choices.

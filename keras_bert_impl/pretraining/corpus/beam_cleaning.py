@@ -54,7 +54,6 @@ class CleanTexts(beam.PTransform):
 
 
 def _clean(document, languages):
-    """Cleans a document; yields (key, (text, signature)) unless the document is removed."""
     key, text = document
     cleaned, counts = text_cleaning.clean_texts([text], languages)
     _count(counts)

@@ -116,14 +116,12 @@ def build_pipeline(
 
 
 def _outlines(indexed, text_field):
-    """Yields (text hash, (source index, index in the source, characters)) for each document."""
     index, source = indexed
     for place, document in enumerate(readers.read_source(*source, text_field)):
         yield document.text_hash, (index, place, document.characters)
 
 
 def _packed(outlines_of):
-    """Returns the indices and the lengths of the unique documents of a source as arrays [n]."""
     index, outlines = outlines_of
     places, characters = zip(*sorted(outlines))
     return index, (np.array(places, np.int32), np.array(characters, np.int64))
@@ -166,7 +164,6 @@ def _plans(_, lengths, kept, sources, corpus, settings):
 
 
 def _documents(joined_of, text_field):
-    """Yields (block number, (corpus index, document)) for each unique document of a source."""
     _, joined = joined_of
     if not joined["plan"]:
         return
@@ -178,8 +175,6 @@ def _documents(joined_of, text_field):
 
 
 class _Build(beam.DoFn):
-    """Builds a block from documents; yields (block number, split, `BuiltBlock`)."""
-
     def __init__(self, settings: blocks.Settings, held_out: float, directory: str) -> None:
         self._settings = settings
         self._held_out = held_out
@@ -214,7 +209,6 @@ def _size(built_block):
 
 
 def _dealt(built_block, dealers, seed):
-    """Yields ((split, shard), (position in the shard, row)) for each row of a block."""
     number, split, built = built_block
     dealer = copy.deepcopy(dealers[number])  # another worker may read the same block again
     places = dealer.deal(len(built.rows), cutting.first_shard_of(number, seed))

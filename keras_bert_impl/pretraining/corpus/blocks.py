@@ -227,7 +227,7 @@ def _chinese_characters(tokenizer):
 
 
 def _tokenized(texts, tokenize):
-    """Returns the ids of all texts (int32 [tokens]) and the ids per text (int64 [texts])."""
+    """Returns (token ids of all texts, int32 [tokens]; number of ids per text, int64 [texts])."""
     ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     batch = np.cumsum([len(text) for text in texts]) // _AT_ONCE
     bounds = [0, *(1 + np.flatnonzero(np.diff(batch))), len(texts)]
@@ -247,7 +247,6 @@ def _kinds_of_bytes(word_breaks):
 
 
 def _number_of_parts(words):
-    """Counts the whitespace-separated parts of each word (int64 array)."""
     parts = (pc.binary_length(words).to_numpy() > 0).astype(np.int64)
     for place in np.flatnonzero(pc.match_substring_regex(words, _WHITE_SPACE).to_numpy(False)):
         parts[place] = len(words[place].as_py().split())

@@ -235,5 +235,4 @@ class FinishedBlocks:
 
 
 def _checksum(content):
-    """Returns the hexadecimal checksum as bytes."""
     return hashlib.blake2b(content, digest_size=16).hexdigest().encode()

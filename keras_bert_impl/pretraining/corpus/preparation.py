@@ -294,7 +294,6 @@ def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progres
 
 
 def _write_on_beam(runner):
-    """Imports Beam; returns `beam_preparation.write`. Raises `InputError` if Beam is missing."""
     if runner not in RUNNERS:
         raise InputError(f"unknown runner {runner!r}; choose one of {', '.join(RUNNERS)}.")
     try:

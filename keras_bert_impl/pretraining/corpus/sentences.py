@@ -101,7 +101,6 @@ def _ends_sentence(text, start, candidate):
 
 
 def _is_abbreviation(word, following):
-    """Returns whether the stop after `word` marks an abbreviation, given the following word."""
     folded = word.lower().lstrip("'’-")
     if folded in _BEFORE_NUMBER and following[:1].isdigit():
         return True

@@ -264,7 +264,6 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
 
 
 def _size(path):
-    """Returns the size of a file in bytes, or None if the file does not exist."""
     try:
         return tf.io.gfile.stat(path).length
     except tf.errors.NotFoundError:

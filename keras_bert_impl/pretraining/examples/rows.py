@@ -374,7 +374,6 @@ def _parts(spans, num_separators):
 
 
 def _tokens(block, spans, parts, tokenizer):
-    """Returns the concatenated tokens of all examples, int32."""
     special = [tokenizer.cls_id, *[tokenizer.sep_id] * tokenizer.num_separators]
     values = np.concatenate([block.token_ids, special]).astype(np.int32)
     cls, sep = np.full((2, len(spans)), len(block.token_ids)) + [[0], [1]]

@@ -62,7 +62,6 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
         return {split: self._generate_examples(split) for split in splits}
 
     def _generate_examples(self, split):
-        """Yields (row_id, features) for each row."""
         shards = self._manifest["splits"][split]["shards"]
         files = [os.path.join(self._records, shard["file"]) for shard in shards]
         with clear_read_errors(self._records):

@@ -66,10 +66,10 @@ def pretraining_dataset(
     | replacement_draws | [B, P], random numbers for `replaced_token` |
     | cls_positions | [B, E], start of each example, for segment pairs |
 
-    `labels` and `weights` are dicts from the name of an objective to a tensor. Labels are int32.
+    `labels` and `weights` are dicts from objective names to tensors. Labels are int32.
     Weights are float32, with 0 in unused slots. The shapes are [B, P] for `masked_lm` and
     `span_boundary`, [B, E] for `next_sentence` and `sentence_order`, and [B, L] for
-    `left_to_right`, whose tokens are not masked. `replaced_token` needs the labels of `masked_lm`.
+    `left_to_right`, which masks no tokens. For `replaced_token`, the dicts contain `masked_lm`.
 
     The dataset of the train split is infinite. Each epoch shuffles the order of the shards, then
     262,144 rows at a time, and draws new masks. A batch may contain rows of two epochs, so no row
@@ -78,7 +78,8 @@ def pretraining_dataset(
     padded with empty rows.
 
     Args:
-        directory: Folder of records from `prepare`, or a str for a copy in a bucket.
+        directory: Folder of records from `prepare`. For a bucket, a str such as
+            `gs://bucket/records`.
         batch_size: Global batch size in rows.
         split: `"train"` or `"held_out"`.
         start_row: Number of rows already read; only for the train split.
@@ -87,8 +88,8 @@ def pretraining_dataset(
         objectives: Names of the pre-training objectives. None means the objectives for which the
             records were prepared.
         tokenizer: The tokenizer of the records. None loads it from the folder of the records.
-        language_ids: For records of the objective `"tlm"`: whether the segment ids are the indices
-            of the languages. If False, they are 0, as required by models with one segment id.
+        language_ids: Whether the segment ids of `"tlm"` records are the indices of the languages.
+            If False, all segment ids are 0, as required by models with only one segment id.
         input_workers: Machines running `keras-bert input-worker`, such as `"grpc://host:5050"`, for
             the train split. The batches are the same as without input workers. Every machine must
             have the records at the same path.
@@ -174,7 +175,7 @@ def _fill_up(serialized, epochs, batch_size, empty_row):
 
 
 class _Shards:
-    """Creates datasets of (serialized rows [n], epochs [n]) from one or several shards."""
+    """Creates datasets of (serialized rows [n], epoch of each row [n]) from shards."""
 
     def __init__(self, directory: str | Path, shards: Sequence[dict[str, Any]], seed: int) -> None:
         directory = records.absolute(directory)  # for input workers in other folders
@@ -325,7 +326,7 @@ class Batcher:
         return features, labels, weights
 
     def _of_translations(self, rows):
-        """Returns the position and segment ids of translation pairs, whose positions restart."""
+        """Returns position ids that restart at each sentence, and languages as segment ids."""
         example_ids, position_ids = rows["example_ids"], rows["position_ids"]
         first_lengths = per_token(rows["first_lengths"], example_ids)
         languages = per_token(rows["pair_labels"], example_ids)

@@ -43,8 +43,8 @@ class Masking:
         mask: Fraction of the chosen tokens replaced by the mask token.
         random: Fraction of the chosen tokens replaced by a random token; the other tokens stay
             unchanged.
-        dupe_factor: Static masking: number of different masks per row. Epoch `e` uses mask `e %
-            dupe_factor`. None means new masks in each epoch.
+        dupe_factor: Number of different masks per row (static masking). Epoch `e` uses mask `e %
+            dupe_factor`. None means new masks in each epoch (dynamic masking).
 
     Source: Devlin et al., "BERT", section 3.1, and `create_pretraining_data.py` for static masking;
     Liu et al. 2019, section 4.1, for dynamic masking; for the units, see `units.units_of`.
@@ -70,21 +70,19 @@ class Masking:
             )
 
     def num_predictions(self, example_length: int) -> int:
-        """Computes the number of predictions per example: min(max, max(1, round(rate · length))).
+        """Returns the number of tokens to predict in an example.
 
-        `example_length` includes [CLS] and [SEP]. A unit with more tokens than the remaining number
-        of predictions is skipped, so there may be fewer predictions. Spans are not skipped: they
+        The number is `rate` · `example_length`, rounded, but at least 1 and at most
+        `max_predictions`. `example_length` includes [CLS] and [SEP]. Words and n-grams that exceed
+        the number are skipped, so that fewer tokens may be predicted. Spans that exceed the number
         are truncated at the end of a word.
         """
         count = max(1, round(example_length * self.rate))
         return count if self.max_predictions is None else min(self.max_predictions, count)
 
     def num_slots(self, length: int, max_examples_per_row: int) -> int:
-        """Returns the maximum number of predictions per row.
-
-        A row with E examples has at most `rate` · L + E · excess predictions, where excess is the
-        largest difference between the number of predictions of an example and `rate` · its length.
-        """
+        """Returns the maximum number of predictions per row."""
+        # By rounding, an example may have `excess` more predictions than `rate` · its length.
         excess = max(
             self.num_predictions(tokens) - self.rate * tokens for tokens in range(3, length + 1)
         )
@@ -137,10 +135,7 @@ def mask_rows(
     is_word_start: tf.Tensor | None = None,
     is_special: tf.Tensor | None = None,
 ) -> Masked:
-    """Chooses the tokens to predict and masks them.
-
-    Source: see `Masking`.
-    """
+    """Chooses the tokens to predict and masks them."""
     token_ids = rows["token_ids"]
     length = token_ids.shape[1]
     if masking.dupe_factor is not None:
@@ -260,7 +255,7 @@ def _choose(rows, units, is_special, counts, keys, slots, word_ends):
 
 
 def _key_widths(length, num_examples):
-    """Returns the number of bits of the random part and of the position in a sort key."""
+    """Returns the numbers of bits for the random number and for the position in a sort key."""
     place_width = (length - 1).bit_length()
     group_width = (num_examples + 1).bit_length()
     return min(39, 62 - group_width - place_width), place_width

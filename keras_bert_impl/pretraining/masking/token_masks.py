@@ -27,9 +27,9 @@ def mask_tokens(
 ) -> tuple[Any, Any]:
     """Masks tokens for masked language modeling.
 
-    In each row, `max(1, round(mask_rate * tokens))` tokens are chosen, as in BERT. Special tokens
-    count as tokens but are never chosen. Rows with the same index in two batches get the same
-    random numbers, so use a different seed for each batch.
+    In each row, `max(1, round(mask_rate * tokens))` tokens are chosen, as in BERT. The number
+    `tokens` includes the special tokens, which are never chosen. Rows with the same index in two
+    batches get the same random numbers, so use a different seed for each batch.
 
     Args:
         token_ids: int array or list `[batch, length]` or `[length]` (rows of a list may differ in
@@ -88,7 +88,7 @@ def mask_tokens(
 def rows_of_one_example(
     token_ids: tf.Tensor, tokenizer: Tokenizer, mask_unit: str
 ) -> dict[str, Any]:
-    """Returns arguments of `mask_rows` for rows of one example, whose padding may be anywhere."""
+    """Returns arguments for `mask_rows`. Each row is one example, with padding at any position."""
     never = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.pad_id)
     is_real = tf.cast(token_ids != tokenizer.pad_id, tf.int32)
     return {

@@ -1,4 +1,4 @@
-"""Masking units: tokens, words or several consecutive words. They are computed in the graph.
+"""Computes masking units (tokens, words or several consecutive words) in a TensorFlow graph.
 
 B is the batch size, L the sequence length.
 """
@@ -21,13 +21,12 @@ _GAMMA = 0x9E3779B97F4A7C15
 def units_of(
     unit: str, is_special: tf.Tensor, is_word_start: tf.Tensor | None, keys: tf.Tensor, counter: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the masking unit that contains each token.
+    """Computes the masking unit that contains each token.
 
     Each special token and each padding token is a unit of one token.
 
     Returns:
-        (starts, ends): position of the first token of the unit and of the token after the unit,
-        int32 [B, L].
+        (starts, ends), int32 [B, L]: the masking unit of each token as a range [start, end).
 
     Source: "ngram": Lan et al. 2019, "ALBERT", section 4.1, one to three words; "span": Joshi et
     al. 2019, "SpanBERT", section 3.1, a geometric distribution (0.2) truncated after ten words.
@@ -51,7 +50,7 @@ def take_units(
     last: tf.Tensor,
     left: tf.Tensor,
 ) -> tf.Tensor:
-    """Chooses units in the given order. Skips units with more tokens than may still be chosen."""
+    """Chooses units in the given order, at most `left` tokens. Skips units that do not fit."""
 
     def one_round(is_open, is_chosen, left):
         opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)
@@ -73,7 +72,7 @@ def take_units(
 
 
 def _places(is_start):
-    """Returns the starts of the units [B, L + 1], padded with L, and each token's unit [B, L]."""
+    """Returns the unit starts [B, L + 1], padded with L, and each token's unit index [B, L]."""
     length = is_start.shape[1]
     places = tf.sort(tf.where(is_start, tf.range(length), length), axis=1)
     number = tf.cumsum(tf.cast(is_start, tf.int32), axis=1) - 1
@@ -86,14 +85,14 @@ def _bounds(is_start):
 
 
 def _draw_words(probabilities, length, keys, counter):
-    """Draws a number of words for each token: int32 [B, L]. Used if a unit starts at this token."""
+    """Draws the number of words in a unit that starts at each token: int32 [B, L]."""
     draws = below(random_bits(keys, counter + tf.range(length, dtype=tf.int64)), _RESOLUTION)
     limits = np.round(np.cumsum(probabilities)[:-1] * _RESOLUTION).astype(np.int64)
     return 1 + tf.reduce_sum(tf.cast(draws[..., tf.newaxis] >= limits, tf.int32), axis=-1)
 
 
 def _joined(is_word_start, is_segment_start, words):
-    """Joins words to units of several words; returns whether a unit starts at each token."""
+    """Joins consecutive words to units. Returns whether each token is the start of a unit."""
     length = words.shape[1]
     places, number = _places(is_word_start)
     _, segment_ends = _bounds(is_segment_start)
@@ -110,7 +109,6 @@ def _joined(is_word_start, is_segment_start, words):
 
 
 def _moved(flags, places):
-    """Moves each flag to the position given by `places`: bool [B, L + 1]."""
     batch, width = tf.shape(flags)[0], flags.shape[1]
     row = width * tf.range(batch)[:, tf.newaxis]
     counts = tf.math.unsorted_segment_sum(tf.cast(flags, tf.int32), places + row, batch * width)
@@ -126,7 +124,7 @@ def row_keys(*name: Any) -> tf.Tensor:
 
 
 def random_bits(keys: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
-    """Returns 64 random bits for each key and counter, uint64. Keys and counters are broadcast.
+    """Returns a random uint64 for each pair of key and counter. Keys and counters are broadcast.
 
     Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"
     (SplitMix64): the value at `counter` of the stream that starts at `key`.

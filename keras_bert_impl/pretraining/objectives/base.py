@@ -51,16 +51,12 @@ class PretrainingObjective:
 
     @property
     def has_default_losses(self) -> bool:
-        """Whether `losses` and `hits` are inherited. Then the logits need not be stored."""
+        """Whether the class uses the default `losses` and `hits`, which need no stored logits."""
         own = type(self)
         return own.losses is PretrainingObjective.losses and own.hits is PretrainingObjective.hits
 
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
-        """Changes the input features, for example replaces tokens.
-
-        Returns:
-            (features for the encoder, additional outputs of the pre-trainer).
-        """
+        """Returns (features for the encoder, additional outputs). Default: (`inputs`, {})."""
         return inputs, {}
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
@@ -99,7 +95,7 @@ class PretrainingObjective:
         return head_tensors(config, self.head) if self.head else []
 
     def of_directory(self, path: Path, **overrides: Any) -> "PretrainingObjective":
-        """Returns this objective with the configuration that is saved in a model directory."""
+        """Returns a copy with the configuration from a model directory. Default: `self`."""
         return self
 
     def load(self, pretrainer: keras.Model, path: Path) -> None:

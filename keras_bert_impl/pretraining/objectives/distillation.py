@@ -50,13 +50,13 @@ class _Distillation(PretrainingObjective):
         )
         with values_deferred():
             encoder = Encoder(self._config, dtype)
-            model, head = self._asked(encoder)
+            model, head = self._create_teacher(encoder)
         check_tied(source, tied_tensors(self._config))
         load_weights(model, source, encoder_tensors(self._config) + head)
         self._frozen = _Frozen(model, name=f"teacher_of_{self.name}")
 
-    def _asked(self, encoder):
-        """Creates the teacher model; returns (teacher, tensor names of the teacher's head)."""
+    def _create_teacher(self, encoder):
+        """Returns (teacher model, tensor names of the teacher's head)."""
         raise NotImplementedError
 
     def _check(self, student):
@@ -91,9 +91,11 @@ class _Distillation(PretrainingObjective):
 class Distillation(_Distillation):
     """Masked language modeling plus distillation of a teacher's predictions and last hidden states.
 
+    The student learns the teacher's predictions only at masked tokens, as with the option
+    `--restrict_ce_to_mask` of the published command.
+
     Source: Sanh et al. 2019 (arXiv:1910.01108), sections 2 and 3; weights and temperature are from
-    the published command (transformers, research_projects/distillation). As with the option
-    `--restrict_ce_to_mask` of this command, the teacher's predictions are used at masked tokens.
+    the published command (transformers, research_projects/distillation).
     """
 
     name = "distillation"
@@ -124,7 +126,7 @@ class Distillation(_Distillation):
             "distilled_states": self.state_weight,
         }
 
-    def _asked(self, encoder):
+    def _create_teacher(self, encoder):
         names = (*ENCODER_FEATURES, *self.features)
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
         states = encoder({name: inputs[name] for name in ENCODER_FEATURES})["sequence_output"]
@@ -189,7 +191,7 @@ class LayerDistillation(_Distillation):
     def factors(self) -> dict[str, float]:
         return dict.fromkeys(self.without_accuracy, 1.0)
 
-    def _asked(self, encoder):
+    def _create_teacher(self, encoder):
         return encoder.with_outputs(*self.details), []
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
@@ -211,7 +213,7 @@ class LayerDistillation(_Distillation):
 
 
 class _Frozen(keras.layers.Layer):
-    """Calls a model without dropout or gradients, and hides its variables from the outer model."""
+    """Calls a model without dropout or gradients."""
 
     def __init__(self, model: keras.Model, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -131,7 +131,7 @@ class ReplacedTokens(PretrainingObjective):
     def _config(self, encoder):
         width = encoder.embedding_dim or encoder.hidden_dim
         if self.generator is None:
-            return _smaller(encoder, width)
+            return _default_generator(encoder, width)
         generator = dataclasses.replace(self.generator, use_pooler=False)
         shapes = [
             (c.vocabulary_size, c.embedding_dim or c.hidden_dim, c.num_segments, c.max_length)
@@ -154,8 +154,9 @@ class ReplacedTokens(PretrainingObjective):
         return cls(config["weight"], generator)
 
 
-def _smaller(encoder, embedding_dim):
-    """Returns the default generator: a quarter of the encoder's width, with its embeddings."""
+def _default_generator(encoder, embedding_dim):
+    # The default has a quarter of the encoder's width. If the architecture has no separate
+    # embedding width, the default has a quarter of the layers.
     if not has_key(encoder, "embedding_dim"):
         num_layers = max(1, encoder.num_layers // 4)
         return dataclasses.replace(encoder, num_layers=num_layers, use_pooler=False)
@@ -172,7 +173,7 @@ def _smaller(encoder, embedding_dim):
 
 
 def _generator_tensors(config):
-    """Returns the tensor names of the generator, including the encoder's embeddings."""
+    """Returns the tensor names of the generator, including the embeddings of the encoder."""
 
     def in_folder(name):
         is_shared = name.variable.startswith("embeddings/") and "/projection/" not in name.variable
@@ -209,7 +210,7 @@ class SampleTokens(keras.layers.Layer):
 
 
 def _inverse_transform(probabilities, parts):
-    """Samples token ids with inverse transform sampling. `parts` are random numbers in [0, 1)."""
+    """Samples token ids by inverse transform sampling of random numbers in [0, 1)."""
     vocabulary_size = probabilities.shape[-1]
     num_blocks = -(-vocabulary_size // _BLOCK)
     padding = num_blocks * _BLOCK - vocabulary_size
@@ -229,7 +230,6 @@ def _inverse_transform(probabilities, parts):
 
 
 def _count_up_to(limits, sums):
-    """Returns for each position the number of cumulative sums that do not exceed the limit."""
     count = ops.sum(ops.cast(sums <= limits, "int32"), axis=-1, keepdims=True)
     return ops.minimum(count, sums.shape[-1] - 1)
 

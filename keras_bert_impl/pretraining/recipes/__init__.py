@@ -13,7 +13,7 @@ _FOLDER = Path(__file__).parent
 
 @functools.cache
 def recipes() -> dict[str, dict[str, Any]]:
-    """Returns the `PretrainSettings` fields of each recipe in the package. Do not modify them."""
+    """Returns a dict from recipe names to `PretrainSettings` fields. Do not modify the dict."""
     files = sorted(_FOLDER.glob("*.yaml"))
     return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in files}
 
@@ -24,6 +24,6 @@ def recipe_text(name: str) -> str:
 
 
 def model_file(name: str | Path) -> Path:
-    """Returns the path of a `config.json`, which may belong to a recipe of this package."""
+    """Returns the path of a `config.json`: a local file or, if not found, a file of a recipe."""
     path, own = local_path(name), _FOLDER / name
     return own if own.is_file() and not path.exists() else path
