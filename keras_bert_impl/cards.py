@@ -76,7 +76,6 @@ def export_card(
     sections: Sequence[str],
     run: str | Path | None = None,
 ) -> str:
-    """Returns the model card of an exported model, in Markdown."""
     parts = [
         front_matter(model, run=run),
         f"# {as_text(name)}",
@@ -135,7 +134,6 @@ def published_base(base: str | Path | None = None, run: str | Path | None = None
 
 
 def label_sections(model: Any) -> list[str]:
-    """Returns the section with the labels. Returns [] if the model has no labels."""
     labels: Sequence[str] | None = getattr(model, "labels", None)
     return ["## Labels", ", ".join(map(as_code, labels))] if labels else []
 
@@ -166,9 +164,8 @@ def run_sections(run: str | Path | None) -> list[str]:
 
 
 def _settings(data, recipe):
-    """Returns the changed settings if `data.json` contains them, and otherwise all settings."""
     if data.is_file() and "changed_settings" in read_json(data):
-        settings = dict(read_json(data).mapping("changed_settings"))
+        settings = dict(read_json(data).mapping("changed_settings"))  # without the defaults
     else:
         settings = dict(read_yaml(recipe)) if recipe.is_file() else {}
     paths = [name for name in ("model", "teacher") if isinstance(settings.get(name), str)]
@@ -176,11 +173,11 @@ def _settings(data, recipe):
 
 
 def _scores(run):
-    """Returns the scores of a run or, for a set of runs, of the best run. {} without scores."""
     path = run / "scores.json"
     if not path.is_file():
         return {}
     found = read_json(path)
+    # A set of runs has the scores of its best run.
     return read_json(run / found.text("best") / "scores.json") if "best" in found else found
 
 
@@ -189,7 +186,6 @@ def _shown(score):
 
 
 def license_of(published: str | None) -> str:
-    """Returns a sentence about the license of a published base model."""
     if published is None:
         return "Unknown: it depends on the base model and on the data."
     terms = MODELS[published].license

@@ -192,7 +192,7 @@ def index_of(optimizer: keras.optimizers.Optimizer, variable: Any) -> int:
 
 
 def variables_of(optimizer: keras.optimizers.Optimizer) -> list:
-    """Returns the variables that an optimizer was built with."""
+    """Returns the trainable variables of an optimizer."""
     return optimizer._trainable_variables
 
 

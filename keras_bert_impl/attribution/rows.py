@@ -66,7 +66,7 @@ def text_row(model: Any, text: Any) -> TextRow:
 
 
 def features_of_first(model: Any, rows: Any) -> dict[str, np.ndarray]:
-    """Returns the features of the first example in its first window."""
+    """Returns the features of the first window of the first example."""
     made = rows.features(tf.constant([0], "int64"))
     features = {name: np.asarray(value) for name, value in made.items()}
     if model.long_texts.has_windows:  # [..., windows, length]

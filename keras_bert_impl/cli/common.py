@@ -34,7 +34,7 @@ class Kind:
     check: Callable[[str, Namespace], None] | None = None
 
     def __call__(self, text: str) -> str:
-        """Expands `~`. The function `check_values` calls `check` later."""
+        """Expands `~`."""
         return expanded(text)
 
 
@@ -56,7 +56,6 @@ def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
 
 
 def _given(parser, arguments):
-    """Yields (argument name, kind, value) for each value of each argument with a `Kind`."""
     for action in parser._actions:
         if isinstance(action.type, Kind):
             name = (action.option_strings or [str(action.metavar or action.dest)])[-1]

@@ -156,10 +156,7 @@ def version_of(name: str) -> str | None:
 
 
 def _requirements():
-    """Yields (name of the extra or None, requirement) for the requirements on this platform.
-
-    Requirements without an extra come first.
-    """
+    """Yields (name of the extra or None, requirement) for each requirement on this platform."""
     try:
         lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # The package runs from a checkout.
@@ -200,7 +197,7 @@ def _unfit_companions():
 
 
 def _clashes():
-    """Yields a problem for each distribution whose command or package replaces this package's."""
+    """Yields a problem for each other distribution that installs a command or package of this name."""
     for point in metadata.entry_points(group="console_scripts", name=_COMMAND):
         if point.value != _ENTRY_POINT:
             other = getattr(point.dist, "name", point.value)

@@ -48,7 +48,6 @@ class CommandParser(argparse.ArgumentParser):
     shows_all = False  # whether the help includes groups with `Rare` titles
 
     def format_help(self) -> str:
-        """Returns the help: usage, description, argument groups and examples."""
         formatter = self._begun_with_usage()
         formatter.add_text(self.description)
         for group in self._action_groups:

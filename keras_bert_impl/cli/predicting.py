@@ -203,7 +203,7 @@ def _print(block, as_objects):
 
 
 def _answered(rows, model, task):
-    """Yields a list for each block of texts: (input row, prediction, cells to print) per text."""
+    """Yields a list of (input row, prediction, cells to print) for each block of texts."""
     from keras_bert_impl.tasks.inputs.blocks import blocks
 
     waiting = collections.deque()

@@ -320,7 +320,7 @@ class Check(Command):
 
 
 def _tokens(arguments, examples):
-    """Returns the lengths of the texts in tokens of `--model`, or None without a tokenizer."""
+    """Returns `token_numbers` of the examples, or None without a tokenizer."""
     if not arguments.model:
         return None
     from keras_bert_impl.hub import local_directory

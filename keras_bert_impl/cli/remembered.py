@@ -68,7 +68,7 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
 
 
 def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
-    """If a model is trained further, adds the columns and the task of its run to the arguments.
+    """If `--model` is a run, adds the columns and the task of the run to the arguments.
 
     If the user passed columns, a task or a data set, the arguments are not changed.
     """
@@ -86,7 +86,7 @@ def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
 
 
 def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | None:
-    """Returns the options for the file format with which a run was read, such as the delimiter.
+    """Returns the file format options of a run, such as the delimiter.
 
     Returns None if no file of the run has the suffix of `path`. If the file at `path` is valid
     UTF-8, the encoding is omitted.
@@ -98,7 +98,7 @@ def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | N
 
 
 def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Namespace:
-    """Adds the options of the run for files with this format; see `form_of_run`."""
+    """Adds the file format options of the run to the arguments; see `form_of_run`."""
     form = form_of_run(read_options(arguments.model), path) or {}
     return _completed(arguments, {name: form[name] for name in form if name in vars(arguments)})
 
@@ -106,7 +106,7 @@ def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Names
 def with_data(
     arguments: argparse.Namespace, options: dict[str, Any], run: str | Path
 ) -> argparse.Namespace:
-    """Adds the files on which a run was scored, and the options with which they were read."""
+    """Adds the files on which a run was scored and their read options to the arguments."""
     found = {"language": ExampleSource.language} | options
     train = found.pop("train", None)
     if found.get("dev_split"):
@@ -130,9 +130,7 @@ def _completed(arguments, options):
 
 
 def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.Namespace, bool]:
-    """Adds the read options of a run to the arguments. A user's arguments have precedence.
-
-    If the user passed no data, the validation data of the run are used.
+    """Adds the columns of a run to the arguments and, if the user passed no data, also the files.
 
     Returns:
         (the new arguments, whether the validation data of the run are used).

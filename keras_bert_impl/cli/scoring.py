@@ -356,7 +356,6 @@ def _read_by_task(options, model):
 
 
 def _rows(compared, reference, served):
-    """Returns the rows of the drift table: one row per feature of the texts and per class."""
     rows = []
     for name, one in compared.items():
         p = f"{one.p_value:.3f}" if one.p_value >= 0.001 else "<0.001"

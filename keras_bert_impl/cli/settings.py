@@ -46,7 +46,7 @@ class Setting(NamedTuple):
 
     @property
     def shown_default(self) -> str:
-        """The default in words. The description explains None."""
+        """The default in the help. If the default is None, the text is from the description."""
         if self.default is dataclasses.MISSING:
             return "required"
         if self.default is None or self.default == ():
@@ -81,7 +81,6 @@ class Setting(NamedTuple):
         )
 
     def _kinds(self):
-        """Returns the annotation and, if the annotation is a union, the members."""
         return (self.annotation, *typing.get_args(self.annotation))
 
     def _limits(self):

@@ -124,7 +124,7 @@ def write_model(
 def read_tensors(
     model: ModelSource, config: EncoderConfig, layers: list[int] | None = None
 ) -> Tensors:
-    """Returns the tensors of a model: {current Hugging Face name: array}.
+    """Returns the tensors of a model: {name in current Hugging Face files: array}.
 
     If `layers` is given, only these layers are included.
     """

@@ -174,13 +174,12 @@ def _mean(scores, names):
 
 
 def _average(tasks):
-    """Returns the mean, standard deviation and range over the seeds of the average score."""
     by_seed = zip(*(one["runs"].values() for one in tasks.values()), strict=True)
     return spread_of([statistics.fmean(scores) for scores in by_seed])
 
 
 def _predict_tests(name, data, directory, say):
-    """Writes the predictions of a task's best model for the existing test sets of the task."""
+    """Writes the predictions of a task's best model for each test set that exists."""
     tests = _TESTS.get(name, {TASKS[name].folder: (name, "test")})
     found = {file: test for file, test in tests.items() if has_glue(test[0], data, test[1])}
     if not found:

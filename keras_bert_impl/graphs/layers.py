@@ -303,7 +303,6 @@ def _feed_forward(graph, config, inputs, name):
 
 
 def first_token(graph: Graph, states: Tensor) -> Tensor:
-    """Returns the hidden state of the first token, [batch, hidden]."""
     return graph.add("Gather", states, 0, axis=1)
 
 

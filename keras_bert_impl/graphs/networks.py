@@ -50,7 +50,7 @@ def hidden_states(graph: Graph, config: EncoderConfig, features: Tensors) -> lis
 def pooled_vectors(
     graph: Graph, config: EncoderConfig, features: Tensors, use_pooler: bool
 ) -> Tensor:
-    """Returns one vector per row, [batch, hidden]."""
+    """Runs the encoder and the pooling. Returns [batch, hidden]."""
     states = hidden_states(graph, config, features)[-1]
     return pool_tokens(graph, config, states, features, use_pooler)
 

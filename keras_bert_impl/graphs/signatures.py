@@ -108,7 +108,7 @@ class Signatures:
         raise NotImplementedError
 
     def as_example(self, text: str) -> str:
-        """Converts a text to an example for the model, such as a text with a mask token."""
+        """Converts a text to a valid example. For a masked LM, adds a mask token."""
         return text
 
     def takes_pairs(self) -> bool:
@@ -122,7 +122,7 @@ class Signatures:
         return [self.model]
 
     def described(self) -> dict[str, Any]:
-        """Returns {name of a JSON file: content}, such as the labels, for clients of the export."""
+        """Returns the JSON files for clients, such as the labels: {file name: content}."""
         names = ("labels", "thresholds")
         return {name: value for name in names if (value := getattr(self.model, name, None))}
 
