@@ -20,7 +20,10 @@ class Minors(NamedTuple):
     last: str
 
     def covers(self, version: str) -> bool:
-        """Returns whether the range includes a version, a release candidate or a nightly build."""
+        """Returns whether a version is in the range.
+
+        Accepts release candidates and nightly builds.
+        """
         first, last = Version(self.first), Version(self.last)
         return first.release <= Version(version).release[:2] <= last.release
 
@@ -106,7 +109,7 @@ def _target(extras=""):
 
 
 def _origin():
-    """Returns pip's record of the origin (PEP 610), or None for a package index."""
+    """Returns pip's direct_url.json (PEP 610). Empty if the package is from a package index."""
     try:
         recorded = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:  # The package is not installed.

@@ -1,7 +1,7 @@
 """The devices of a run on the JAX backend.
 
-`get_strategy` sets `keras.distribution` for the whole process, and so does entering
-`strategy.scope()`. The setting remains until `get_strategy` is called or a scope is entered again.
+`get_strategy` and `strategy.scope()` set `keras.distribution` for the whole process. Leaving a
+scope does not reset `keras.distribution`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ class JaxDevices:
 
 
 class _ChosenDevices(JaxDevices):
-    """Devices chosen by `get_strategy`. `scope()` sets `keras.distribution` to these devices."""
-
     def __init__(self, distribution: Any) -> None:
         self._distribution = distribution
 

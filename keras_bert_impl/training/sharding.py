@@ -57,7 +57,10 @@ class _Sharded(_Mixin):
     """Mixin for `keras.distribution.Distribution`: checks batches, shards the optimizer state."""
 
     def get_data_layout(self, data_shape: Sequence[int]) -> TensorLayout:
-        """Returns the layout of a batch. `data_shape` is the shape of the part on this host."""
+        """Returns the layout of a batch.
+
+        The part of the batch on this host has the shape `data_shape`.
+        """
         devices = num_data_devices(self) // num_processes(self)
         rows = data_shape[0]
         if rows % devices:
@@ -138,7 +141,7 @@ _IS_PART = "_is_part_of_host"
 def part_of_host(dataset: Any) -> Any:
     """Marks a dataset that contains only the examples of this host.
 
-    Keras does not split it again.
+    Keras then does not split the dataset over the hosts.
     """
     setattr(dataset, _IS_PART, True)
     return dataset

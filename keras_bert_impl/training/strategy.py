@@ -34,21 +34,22 @@ STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 def get_strategy(name: str | Strategy = "auto", model_devices: int = 1) -> Strategy:
     """Chooses the devices of a run by name, on either backend, and logs the choice.
 
-    Call it before any other TensorFlow or JAX work, and create the model and optimizer inside its
-    `scope()`.
+    Call this function before any other TensorFlow or JAX work, and create the model and optimizer
+    inside the `scope()` of the strategy.
 
     Args:
         name: `"auto"` uses the first of these that exists: a TPU, the workers in `TF_CONFIG`,
             several GPUs, one device. `"one_device"`, `"mirrored"` (all devices of this host),
             `"multi_worker"` and `"tpu"` use the named strategy or raise an error. On JAX, `"auto"`
-            uses the program's `keras.distribution` if it is set, otherwise all JAX devices,
-            including logical CPU devices. A strategy is returned unchanged.
+            uses `keras.distribution` if the program has set it. Otherwise, `"auto"` uses all JAX
+            devices, including logical CPU devices. A strategy object is returned unchanged.
         model_devices: number of devices that hold one copy of the weights together, for models that
             do not fit on one device. JAX only; see `encoder_layout`.
 
     Returns:
-        `tf.distribute.Strategy`, or `JaxDevices` on the JAX backend. The devices are set for the
-        process until another strategy is chosen or entered.
+        `tf.distribute.Strategy`, or `JaxDevices` on the JAX backend. On JAX, the choice applies to
+        the whole process, until this function is called or the scope of a strategy is entered
+        again.
 
     Raises:
         InputError: The name is unknown, the hardware is missing, `TF_CONFIG` is invalid, or a
@@ -100,7 +101,7 @@ def num_workers() -> int:
 
 
 def use_cpu_devices(count: int) -> None:
-    """Splits the CPU into logical devices for `"mirrored"`, and hides GPUs."""
+    """Splits the CPU into `count` logical devices for `"mirrored"`, and hides GPUs."""
     if keras.backend.backend() == "jax":
         return use_cpu_devices_of_jax(count)
     import tensorflow as tf

@@ -92,7 +92,7 @@ def worker_timeout() -> float:
 
 @contextlib.contextmanager
 def connecting() -> Iterator[None]:
-    """Context in which TensorFlow or JAX connects the workers."""
+    """Context that ends the process if connecting the workers takes longer than the timeout."""
     seconds = worker_timeout()
     with contextlib.suppress(ValueError, AttributeError, OSError):  # stderr has no file descriptor
         faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)

@@ -31,8 +31,9 @@ from keras_bert_impl.tuning.settings import BIAS, HEAD, TuningSettings
 def choose_weights(model: keras.Model, settings: TuningSettings) -> None:
     """Freezes and reinitializes layers according to the settings.
 
-    The model is a `TaskModel` that has the adapter named in the settings. Raises `InputError` if
-    the encoder has fewer layers than the settings require, or no biases.
+    `model` must be a `TaskModel`. If the settings name an adapter, the model must have this
+    adapter. Raises `InputError` if the encoder has fewer layers than the settings require, or no
+    biases.
     """
     encoder = model.encoder
     num_layers = len(layers_of(encoder)) - 1
@@ -68,8 +69,8 @@ def freeze(encoder: Encoder, num_layers: int) -> None:
 
     Args:
         num_layers: Number of blocks to freeze. Blocks with the same weights, as in ALBERT, count
-            once. If all blocks are frozen, the final normalization is also frozen, but not the
-            pooler.
+            once. If all blocks are frozen, the final normalization is frozen as well. The pooler
+            stays trainable.
     """
     for depth, layers in enumerate(layers_of(encoder)):
         for layer in layers:
@@ -109,8 +110,8 @@ def learning_rates(
     """Returns learning-rate factors for `AdamW(rates=...)`.
 
     Args:
-        layer_decay: Factor for the last block. The factor of each lower block, and of the
-            embeddings, is the factor of the block above times `layer_decay`.
+        layer_decay: Factor for the last block. The block below has the factor `layer_decay ** 2`,
+            and so on, down to the embeddings.
         head_factor: Factor for all weights above the blocks, including the pooler but not a CRF.
         crf_factor: Factor for the CRF weights.
 
@@ -150,8 +151,8 @@ class GradualUnfreezing(keras.callbacks.Callback):
 
     The first epoch trains all weights above the blocks. The embeddings are unfrozen after the
     lowest block. A resumed run trains the same layers as an uninterrupted run. Weights that were
-    frozen before `fit` stay frozen. All other weights are trainable again when `fit` ends, even
-    after an error.
+    frozen before `fit` stay frozen. When `fit` ends, even with an error, all weights that were
+    trainable before are trainable again.
 
     Args:
         frozen_layers: Layers that are never trained; see `TuningSettings`.
@@ -232,7 +233,7 @@ def save_adapterhub(model: keras.Model, directory: str | Path, base: str | Path)
     Args:
         model: A `TextClassifier`, `TokenClassifier` or `QuestionAnswerer` with an adapter of kind
             `"houlsby"` or `"pfeiffer"` on a BERT, RoBERTa, XLM-RoBERTa or ELECTRA encoder.
-        directory: Output directory. Files of an earlier call are replaced.
+        directory: Output directory. Files that an earlier call wrote to the directory are replaced.
         base: The base model; see `save_tuned`.
 
     Raises:
@@ -253,7 +254,6 @@ def save_adapterhub(model: keras.Model, directory: str | Path, base: str | Path)
 
 
 def _tuned(model, directory, base):
-    """Returns (`Tuned`, source of the base model)."""
     source = open_model(base)
     if directory.is_dir() and directory.samefile(source.path):
         raise InputError(f"{directory} contains the base model; choose another directory.")

@@ -31,9 +31,9 @@ class TuningSettings:
     Args:
         tuning: Weights to train, such as `"full"`, `"head"` or `"lora"`. `"full"` trains all
             weights. `"head"` freezes the embeddings and blocks. `"bias"` trains only the biases of
-            the encoder. An adapter (a kind of `Adapter`) trains a few added weights instead of the
-            encoder. Except for `"full"`, a run saves only the trained weights, and loading them
-            also requires the base model.
+            the encoder. The other values add an `Adapter` of this kind and train the adapter
+            instead of the encoder. Except for `"full"`, a run saves only the trained weights, and
+            loading them also requires the base model.
         learning_rate: Peak learning rate. Default: 3e-5, or more if few weights are trained. It is
             5e-4 for adapters, 1e-3 for LoRA, head and bias, 5e-3 for prefix, and 3e-2 for prompt.
         head_rate: Peak learning rate of the weights above the blocks: the pooler and the head.

@@ -21,16 +21,15 @@ class LAMB(MomentOptimizer):
         update = m / (sqrt(v) + epsilon) + weight_decay * weight
         weight -= learning_rate * |weight| / |update| * update
 
-    with m and v as in `AdamW`. Each norm is the Euclidean norm of a variable, so the step is
-    proportional to the norm of the variable. The trust ratio `|weight| / |update|` is 1 if one of
-    the norms is 0. The ratio is also 1 for variables that match `not_decayed` (by default, biases
-    and normalization layers).
+    with m and v as in `AdamW`. `|weight|` and `|update|` are the Euclidean norms over a whole
+    variable. The trust ratio `|weight| / |update|` is 1 if one of the norms is 0, and for variables
+    that match `not_decayed` (by default, biases and normalization layers).
 
     Implementations differ. `bias_correction=False` gives the `LAMBOptimizer` of
     google-research/albert. The paper uses bias correction and states that warmup can replace it.
     NVIDIA's FusedLAMB also uses bias correction and clips the global gradient norm to 1 (here:
-    `global_clipnorm=1.0`). The paper also limits `|weight|` to a range, but none of these
-    implementations does.
+    `global_clipnorm=1.0`). The paper also limits `|weight|` to a range; this class,
+    google-research/albert and FusedLAMB do not.
 
     Args: see `AdamW`.
 

@@ -92,7 +92,7 @@ class CosineWarmupDecay(WarmupSchedule):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class OneCycle(WarmupSchedule):
-    """Rises from 1/25 of the peak to the peak, then falls to 1/250,000, along half cosines.
+    """Rises from 1/25 of the peak to the peak, then falls to 1/250,000 of the peak (half cosines).
 
     The rates are the same as in PyTorch's `OneCycleLR` with `pct_start = warmup_steps /
     total_steps`. Momentum is constant.
@@ -129,7 +129,7 @@ def _half_cosine(fraction):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """`LinearWarmupDecay` for a number of steps that is set when a run starts."""
+    """Linear warmup and decay. `begin` sets the number of steps when a run starts."""
 
     def __init__(
         self, peak_learning_rate: float, warmup: float = 0.1, total_steps: int = 1
@@ -143,7 +143,10 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def variable(self) -> keras.Variable:
-        """The variable with the learning rate, which the optimizer tracks."""
+        """The variable from which the learning rate is computed.
+
+        The optimizer tracks this variable.
+        """
         return self._steps
 
     def begin(self, total_steps: int) -> None:
@@ -167,7 +170,7 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def restart(optimizer: keras.optimizers.Optimizer, total_steps: int) -> None:
-    """Resets an optimizer with a `RunSchedule` to its state before the first step."""
+    """Sets all variables of an optimizer to 0, and the number of steps of its `RunSchedule`."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     for variable in optimizer.variables:
         variable.assign(ops.zeros(variable.shape, variable.dtype))
@@ -182,7 +185,7 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
     """Learning-rate schedule with linear warmup and decay over a time budget.
 
     The rate starts at 1% of the peak and then depends on the elapsed time. `SpendsBudget` updates
-    this time at the end of every Keras epoch. The elapsed time is a variable, so checkpoints
+    the elapsed time at the end of every Keras epoch. The elapsed time is a variable, so checkpoints
     contain it, and a resumed run continues with the same rates.
 
     Args:
@@ -215,7 +218,10 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def variable(self) -> keras.Variable:
-        """The variable with the learning rate, which the optimizer tracks."""
+        """The variable from which the learning rate is computed.
+
+        The optimizer tracks this variable.
+        """
         return self.used
 
     @property
@@ -234,8 +240,9 @@ class SpendsBudget(keras.callbacks.Callback):
     """Adds the time of every Keras epoch to a `TimeBudget`. Ends `fit` when the budget is used up.
 
     The time of an epoch is measured from the end of the previous epoch or from the start of `fit`.
-    If a run is interrupted and resumed, the interruption does not count, and a repeated epoch
-    counts once. The time is averaged over workers, so that all workers have the same rate.
+    If a run is interrupted and resumed, the time in between is not counted, and an epoch that is
+    repeated is counted only once. The time is averaged over workers, so that all workers have the
+    same rate.
     """
 
     def __init__(self, schedule: TimeBudget, clock: Callable[[], float] = time.monotonic) -> None:

@@ -34,7 +34,7 @@ _LOG = logging.getLogger(__name__)
 class BestEpoch(keras.callbacks.Callback):
     """Callback that scores the model after every epoch and stops training early.
 
-    `rank` converts a score to a number that is higher for a better model.
+    The best epoch is the epoch with the highest `rank(score)`.
     """
 
     def __init__(
@@ -308,7 +308,7 @@ def _position(path):
 
 
 def _saved_shapes(path):
-    """Returns {position: shape} of the variables in a checkpoint."""
+    """Returns {index of a variable: shape} of a checkpoint."""
     shapes = {}
     for name, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items():
         found = re.fullmatch(r"variables/(\d+)/\.ATTRIBUTES/VARIABLE_VALUE", name)

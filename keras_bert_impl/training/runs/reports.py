@@ -46,7 +46,7 @@ def encoder_flops(config: EncoderConfig, length: int) -> int:
 
 
 def vocabulary_flops(config: EncoderConfig) -> int:
-    """Returns the operations per prediction in the matrix products of a masked LM head."""
+    """Returns the floating-point operations of a masked LM head per prediction."""
     width = config.embedding_dim or config.hidden_dim
     return 2 * width * (config.hidden_dim + config.vocabulary_size)
 
@@ -72,7 +72,7 @@ def matmul_peak(dtype: str = "float32") -> float:
 
 
 def _of_backend(dtype):
-    """Returns (function that creates a matrix of a given size, function that squares a matrix)."""
+    """Returns two functions: one creates a matrix of a given size, and one squares a matrix."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -100,7 +100,7 @@ class Spike(Exception):
 
 
 class SpikeGuard(keras.callbacks.Callback):
-    """Callback that raises `Spike` after a Keras epoch with a loss spike, before saving it."""
+    """Raises `Spike` after a Keras epoch with a loss spike, before a checkpoint is saved."""
 
     def __init__(self, factor: float, step_of: Callable[[int], int]) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class SpikeGuard(keras.callbacks.Callback):
         self._last_loss.assign(float(logs["loss"]))
 
     def skip(self, spike: Spike, rows: int) -> int:
-        """Skips the rows of an epoch with a spike; returns the total number of rows skipped."""
+        """Returns the total number of rows to skip, including `rows` of an epoch with a spike."""
         self._in_a_row += 1
         if self._in_a_row == _MOST_IN_A_ROW:
             raise InputError(
@@ -200,7 +200,10 @@ class TrainingProgress(keras.callbacks.Callback):
 
 
 def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
-    """Formats at most six numbers of a report. The score `KEY` is shown with the name `metric`."""
+    """Formats at most six numbers of a report.
+
+    `metric` is the displayed name of the score `KEY`.
+    """
     shown = [f"{name} {logs[name]:.4f}" for name in ("loss", "val_loss") if name in logs]
     score = _score_of(logs)
     if score is not None:
@@ -215,7 +218,7 @@ def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
 
 
 def _score_of(logs):
-    """Returns the name of the score: `KEY`, or the first validation metric, or the first metric."""
+    """Returns the name of the score: `KEY`, else a validation metric, else a training metric."""
     names = [name for name in logs if name not in _NO_SCORES and not name.endswith("loss")]
     held_out = [name for name in names if name.startswith("val_")]
     return KEY if KEY in logs else next(iter([*held_out, *names]), None)
@@ -325,7 +328,7 @@ def read_metrics(path: Path, last_step: int) -> list[dict[str, Any]]:
 
 
 class EventFile:
-    """A new TensorBoard event file of scalars, written without TensorBoard."""
+    """Writes scalars to a new event file for TensorBoard, which need not be installed."""
 
     def __init__(self, directory: Path, initial_step: int = 0) -> None:
         import tensorflow as tf

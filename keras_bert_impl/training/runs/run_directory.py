@@ -25,7 +25,10 @@ _NAMES = {"train": "train texts", "dev": "dev texts"}
 
 
 class RunDirectory:
-    """The output directory of a run. With several workers, the chief checks and writes it."""
+    """The output directory of a run.
+
+    If there are several workers, only the chief checks and writes the directory.
+    """
 
     def __init__(
         self,
@@ -55,11 +58,11 @@ class RunDirectory:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has written its scores, which are its last output."""
+        """Whether the run has written `scores.json`, the last output of a run."""
         return self.scores.exists() and self.model.is_dir()
 
     def note(self, notes: dict[str, Any]) -> None:
-        """Adds entries to `data.json` that are not compared when the run is resumed."""
+        """Adds entries to `data.json`. A resumed run does not compare these entries."""
         write_json(self.data, read_json(self.data) | notes)
 
     def _begin(self, text, resume, may_change, made_of):
@@ -83,7 +86,7 @@ class RunDirectory:
                 temporary.write_text(content, encoding="utf-8")
 
     def _has_begun(self):
-        """Returns whether the run has written any output that depends on its settings."""
+        """Returns whether the directory contains a checkpoint, metrics, scores or a model."""
         for path in (self.model, self.metrics, self.scores):
             files = [path] if path.is_file() else path.rglob("*")
             for file in files:

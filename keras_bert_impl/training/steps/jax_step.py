@@ -37,10 +37,12 @@ def padded_for_devices(data: Any) -> Any:
     """Adds rows to the batches of a `tf.data.Dataset`, so that they can be divided evenly.
 
     Returns:
-        Dataset of `{"batch": the padded batch, "rows": int8 [devices, rows]}`. The compiled program
-        reads the original batch size from the shape of `rows`. `data` is returned unchanged if it
-        is not a dataset or if there is only one device. With several processes, `data` is also
-        unchanged, because each process reads only its part of a batch.
+        Dataset of dicts with the padded batch, `batch`, and an int8 tensor `rows` with the shape
+        [number of devices, original batch size]. The compiled program reads the original batch size
+        from this shape.
+
+        `data` is returned unchanged if it is not a dataset, if there is only one device, or if
+        there are several processes, each of which reads only a part of a batch.
     """
     parts = JaxDevices().num_replicas_in_sync
     if parts == 1 or num_hosts() > 1:
@@ -76,7 +78,7 @@ def without_padding(data: Any) -> Any:
 
 
 def over_micro_batches(add: Callable, sums: Any, batch: Any, count: int) -> Any:
-    """Calls `sums = add(sums, rows, index)` for each micro-batch; returns the final sums."""
+    """Calls `sums = add(sums, rows, index)` for each micro-batch `rows`. Returns the last sums."""
     num_rows = jax.tree.leaves(batch)[0].shape[0]
     if count > 1 and num_rows % count == 0:
         split = jax.tree.map(lambda leaf: _split(leaf, count), batch)
@@ -88,7 +90,10 @@ def over_micro_batches(add: Callable, sums: Any, batch: Any, count: int) -> Any:
 
 
 def of_micro_batches(function: Callable, batch: Any, count: int) -> Any:
-    """Returns the outputs `[batch, ...]` of `function(rows, index)` for the rows of a batch."""
+    """Calls `function(rows, index)` for each micro-batch.
+
+    Returns the outputs of the whole batch.
+    """
     num_rows = jax.tree.leaves(batch)[0].shape[0]
     if num_rows % count == 0:
         split = jax.tree.map(lambda leaf: _split(leaf, count), batch)
@@ -112,7 +117,7 @@ def _every(batch, first, count):
 
 
 def are_always_zero(function: Callable, *arguments: Any) -> list[bool]:
-    """Returns for each output of a function whether it is zero for all values of the arguments."""
+    """Returns, for each output of a function, whether it is 0 for all values of the arguments."""
     program = jax.make_jaxpr(function)(*arguments)
     variables: set[Any] = set(program.jaxpr.invars)
     made_by: dict[Any, Any] = {}  # output -> equation that computes it
@@ -290,7 +295,7 @@ class JaxStep(_Mixin):
         return loss, gradients, *state
 
     def _are_connected(self, *arguments):
-        """Returns for each trainable variable whether the loss depends on it."""
+        """Returns whether the loss depends on each trainable variable."""
         key = [id(variable) for variable in self.trainable_variables]
         if self._connected is None or self._connected[0] != key:
             gradients = jax.grad(lambda *given: self._share_and_state(*given)[0])
@@ -322,7 +327,7 @@ class JaxStep(_Mixin):
                 yield scope
 
     def _logs(self, of_metrics, batch, loss, gradients):
-        """Returns (metric results, new metric values), with the per-step statistics."""
+        """Updates the loss and the step statistics. Returns (metric results, new metric values)."""
         with _values(self.metrics_variables, of_metrics) as metrics:
             self._track_loss(loss, batch)
             if self._highest_loss is not None:
@@ -356,10 +361,9 @@ class _Highest(keras.metrics.Metric):
 
 
 def _values(variables, values):
-    """Returns a scope with the given values of variables. Assignments are local to the scope."""
+    """Returns a scope in which `variables` have `values`. Assignments have no effect outside."""
     return keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True)))
 
 
 def _now(scope, variables):
-    """Returns the values that variables have at the end of a scope."""
     return [scope.get_current_value(variable) for variable in variables]

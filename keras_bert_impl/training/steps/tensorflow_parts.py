@@ -1,4 +1,4 @@
-"""Splits batches into micro-batches and collects statistics of steps, on TensorFlow."""
+"""Micro-batches and statistics of training steps on TensorFlow."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def first_leaf(batch: Any) -> tf.Tensor:
 
 
 def may_be_empty(batch: Any, parts: int) -> bool:
-    """Returns whether a short last batch may give a micro-batch without examples."""
+    """Returns whether a micro-batch may have no examples, because the last batch may be short."""
     return parts > 1 and not first_leaf(batch).shape[0]
 
 
@@ -79,7 +79,7 @@ def divisible_batches(count: int) -> Iterator[None]:
 
 
 class StepWatch:
-    """Statistics of the steps since `reset`.
+    """Statistics of the training steps since the last call of `reset`.
 
     The statistics are stored on the devices, so that no step waits for the host.
     """
@@ -114,7 +114,7 @@ class StepWatch:
         self._highest.assign(tf.maximum(self._highest.value, loss))
 
     def timed(self, get_next: Callable[[], tuple[Any, list[tf.Tensor]]]) -> Any:
-        """Returns the element from `get_next`, and adds the elapsed time to `input_wait`."""
+        """Calls `get_next`, and adds the elapsed time to `input_wait`. Returns the element."""
         begin = tf.timestamp()
         with tf.control_dependencies([begin]):
             element, tensors = get_next()

@@ -1,7 +1,4 @@
-"""The training and evaluation steps on TensorFlow, under any `tf.distribute` strategy.
-
-Shape legend: batch = examples of one replica; rows = examples of one micro-batch.
-"""
+"""The training and evaluation steps on TensorFlow, under any `tf.distribute` strategy."""
 
 import contextlib
 import functools
@@ -48,7 +45,7 @@ class _StepsLeft:
         self._steps = self._left = steps
 
     def take(self, most: int) -> int:
-        """Returns the number of steps of the next execution: `most`, or the rest of the epoch."""
+        """Returns the number of steps to run next: `most`, or all remaining steps of the epoch."""
         if self._steps is None:
             return most
         taken = min(most, self._left)
@@ -303,7 +300,7 @@ class TensorFlowStep(_Mixin):
 
 
 def _check_scope(model):
-    """Raises `InputError` if the model was not completely created inside the strategy's scope."""
+    """Raises `InputError` if a part of the model was created outside the strategy's scope."""
     made_by = model.distribute_strategy
     is_own = made_by.extended.variable_created_in_scope
     is_current = not tf.distribute.has_strategy() or tf.distribute.get_strategy() is made_by
@@ -315,7 +312,7 @@ def _check_scope(model):
 
 
 def _take_over_reduction(optimizer, strategy):
-    """Disables the optimizer's sum of gradients over replicas, because `train_step` sums them."""
+    """Stops the optimizer from summing gradients over replicas. `train_step` does this instead."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner.gradient_accumulation_steps:
         raise InputError(

@@ -88,10 +88,9 @@ class ReplicatedTrainer(_Step):
 
     In the list of base classes, `ReplicatedTrainer` must precede `keras.Model`.
 
-    Each micro-batch of each replica contributes to the loss of the global batch. The loss
-    contributions and their gradients are summed. Then the gradients are clipped and applied. A
-    global batch therefore gives the same update on one device, with every strategy and with
-    gradient accumulation.
+    The loss of the global batch is summed over all micro-batches of all replicas. The optimizer
+    clips and applies the sum of the gradients. A global batch therefore gives the same update on
+    one device, with every strategy and with gradient accumulation.
 
     By default, the loss is the mean over the batch, as in Keras. For a mean over other units, such
     as masked tokens, override two methods: `loss_totals` returns the number of units in a batch,
@@ -103,10 +102,10 @@ class ReplicatedTrainer(_Step):
             is split; the optimizer takes one step for all of them.
         dropout_seed: int, default 0. The dropout of a step depends only on this seed,
             `optimizer.iterations`, the micro-batch and the replica. A resumed run therefore has the
-            same dropout.
+            same dropout as an uninterrupted run.
         objective: object or None, default None. Training minimizes the loss of the objective;
             evaluation uses the loss of the model. An objective has the methods `loss_totals` and
-            `loss_share`, as below, and the list `variables` of its trainable variables. These
+            `loss_share`, as below, and the list `variables` of its trainable variables. The two
             methods may also call other models, such as a teacher.
         remat: bool, default False. Whether to recompute the activations inside each encoder layer
             in the backward pass, with the same dropout, instead of storing them.
@@ -170,11 +169,11 @@ class ReplicatedTrainer(_Step):
 
     @property
     def trains_other_variables(self) -> bool:
-        """Whether layers were frozen or unfrozen after the last `note_trained_variables()`."""
+        """Whether layers were frozen or unfrozen since the last `note_trained_variables()`."""
         return self._compiled.variables != [id(variable) for variable in self.trainable_variables]
 
     def note_trained_variables(self) -> None:
-        """Stores the ids of the trainable variables; `compile` calls this."""
+        """Stores which variables are trainable, for `trains_other_variables`."""
         self._compiled.variables = [id(variable) for variable in self.trainable_variables]
 
     def get_compile_config(self) -> dict[str, Any]:
@@ -243,7 +242,7 @@ class ReplicatedTrainer(_Step):
             )
 
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
-        """Returns the denominator of the loss, computed over this replica's whole batch.
+        """Returns the denominator of the loss for the whole batch of this replica.
 
         `fit` calls this method before the forward pass, and sums the results over all replicas.
 
@@ -331,7 +330,6 @@ class ReplicatedTrainer(_Step):
         return self._with_added_losses(share, num_examples(x, y), examples)
 
     def _with_added_losses(self, share, own, examples):
-        """Adds the losses from layers, multiplied by `own / examples`."""
         for loss in self.losses:
             share += ops.cast(ops.sum(loss), "float32") * own / examples
         return share
@@ -340,12 +338,14 @@ class ReplicatedTrainer(_Step):
         self._note_logs(self.compute_metrics(x, y, y_pred, sample_weight))
 
     def _note_logs(self, logs):
-        """Stores the names that a step returned, including names in nested dicts."""
         for name, value in (logs or {}).items():
             self._compiled.logged.update(value if isinstance(value, dict) else [name])
 
     def _check_logs(self, logs):
-        """Returns `logs`. Raises an error if `logs` lack a value that a step returned."""
+        """Returns `logs`.
+
+        Raises an error if `logs` do not contain every value that a step returned.
+        """
         missing = self._compiled.logged - {*logs, "loss"}
         if missing:
             raise InputError(
@@ -360,8 +360,7 @@ def num_examples(*parts: Any) -> Any:
     """Returns the number of examples in a batch, a float32 scalar.
 
     Args:
-        *parts: nested structures of tensors `[batch, ...]`. The first tensor that is not None is
-            used.
+        *parts: nested structures of tensors `[batch, ...]`. Some may be None, but not all.
     """
     given = [leaf for leaf in keras.tree.flatten(parts) if leaf is not None]
     if not given:

@@ -1,7 +1,7 @@
 """Losses that compare the examples of a batch with each other, on any number of devices.
 
-Shape legend: batch = examples of one replica; rows = examples of one micro-batch; global = examples
-of all replicas.
+In shapes, `batch` is the number of examples of one replica, and `global` the number of examples of
+all replicas.
 """
 
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ if keras.backend.backend() == "jax":
             return super().train_step(state, (x, self._linearized(y, y_pred), sample_weight))
 
         def _training_outputs(self, state, x):
-            """Computes the outputs of the batch, with the dropout of its micro-batches."""
+            """Computes the outputs of a batch, with the same dropout as in the second pass."""
             trainable, others, of_optimizer, _ = state
             seed = self._step_seed(of_optimizer)
 
@@ -71,7 +71,7 @@ else:
             return super().test_step((x, self._linearized(y, y_pred), sample_weight))
 
         def _training_outputs(self, x, seed):
-            """Computes the outputs of a replica's batch, with the dropout of its micro-batches."""
+            """Computes the outputs of a batch, with the same dropout as in the second pass."""
             count = self._accumulation_steps
 
             def outputs_of(index):
@@ -125,7 +125,7 @@ class WholeBatchTrainer(_Step):
 
     @property
     def compares_examples(self) -> bool:
-        """Whether to use `batch_loss` instead of `loss_totals` and `loss_share`."""
+        """If True, the loss is `batch_loss`. If False, `loss_totals` and `loss_share` are used."""
         return True
 
     def batch_loss(self, y: Any, y_pred: Any) -> Any:
@@ -152,13 +152,13 @@ class WholeBatchTrainer(_Step):
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def _linearized(self, y, y_pred):
-        """Returns the loss and its gradients, which replace the labels in the second pass."""
+        """Returns `y` for the second pass: the labels, the loss and the gradients of the loss."""
         loss, gradients = self._loss_and_gradients_of(y, y_pred)
         return _Linearized(y, ops.broadcast_to(loss, ops.shape(y_pred)[:1]), gradients)
 
 
 class _Linearized(NamedTuple):
-    """First-order expansion of the loss at the outputs of a batch. It replaces the labels.
+    """The labels in the second pass, with the results of the first pass.
 
     Attributes:
         labels: `[batch, ...]`, or None.
