@@ -68,7 +68,7 @@ def task_of_model(model: TaskModel) -> type[Task]:
 
 
 def task_of(train: Any, dev: Any) -> Task:
-    """Creates the task that belongs to a training set and a validation set."""
+    """Creates the task for a training set and a validation set."""
     if type(train) is not type(dev):
         raise InputError(f"{train.source} and {dev.source} contain examples of different tasks.")
     for examples in (train, dev):

@@ -75,7 +75,6 @@ class Spans(NamedTuple):
 
     @property
     def scores(self) -> tf.Tensor:
-        """float64 [spans]."""
         return self.start_logits + self.end_logits
 
     def at(self, numbers: tf.Tensor) -> "Spans":

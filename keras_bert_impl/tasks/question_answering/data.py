@@ -180,7 +180,6 @@ def write_squad(path: str | Path, examples: QuestionExamples) -> None:
 
 
 def _may_have_no_answer(found):
-    """Returns whether a question has a key or an empty list that only occurs in SQuAD 2.0."""
     row = found[3]
     if not isinstance(row, dict):
         return False
@@ -233,7 +232,6 @@ def _flat_rows(path):
 
 
 def _flat(row, place):
-    """Converts a flat row to a tuple in the format of `_questions`."""
     if not isinstance(row, dict):
         return place, "", None, row, ()
     question = {"id": place} | {name: row[name] for name in row if row[name] is not None}
@@ -313,7 +311,6 @@ def _text(value, name):
 
 
 def _answer(answer, context):
-    """Validates an answer. Returns (text, start)."""
     if not isinstance(answer, dict):
         raise InputError(f"an answer must be a JSON object. Received: {answer!r:.60}")
     text = _text(answer.get("text"), "answer")
@@ -325,7 +322,7 @@ def _answer(answer, context):
 
 
 def check_answer(text: str, start: int, context: str) -> None:
-    """Raises if the context does not contain the answer at this position."""
+    """Raises InputError if the context does not contain the answer at this position."""
     if start >= 0 and text and context.startswith(text, start):
         return
     begin = max(start, 0)

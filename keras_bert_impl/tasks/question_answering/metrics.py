@@ -119,7 +119,6 @@ def _totals_by_threshold(examples, gains, null_odds):
 
 
 def _v2_scores_of_questions(examples, predictions):
-    """Returns exact match and F1 of each question, float64 [questions]."""
     _check_ids(examples, predictions, "prediction")
     exact, f1 = [], []
     for name, answers in zip(examples.ids, examples.answers):

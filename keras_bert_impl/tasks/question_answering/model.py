@@ -300,7 +300,6 @@ class AnswerLabels(LabelCodec):
         return labels
 
     def _answer(self, label, position):
-        """Converts a label to (text, start), or to None if the question has no answer."""
         if isinstance(label, dict) and isinstance(label.get("text"), list):
             label = list(zip(label["text"], label.get("answer_start", [])))  # flat SQuAD rows
         if isinstance(label, list):

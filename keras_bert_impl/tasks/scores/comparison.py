@@ -65,7 +65,7 @@ class Comparison(NamedTuple):
         }
 
     def verdict(self) -> list[str]:
-        """Returns `remarks`, and a comparison of the model with the best baseline in a sentence."""
+        """Returns `remarks`, and a sentence that compares the model with the best baseline."""
         labels = self.outcome.labels
         metric, function = next(iter(self.outcome.metrics.items()))
         lines = list(self.remarks)

@@ -163,7 +163,6 @@ def _matthews(matrix):
 
 
 def _sum_of_others(values):
-    """Returns, for each entry, the sum of all other entries along axis 0."""
     none = ops.zeros_like(values[:1])
     before = ops.concatenate([none, ops.cumsum(values, axis=0)[:-1]])
     after = ops.concatenate([none, ops.cumsum(ops.flip(values, axis=0), axis=0)[:-1]])

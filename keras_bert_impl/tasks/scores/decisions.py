@@ -16,7 +16,7 @@ EQUAL_COSINES = 1e-6
 
 
 def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> None:
-    """Raises if a score is NaN.
+    """Raises InputError if a score is NaN.
 
     Args:
         scores: float `[examples, ...]`, or a list of arrays, one per example.

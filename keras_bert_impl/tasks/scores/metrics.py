@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 
 
 def _nan_if_any_is(metric):
-    """Returns NaN if a label or a prediction is NaN."""
 
     @functools.wraps(metric)
     def checked(labels, predictions):
@@ -169,7 +168,6 @@ def metric_named(
 
 
 def _is_class(labels, number):
-    """Returns 1 for labels of a class, 0 for other labels, and NaN for NaN labels."""
     if labels.ndim > 1:
         return labels[:, number]
     return np.where(np.isnan(labels), np.nan, labels == number)

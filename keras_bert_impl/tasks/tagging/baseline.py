@@ -12,13 +12,13 @@ from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 def word_tags(
     texts: list[list[str]], labels: list[list[str]], of_dev: list[list[str]]
 ) -> list[list[str]]:
-    """Predicts, for each word, the label that the word most often has in the training set.
+    """Predicts the most frequent label of each word in the training set.
 
-    For words that are not in the training set, predicts the most frequent label.
+    For words that are not in the training set, predicts the most frequent label of all words.
 
     Args:
         texts: words of each training sentence.
-        labels: label of each of these words.
+        labels: labels of each training sentence.
         of_dev: words of each sentence to predict labels for.
     """
     counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)

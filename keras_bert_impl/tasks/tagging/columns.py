@@ -32,8 +32,8 @@ def read_columns(
     Columns are separated by tabs if the first row contains a tab, else by spaces. See
     `lines.raw_lines` for encodings, line ends and compression. Lines with only white space count as
     blank lines. Lines that start with `-DOCSTART-` are skipped, and so are comments before a
-    sentence. A comment is a line that starts with `#`, if it has the form `# key = value` or a
-    different number of columns than other lines.
+    sentence. A line that starts with `#` is a comment if it has the form `# key = value`, or if the
+    number of columns differs from the first row.
 
     Args:
         path: file to read.
@@ -81,7 +81,7 @@ def read_columns(
 
 
 def _check_words(path, word, texts):
-    """Raises if the values of a column are not words but word numbers or always the same name."""
+    """Raises InputError if a column contains numbers of words, or only one name."""
     first = [text for text in texts[:20] if len(text) > 1]
     numbers = [[str(number) for number in range(len(text) + 1)] for text in first]
     if first and (
@@ -111,7 +111,7 @@ def read_conllu(
             words.
 
     Raises:
-        InputError: as in `read_columns`. Also if word ids are not consecutive or a `sent_id` occurs
+        InputError: see `read_columns`; or word ids are not consecutive, or a `sent_id` occurs
             twice.
 
     Source: https://universaldependencies.org/format.html
@@ -190,10 +190,7 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
 
 
 def _conllu_rows(path, label, sentence_ids, lines):
-    """Returns the rows of a sentence.
-
-    Adds the sentence id and its line number to `sentence_ids`.
-    """
+    """Converts the lines of a sentence to rows, and adds the sentence id to `sentence_ids`."""
     rows = []
     for number, line in lines:
         where = f"{path}, line {number}"

@@ -12,7 +12,7 @@ from keras_bert_impl.tokenizers.text_words import TextWords, WordTokens
 
 
 class Units(NamedTuple):
-    """Groups of consecutive words that share a token. A word with its own token is a unit.
+    """Groups of consecutive words that share a token. Most groups contain one word.
 
     Attributes:
         firsts: int32 [units], index of the first word of each unit.
@@ -41,7 +41,7 @@ def find_units(tokens: tf.Tensor) -> Units:
 def scores_of_words(
     scores: tf.Tensor, tokens: WordTokens, aggregation: str, unknown: int
 ) -> tf.Tensor:
-    """Combines the token scores of each word.
+    """Computes the label scores of each word from the scores of its tokens.
 
     Args:
         scores: float32 [tokens, num_labels].
@@ -77,17 +77,17 @@ def over_sequences(
     num_texts: tf.Tensor,
     unknown: tf.Tensor,
 ) -> tf.Tensor:
-    """Applies a function to the sequence of units in each text. Returns a result for each word.
+    """Applies a function to the label scores of texts, with one position for each unit.
 
     Args:
-        function: function of emissions, float32 [batch, length, num_labels], and of a mask, float32
+        function: function of scores, float32 [batch, length, num_labels], and of a mask, float32
             [batch, length]. Returns a tensor [batch, length, ...].
         scores: float32 [words, num_labels].
         texts: int64 [words], index of the text of each word.
         unknown: tensor [...], the result for words without a token.
 
     Returns:
-        [words, ...].
+        Tensor [words, ...], the result for the unit of each word.
     """
     known = tf.boolean_mask(units.firsts, units.is_known)  # [known units], first word of each
     rows = tf.RaggedTensor.from_value_rowids(
@@ -148,12 +148,12 @@ class LabelParts:
         is_in = ~tf.gather(self._is_out, labels)
         types = tf.gather(self._types, labels)
 
-        def after(values, first):
-            """Returns, for each unit, the value of the unit before it."""
+        def previous(values, first):
             return tf.concat([[first], values[:-1]], axis=0)[:count]
 
-        begins = tf.gather(self._begins, labels) | after(tf.gather(self._ends, labels), True)
-        begins |= (types != after(types, -1)) | (texts != after(texts, tf.constant(-1, tf.int64)))
+        begins = tf.gather(self._begins, labels) | previous(tf.gather(self._ends, labels), True)
+        begins |= types != previous(types, -1)
+        begins |= texts != previous(texts, tf.constant(-1, tf.int64))
         begins &= is_in
 
         inside = places_of(is_in)  # units of all entities

@@ -1,4 +1,4 @@
-"""Labeled sentences, scores of taggers and files of predicted labels."""
+"""Labeled sentences, scores of taggers, and files with predicted labels."""
 
 import dataclasses
 import logging
@@ -96,7 +96,7 @@ class TaggedExamples(LabeledExamples):
         return found | ({"first_invalid_entity": self.where(*invalid[0])} if invalid else {})
 
     def described(self) -> dict[str, list]:
-        """Returns the columns that identify each word in a file of predictions."""
+        """Returns columns for a file of predictions: label, file, line and text of each word."""
         labels = [[""] * len(words) for words in self.texts] if self.labels is None else self.labels
         columns = {TRUE_LABEL: _flat(labels)}
         if self.files is not None:
@@ -175,8 +175,8 @@ def write_tag_predictions(
         path: file to write.
         examples: sentences.
         predictions: a label for each word.
-        scores: probabilities of the predicted labels of each sentence. If None, the column is left
-            out.
+        scores: probabilities of the predicted labels of each sentence. None writes no
+            probabilities.
 
     Raises:
         InputError: predictions differ in length.

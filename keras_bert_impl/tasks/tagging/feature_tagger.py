@@ -46,7 +46,7 @@ class WordFeatures(batching.FlatRows):
         """Returns the network inputs of a batch.
 
         Args:
-            rows: int64 [rows]. Indices of the texts in the batch.
+            rows: int64 [rows]. Texts of the batch, as indices into all texts.
 
         Returns:
             `states`, float32 [rows, words, layers, hidden], and `mask`, int32 [rows, words].
@@ -74,9 +74,10 @@ class FeatureTagger(WordTagger):
 
     Each word is represented by the hidden states of its first subword. If the subword is in several
     windows, the window with the most context is used. The hidden states are computed once, before
-    the first epoch, and kept in memory. They need 4 bytes * words * layers * hidden, such as 2.5 GB
-    for four layers of size 768 and the 204,000 training words of CoNLL-2003. The encoder is not
-    trained. The BiLSTM reads the words of a whole text, also if the text was split into windows.
+    the first epoch, and kept in memory. The hidden states need 4 bytes * words * layers * hidden,
+    such as 2.5 GB for four layers of size 768 and the 204,000 training words of CoNLL-2003. The
+    encoder is not trained. The input of the BiLSTM is a whole text, even if the encoder needed
+    several windows.
 
     A saved model contains the encoder and the tagger. `transformers` only loads the encoder.
 
@@ -247,7 +248,6 @@ class FeatureTagger(WordTagger):
 
     @functools.cached_property
     def states_of(self) -> Any:
-        """Compiled function that returns the result of `states` as a NumPy array."""
         spec = {name: tf.TensorSpec([None, None], tf.int32) for name in FEATURES}
         return compiled(self.states, self.encoder_of_states, [spec])
 

@@ -30,10 +30,7 @@ from keras_bert_impl.tokenizers.windows import Windows, pack_windows
 
 
 class TokenClassifierNetwork(Network):
-    """Network with the output `logits` `[batch, length, labels]`.
-
-    If there is a CRF, they are emissions.
-    """
+    """Network with the output `logits` `[batch, length, labels]`, without the CRF."""
 
     def write(self, graph: Any) -> None:
         states = networks.hidden_states(
@@ -107,10 +104,7 @@ class TaggerSignatures(Signatures):
         return {"num_words": tf.cast(words.counts, tf.int32), **padded(flat, words.counts)}
 
     def _tagged(self, text, texts):
-        """Tags texts.
-
-        Returns words, units, labels int32 [words], probabilities [words, num_labels].
-        """
+        """Returns words, units, labels (int32 [words]) and probabilities ([words, num_labels])."""
         words = find_words(texts)
         windows = self._windows(text)
         tokens = find_tokens(texts, words, windows.token_starts, windows.token_ends)
@@ -133,9 +127,8 @@ class TaggerSignatures(Signatures):
         """Computes the label scores of each word.
 
         Returns:
-            Scores, float32 [words, num_labels]: probabilities, or logits if there is a CRF. And
-            tokens, int32 [words]: the index of the token of each word, or -1 for words without a
-            token.
+            Scores, float32 [words, num_labels]: probabilities, or logits if there is a CRF. Token
+            index of each word, int32 [words], which is -1 for words without a token.
         """
         needed = tf.ones_like(windows.token_starts.values, tf.bool)
         scores = self.token_outputs(windows, needed)["scores"]  # [tokens, num_labels]
@@ -203,10 +196,7 @@ class TaggerSignatures(Signatures):
 
 
 class FeatureTaggerSignatures(TaggerSignatures):
-    """Serving signatures of `FeatureTagger`.
-
-    The network inputs are states of words, not token ids.
-    """
+    """Serving signatures of `FeatureTagger`. The network inputs are hidden states of words."""
 
     def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
@@ -253,8 +243,8 @@ def _rows(states):
     """Pads ragged hidden states `[texts, (words), layers, hidden]` to the longest text.
 
     Returns:
-        The network inputs `states` and `mask` as a dict, and a bool tensor [texts, words] that is
-        True for words and False for padding.
+        Dict of the network inputs `states` and `mask`, and bool [texts, words], True for words and
+        False for padding.
     """
     counts = states.row_lengths()
     longest = tf.maximum(states.bounding_shape(axis=1), 1)

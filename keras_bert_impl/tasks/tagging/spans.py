@@ -42,10 +42,10 @@ class EntityLabels:
     """A set of entity labels.
 
     Attributes:
-        parts: {label: (prefix, type)}. The prefix is `"B"`, `"I"`, `"E"` or `"S"`, also in schemes
-            with other letters, or `"O"` outside of entities. The type is `"_"` for labels without a
-            type, such as `"B"`.
-        written: {label: prefix in the label, in upper case}. Empty if the labels have no prefixes.
+        parts: {label: (prefix, type)}. The prefix is `"O"` outside of entities, else `"B"`, `"I"`,
+            `"E"` or `"S"`. Letters of other schemes are converted. The type is `"_"` for labels
+            without a type, such as `"B"`.
+        written: {label: upper-case letter in the label}; {} if the labels have no letters.
     """
 
     parts: dict[str, tuple[str, str]]
@@ -98,7 +98,7 @@ def _has_b_or_i_prefix(label):
 
 
 def misfits(labels: Iterable[str]) -> list[str]:
-    """Returns the labels whose format differs from the other entity labels, sorted."""
+    """Returns the sorted labels whose format differs from most entity labels."""
     labels = set(labels)
     if read_labels(labels) is not None or not labels & set(OUTSIDE):
         return []
@@ -112,7 +112,7 @@ def means_none(label: str) -> bool:
 
 
 def outside_candidates(labels: Iterable[str]) -> list[str]:
-    """Returns the labels that may mean "outside of entities" like `"O"`, sorted."""
+    """Returns the sorted labels that may mark words outside of entities instead of `"O"`."""
     labels = set(labels)
     if labels & set(OUTSIDE):
         return []
@@ -124,7 +124,7 @@ def outside_candidates(labels: Iterable[str]) -> list[str]:
 
 
 def outside_number(labels: list[str]) -> int:
-    """Returns the index of `"O"` or another label for words outside of entities, or 0."""
+    """Returns the index of the label for words outside of entities; 0 if there is none."""
     return next((number for number, label in enumerate(labels) if label in OUTSIDE), 0)
 
 
@@ -192,8 +192,8 @@ def invalid_spans(
     """Finds entities that do not follow the label scheme, such as an `I` without its `B`.
 
     Returns:
-        The scheme, and the position of each invalid entity as a (sentence, word) tuple. The labels
-        cannot distinguish IOB1 from IOB2, so the scheme with fewer invalid entities is returned.
+        The scheme, and the position of each invalid entity as a (sentence, word) tuple. IOB1 and
+        IOB2 have the same labels, so the scheme with fewer invalid entities is returned.
     """
     scheme = detect_scheme(labels)
     if scheme is None:
@@ -292,14 +292,14 @@ def _parts_of(labels, scheme, parts):
 
 
 def _begins(before, word):
-    """Returns whether a word starts an entity. `before` and `word` are (prefix, type) of labels."""
+    """Returns whether a word starts an entity, given (prefix, type) of two consecutive words."""
     if word[0] in "OBS":
         return word[0] != "O"
     return before[0] in "OES" or before[1] != word[1]
 
 
 def _strict_iob1(span, parts):
-    """Applies IOB1, where B is only valid for a word directly after an entity of the same type."""
+    # In IOB1, B is only valid for a word directly after an entity of the same type.
     if parts[span.start][0] == "I":
         return span
     if not span.start or parts[span.start - 1][1] != span.type:

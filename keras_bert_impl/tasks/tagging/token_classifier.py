@@ -36,19 +36,19 @@ AGGREGATIONS = ("first", "mean", "max")
 class TokenClassifier(WordTagger):
     """Token classifier: predicts a label for each word with a linear layer on the encoder.
 
-    `fit`, `evaluate` and `predict` take either
+    The inputs of `fit`, `evaluate` and `predict` are texts or features:
 
-    - texts, which are lists of words or str. A str is split by `words.find_words`. The labels of a
-      text are a list with one label per word, which is a label name or a class index. A negative
-      class index means that the word has no label; or
-    - features, as a dict or in a `tf.data.Dataset`, with labels int32 `[batch, length]`, negative
-      for unlabeled tokens.
+    - Texts are lists of words or str. A str is split by `words.find_words`. Each text has a list of
+      labels with a label name or a class index for each word. A negative class index means that the
+      word has no label.
+    - Features are a dict or a `tf.data.Dataset`. Labels are int32 `[batch, length]`, negative for
+      tokens without a label.
 
-    The label of a word is trained and predicted on the first subword by default. Texts longer than
-    `max_length` are split into overlapping windows. If a word is in several windows, only the
-    window with the most context is used for it. The loss is the mean over all labeled tokens of a
-    batch. Some words have no subwords, such as control characters. The model predicts `"O"` for
-    them, or the first label if there is no `"O"`.
+    By default, the label of a word is trained and predicted on the first subword. Texts longer than
+    `max_length` are split into overlapping windows. If a word is in several windows, the window
+    with the most context is used. The loss is the mean over all labeled tokens of a batch. For
+    words without subwords, such as control characters, the model predicts `"O"`, or the first label
+    if there is no `"O"`.
 
     The network returns logits, float32 `[batch, length, num_classes]`. If the inputs are features,
     `predict` returns probabilities `[rows, max_length, num_classes]`, with 0 for padding.
@@ -58,8 +58,8 @@ class TokenClassifier(WordTagger):
     contains the words of one window, so transitions between windows are not learned. In prediction,
     a sequence contains all words of a text. If the inputs are features, `predict` returns logits
     instead of probabilities. The CRF weights are initialized to 0 and have a separate learning
-    rate, `TuningSettings.crf_rate`. Checkpoints contain them as `crf.transitions`, `crf.start` and
-    `crf.end`, which `transformers` ignores.
+    rate, `TuningSettings.crf_rate`. In checkpoints, the CRF weights are named `crf.transitions`,
+    `crf.start` and `crf.end`. `transformers` ignores these weights.
 
     Args:
         encoder, tokenizer: see `TaskModel`.

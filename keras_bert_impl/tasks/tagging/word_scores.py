@@ -1,4 +1,4 @@
-"""Scores of words, training targets and metrics for taggers."""
+"""Label scores of words, training targets and metrics of taggers."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -43,15 +43,17 @@ def token_targets(
     tokenized: TokenizedWindows,
     all_tokens: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the training targets of tokens. Each word is a target in only one window.
+    """Returns the training targets of the tokens in all windows.
+
+    If a word is in several windows, only the window with the most context has targets for the word.
 
     Args:
         labels: int [words] of each text, negative for words without a label.
         weights: float32 [texts].
 
     Returns:
-        Class indices, int32 [positions], and weights, float32 [positions]. Both are 0 at positions
-        without a label.
+        Class index of each token, int32 [tokens], and weight of each token, float32 [tokens].
+        Tokens without a target have class index 0 and weight 0.
     """
     alignment = align_tokens(sentences, tokenized)
     of_words = np.concatenate(labels)  # [words of all texts]
@@ -93,7 +95,7 @@ def word_scores(
     aggregation: str,
     unknown: int,
 ) -> list[WordScores]:
-    """Returns the label scores of words. Uses the window with the most context for each word.
+    """Returns the label scores of each word, from the window in which it has the most context.
 
     Args:
         outputs: float32 [rows, length, num_labels].
@@ -116,7 +118,7 @@ def over_sequences(
     answers: list[WordScores],
     unknown: np.ndarray | int,
 ) -> list[np.ndarray]:
-    """Applies `decode.over_sequences` to texts in batches of similar length.
+    """Like `decode.over_sequences`, but with batches of texts of similar length.
 
     Args:
         unknown: array [...], the result for words without a token.
@@ -144,7 +146,7 @@ def over_sequences(
 
 
 def in_few_shapes(function: Callable) -> Callable:
-    """Pads the arguments of a function to powers of 2, so that it is compiled for few shapes."""
+    """Pads arguments to powers of 2, so that a compiled function is compiled for few shapes."""
 
     def padded(emissions, mask):
         sizes = mask.shape
@@ -240,18 +242,16 @@ def _begins_second(before, label, parts):
 
 
 class _Spans(NamedTuple):
-    """Words that start an entity, words directly after an entity, and types, `[rows, length]`."""
-
-    begins: Any
-    stops: Any
-    types: Any
+    begins: Any  # bool [rows, length], True for the first word of an entity
+    stops: Any  # bool [rows, length], True for words that are not part of the previous entity
+    types: Any  # [rows, length], indices of entity types
 
 
 def _end_together(first, second):
-    """Returns, for each word, whether the entities at this word end at the same position.
+    """Returns bool `[rows, length]`, True if true and predicted entities end at the same word.
 
     Args:
-        first, second: bool `[rows, length]`, the stops of true and of predicted entities.
+        first, second: bool `[rows, length]`, `_Spans.stops` of the true and predicted entities.
     """
     either = first | second
     count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # number of stops up to each word
@@ -262,7 +262,7 @@ def _end_together(first, second):
 
 
 def _true_ones_first(is_true):
-    """Returns the column indices of each row, sorted so that True values come first."""
+    """Sorts the column indices of each row: first the columns with True, then the others."""
     length = ops.shape(is_true)[1]
     columns = ops.arange(length)[None]
     return ops.argsort(ops.where(is_true, columns, columns + length), axis=1)

@@ -147,8 +147,8 @@ class WordTagger(TokenLabels, TaskModel):
 
         Returns:
             A list with one float32 array `[words, num_classes]` per text. If the model has a CRF,
-            they are the marginal probabilities over all label sequences. For features, see the
-            model class.
+            the arrays contain the marginal probabilities over all label sequences. For the result
+            for features, see the documentation of the model class.
         """
         answers = super().predict(x, batch_size, *args, **kwargs)
         return answers if isinstance(answers, np.ndarray) else self._probabilities(answers)
@@ -201,14 +201,14 @@ class WordTagger(TokenLabels, TaskModel):
     def annotate(
         self, texts: list, batch_size: int | None = None, verbose: int | str = 0
     ) -> tuple[list[list[str]], list[list[Entity]] | None]:
-        """Predicts word labels and entities. Faster than `tag` and `entities` one after the other.
+        """Predicts word labels and entities together, which is faster than `tag` and `entities`.
 
         Args:
             texts, batch_size, verbose: see `tag`.
 
         Returns:
-            The results of `tag` and of `entities`. The latter is None if the labels do not mark
-            entities.
+            (labels, entities), the results of `tag` and `entities`. If the labels do not mark
+            entities, the second item is None.
         """
 
         def annotated(texts, answers):
@@ -288,7 +288,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @staticmethod
     def check_lengths(texts: list[Words], labels: list[np.ndarray]) -> None:
-        """Raises if a text has more or fewer labels than words."""
+        """Checks that each text has as many labels as words."""
         for position, (words, row) in enumerate(zip(texts, labels)):
             count = len(words.starts)
             if count != len(row):
@@ -299,10 +299,11 @@ class WordTagger(TokenLabels, TaskModel):
     def compile(self, optimizer: Any = None, loss: Any = None, *args: Any, **kwargs: Any) -> None:
         """Configures training; see `TokenLabels.compile`.
 
+        If the model has a CRF, `loss` must be None, and the default metric (accuracy) is computed
+        from the logits, not from the predicted label sequence.
+
         Args:
-            loss: Keras loss per token. Default: cross-entropy. Must be None if the model has a CRF.
-                If the model has a CRF, the default metric (accuracy) is computed from the logits,
-                not from the label sequence.
+            loss: Keras loss per token. Default: cross-entropy.
         """
         if self.crf and loss is not None:
             raise InputError("the loss of a CRF is the negative log-likelihood: loss must be None.")
@@ -346,7 +347,7 @@ class WordTagger(TokenLabels, TaskModel):
         raise NotImplementedError
 
     def classifier_names(self) -> list[TensorName]:
-        """Returns the tensor names of the head without the CRF. The last layer is the last one."""
+        """Returns the tensor names of the head without the CRF, in the order of the layers."""
         raise NotImplementedError
 
     @classmethod

@@ -95,7 +95,7 @@ class TextClassifier(TaskModel):
         max_length: sequence length in tokens. Default 128.
         pooling: input of the head. `"cls"` is the hidden state of the first token. `"mean"`,
             `"max"` and `"attention"` are the mean, the elementwise maximum and a learned weighted
-            mean of all hidden states. With these values, the pooler of the encoder is not used.
+            mean of all hidden states. If `pooling` is set, the pooler of the encoder is not used.
             Default: the pooling that was published for the architecture.
         long_texts: `LongTexts`, or its argument `way` as a str. Default: long texts are truncated.
         thresholds: dict of label -> minimum probability. For multi-label classification, the
@@ -234,12 +234,12 @@ class TextClassifier(TaskModel):
 
         Args:
             x, y: texts that the model was not trained on, and their labels; see `fit`.
-            threshold: rule for selecting the threshold. `"f1"` maximizes the F1 score; `"f2"` and
-                others maximize the F-score with this beta. `"recall=0.9"` maximizes the precision
-                among thresholds with at least this recall, and `"precision=0.9"` maximizes the
-                recall among thresholds with at least this precision. `"cost=1,10"` minimizes the
-                total cost of false positives (1 each) and false negatives (10 each). Default: no
-                threshold is selected.
+            threshold: rule for selecting the threshold. `"f1"` maximizes the F1 score. In rules
+                such as `"f2"`, the number is the beta of the F-score. `"recall=0.9"` maximizes the
+                precision among thresholds with at least this recall, and `"precision=0.9"`
+                maximizes the recall among thresholds with at least this precision. `"cost=1,10"`
+                minimizes the total cost of false positives (1 each) and false negatives (10 each).
+                Default: no threshold is selected.
             label: label to select a threshold for. Default: the second class if there are two
                 classes; all labels in multi-label classification.
 

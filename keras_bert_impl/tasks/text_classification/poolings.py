@@ -1,4 +1,4 @@
-"""Ways to pool the hidden states of the tokens in `TextClassifier`, also in exported networks."""
+"""Pooling of hidden states in `TextClassifier` and in exported networks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,15 +16,14 @@ POOLINGS: dict[str, "Pooling"] = {}
 
 
 class Pooling:
-    """A way to compute the vector of a text from the hidden states of its tokens.
+    """Computes the vector of a text from the hidden states of the tokens.
 
     Args:
-        name: value of `pooling`.
+        name: value of the argument `pooling` of `TextClassifier`.
         pool: function of an encoder, the hidden states `[rows, length, hidden]` and the
-            `padding_mask` `[rows, length]`. Returns vectors `[rows, hidden]`. A layer with weights
-            must be named `pooling`.
-        write: function of (graph, config, states, mask) that adds the same computation to an
-            exported graph.
+            `padding_mask` `[rows, length]`. Returns vectors `[rows, hidden]`. If the function
+            creates a layer with weights, the layer must be named `pooling`.
+        write: function of (graph, config, states, mask) that adds the pooling to an exported graph.
         tensors: names of the weights of the pooling layer in files.
     """
 
@@ -45,7 +44,7 @@ def pooling_named(name: str) -> Pooling:
 
 
 def _like_windows(way: str, tensors: list[TensorName] | None = None) -> Pooling:
-    """Creates a pooling of tokens with the layer `PoolWindows`, which also pools windows."""
+    """Creates a `Pooling` with the layer `PoolWindows`."""
 
     def pool(encoder: Encoder, states: Any, padding_mask: Any) -> Any:
         policy = encoder.dtype_policy

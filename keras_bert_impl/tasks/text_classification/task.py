@@ -256,7 +256,7 @@ def _functions(examples, problem_type, names):
 
 
 def _predicted(scores, problem_type):
-    """Converts scores `[texts, classes]` to predictions in the format that `_targets` returns."""
+    """Converts scores `[texts, classes]` to predictions in the format of `_targets`."""
     if problem_type == REGRESSION:
         return scores[:, 0]
     return at_least(scores) if problem_type == MULTI else likeliest(scores)

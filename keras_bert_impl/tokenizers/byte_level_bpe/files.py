@@ -166,7 +166,6 @@ def _whole(ids, settings, added):
 
 
 def _post_processor(ids, settings, prefix):
-    """Creates the post-processor, which adds special tokens and trims offsets."""
     from tokenizers import processors
 
     special, trim_offsets = settings["special_tokens"], settings["trim_offsets"]

@@ -296,7 +296,7 @@ class BytePairMerger:
         return ids, word, start, put(rank, places, ranks)
 
     def _ranks_of(self, left, right, is_pair):
-        """Returns the merge rank of each pair of ids. If there is no merge, the rank is _NO_RANK."""
+        """Returns the merge rank of each pair of ids, or _NO_RANK if there is no merge."""
         keys = tf.cast(left, tf.int64) * (1 << 32) + tf.cast(right, tf.int64)
         number = tf.searchsorted(self._keys, keys)
         known = is_pair & tf.equal(tf.gather(self._keys, number), keys)

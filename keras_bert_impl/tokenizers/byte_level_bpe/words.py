@@ -179,10 +179,9 @@ class ByteLevelSplitter:
 
 
 class _Line(NamedTuple):
-    """Code points of all texts. `in_place` describes `tokens`, and `ByteLevelWords` the rest."""
-
+    # `ByteLevelWords` documents the other fields.
     code_points: tf.Tensor
-    tokens: tf.Tensor
+    tokens: tf.Tensor  # index of the added token at each code point; see `in_place`
     text_starts: tf.Tensor
     first: tf.Tensor
     last: tf.Tensor

@@ -24,9 +24,7 @@ _MOST_WORDS_OF_A_LABEL = 6  # longer cells are sentences
 
 
 class Row(NamedTuple):
-    """A word, the label of the word (None if unlabeled), and the line or row number of the word."""
-
-    line: int
+    line: int  # line number or row number
     word: str
     label: str | None
 
@@ -84,7 +82,7 @@ def tagged_examples(
 
 
 def _stand_ins(source, counts, outside):
-    """Returns the labels that are replaced by "O": `outside`, or common spellings of "O"."""
+    """Returns the labels that are read as "O": `outside`, or by default, spellings of "O"."""
     if outside is not None:
         return {outside.strip()} - {"O"}
     candidates = outside_candidates(counts)

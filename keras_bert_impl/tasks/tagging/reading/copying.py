@@ -19,11 +19,11 @@ from keras_bert_impl.tasks.tagging.reading.numbered_rows import open_rows
 def copy_sentences(
     source: ExampleSource, rows: list[list[int]], path: Path, has_mark: bool
 ) -> None:
-    """Copies sentences.
+    """Copies sentences of a file to the file `path`.
 
     Args:
         rows: line or row numbers of the words of each sentence.
-        has_mark: argument of `copy_rows`.
+        has_mark: see `copy_rows`.
     """
     origin = source.file("dev")
     form, has_header = form_with_header(

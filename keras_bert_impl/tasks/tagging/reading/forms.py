@@ -63,7 +63,7 @@ def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = 
 def form_with_header(
     path: str | Path, text: str | None, label: str | None, delimiter: str | None, header: bool
 ) -> tuple[str, bool]:
-    """Returns the format and whether the first line contains column names."""
+    """Returns the format of a file, and whether its first line contains column names."""
     has_numbers = any(is_number(column) for column in (text, label))
     form = form_of(path, delimiter, has_numbers)
     if form == COLUMNS and _names_in_header(path, text, label):
@@ -92,7 +92,7 @@ def _check_is_labeled_words(path, suffix, first):
 
 
 def _is_json(first):
-    """Whether a line starts a JSON object or array, not the word `{`."""
+    """Returns whether a line starts a JSON object or array. A line such as `{ O` does not."""
     text = first.strip()
     return bool(re.match(rb'\{(\s*"|\s*$)|\[\s*([\[{"]|$)', text))
 

@@ -29,7 +29,7 @@ def is_header(cells: Sequence[str]) -> bool:
 
 
 def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:
-    """Returns the name with the first position in `known`; None if none is in `known`."""
+    """Returns the name that comes first in `known`; None if no name is in `known`."""
     by_plain = {plain(name): name for name in reversed(list(names))}
     return next((by_plain[each] for each in known if each in by_plain), None)
 

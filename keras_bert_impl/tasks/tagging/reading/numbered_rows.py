@@ -22,9 +22,9 @@ class Rows(NamedTuple):
     """Rows of a table.
 
     Attributes:
-        rows: (number, function) tuples. Numbers start at 1. The function reads the row: it returns
-            a dict {column: value}, a list, or None for a blank line, and raises `InputError` for an
-            invalid row.
+        rows: (number, function that reads the row) tuples. Numbers start at 1. The function returns
+            a dict {column: value}, a list, or None for a blank line. If the row is invalid, the
+            function raises `InputError`.
         unit: `"line"` if the numbers are line numbers, `"row"` if they are row numbers.
         classes: {column: class names} for columns of class indices.
     """
@@ -146,7 +146,7 @@ def _json_rows(path):
 
 
 def _has_lists_in_lines(path):
-    """Returns whether the lines are lists, such as ["text", {"entities": []}], not objects."""
+    """Returns whether the first line is a list, such as ["text", {"entities": []}]."""
     first = next((line for _, line in raw_lines(path) if line.strip()), b"")
     return bool(re.fullmatch(rb'\s*\[\s*".*\]\s*', first, re.DOTALL))
 
@@ -190,7 +190,7 @@ def _inner_rows(value):
 
 
 def _lists(value):
-    """Yields the nonempty lists of rows in a dict, also in nested dicts."""
+    """Yields the nonempty lists of rows in a dict and in its nested dicts."""
     for inner in value.values():
         if isinstance(inner, dict):
             yield from _lists(inner)
@@ -214,10 +214,7 @@ def _parsed(text):
 
 
 def as_numbered(rows: Iterable[tuple[int, Callable[[], Any]]]) -> Iterator[tuple[int, Any]]:
-    """Yields the number and the value of each row.
-
-    The value of an invalid row is an `InputError`.
-    """
+    """Reads the rows, and yields (number, row) tuples, or (number, `InputError`) if invalid."""
     for number, read in rows:
         try:
             yield number, read()

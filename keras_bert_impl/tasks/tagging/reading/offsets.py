@@ -108,7 +108,7 @@ def _with_offsets_in(text, entity):
 
 
 def _offsets_of(text, mention, start, end):
-    """Converts offsets if the end is inclusive or if they are offsets of UTF-16 code units."""
+    """Converts inclusive ends and offsets of UTF-16 code units to code point offsets."""
     if text[start : end + 1] == mention:  # the end is inclusive
         return start, end + 1
     if 0 <= start < end <= 2 * len(text):

@@ -49,7 +49,7 @@ def read_tags(
     - files with a word and its label on each line, see `read_columns`, and CoNLL-U files, see
       `read_conllu`;
     - tables (CSV, TSV, JSON, Parquet or Arrow) with a word in each row and a column of sentence
-      numbers. The number may be missing in all rows of a sentence but the first one;
+      numbers. Only the first row of a sentence needs the number;
     - tables with lists of words and labels in each row, as in `datasets`;
     - tables with a text and the character offsets of its entities in each row, as in the exports of
       doccano, Label Studio, Prodigy and spaCy. Entities that start or end inside a word are

@@ -62,10 +62,7 @@ class RowReader:
         self.class_names: list[str] | None = None
 
     def sentences(self) -> Iterator[list[tuple[int, Any]]]:
-        """Yields a list of (number, row) tuples for each sentence.
-
-        Invalid rows are `InputError`s.
-        """
+        """Yields a list of (number, row) tuples for each sentence; see `as_numbered`."""
         rows = as_numbered(self.table.rows)
         first = next((pair for pair in rows if pair[1] is not None), None)
         if first is None:
@@ -217,6 +214,6 @@ def _with_first(first, rows):
 
 
 def _lists_first(row):
-    """Returns the columns with lists if one of them may contain labels, else all columns."""
+    """Returns the columns that contain lists, or all columns if no list can be the labels."""
     fitting = [name for name, value in row.items() if not isinstance(as_list(value), (str, int))]
     return fitting if find_name(fitting, TAGS) else list(row)
