@@ -95,7 +95,7 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
         if tokenizer.vocabulary_size > encoder.config.vocabulary_size:
             raise InputError(
                 f"the tokenizer has {tokenizer.vocabulary_size} tokens, but the encoder has "
-                f"embeddings for {encoder.config.vocabulary_size}: they do not belong together."
+                f"embeddings for {encoder.config.vocabulary_size}. Load both from the same model."
             )
         name = name or new_name(type(self).__name__)
         super().__init__(inputs=inputs, outputs=outputs, name=name)

@@ -131,7 +131,10 @@ def with_labels(
 
 
 def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
-    """Returns the index of each label in the saved head; None unless only the order differs."""
+    """Returns the index of each label in the saved head.
+
+    Returns None if the order is the same, or if the saved head has other labels.
+    """
     stated = _stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or sorted(stated) != sorted(labels):
         return None

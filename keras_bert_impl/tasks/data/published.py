@@ -108,9 +108,9 @@ def read_glue(
     Args:
         task: `"cola"`, `"sst2"`, `"mrpc"`, ..., `"diagnostic"`.
         directory: the folder that contains `CoLA`, `SST-2`, ..., or one of these folders.
-        split: `"train"`, `"dev"` or `"test"`, which has no labels. For MNLI, `"dev"` reads the
-            matched set, and `"dev_mismatched"` reads the mismatched set. For the diagnostic set of
-            MNLI models, `"dev"` reads `diagnostic-full.tsv`, and `"test"` reads `diagnostic.tsv`.
+        split: `"train"`, `"dev"` or `"test"`. The test set has no labels. For MNLI, `"dev"` reads
+            the matched set, and `"dev_mismatched"` reads the mismatched set. For `"diagnostic"`,
+            `"dev"` reads `diagnostic-full.tsv`, and `"test"` reads `diagnostic.tsv`.
         skip_bad_rows: whether to skip invalid rows. A warning reports the number of skipped rows,
             and the attribute `skipped` lists them.
 

@@ -20,9 +20,9 @@ def hold_out(
     """Splits labeled examples into a training and a validation set.
 
     If the examples have `dates`, the validation set contains the latest examples. Otherwise, the
-    split is stratified by label (for regression, by bins of labels), and all examples of a group,
-    all questions about a context, and all copies of a text (ignoring case and surrounding white
-    space) are in the same set.
+    split is stratified by label (for regression, by bins of labels). Examples with the same text,
+    context or group stay in the same set. Texts are compared without case and surrounding white
+    space.
 
     Args:
         examples: return value of a reader such as `read_table`.

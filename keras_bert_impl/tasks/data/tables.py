@@ -85,8 +85,8 @@ def read_table(
         id: column whose values must be unique.
         label_separator: for multi-label data: separator of the label names in a cell, such as
             `","`. An empty cell means no label. Names that contain the separator must be quoted.
-            No separator is needed for lists in JSON, Arrow and Parquet, for cells that contain a
-            list in JSON or pandas format, and for dicts of label name to 0 or 1.
+            Not needed for lists, or for dicts of label name to 0 or 1. In CSV and TSV, lists are
+            written in JSON or pandas format.
         skip_bad_rows: whether to skip invalid rows. A warning reports the number of skipped rows,
             and the attribute `skipped` lists them.
         negative: column of the negative of a text pair; see `AnchorExamples`.

@@ -151,7 +151,7 @@ def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, 
             found[line - 1] = _place(content, f"{path}, line {line}")
     if line != count:
         raise InputError(
-            f"{path} has {line} lines for {count} vectors: the files do not belong together."
+            f"{path} has {line} lines for {count} vectors. Run `keras-bert embed` again."
         )
     return found
 

@@ -128,7 +128,7 @@ def anchor_scores(
 ) -> dict[str, float]:
     """Computes retrieval metrics: for each anchor, texts are ranked by cosine similarity.
 
-    If another text and the positive have equal cosines (up to 1e-6), the positive ranks last.
+    If another text and the positive have equal cosines (up to 1e-6), the other text ranks first.
 
     Args:
         directory: existing folder for a file of ranks; None writes no file.

@@ -63,8 +63,8 @@ class CheckedExamples(NamedTuple):
     """Validated texts, labels and weights in memory.
 
     Attributes:
-        texts: return value of `model.as_texts`, or `FeatureRows`.
-        labels: return value of `label_codec.encode`; None without labels.
+        texts: list of texts, or `FeatureRows`.
+        labels: labels converted by `label_codec.encode`; None without labels.
         weights: float32 `[texts]`; None without weights.
     """
 

@@ -94,7 +94,7 @@ class LanguageModel(TokenLabels, TaskModel):
         return total / keras.ops.maximum(totals, 1.0)
 
     def encoded_dataset(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """Converts a user's `tf.data.Dataset` of batches of texts to features.
+        """Converts a `tf.data.Dataset` of batches of texts to features.
 
         Raises:
             InputError: the dataset has labels or weights.
