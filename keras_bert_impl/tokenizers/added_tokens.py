@@ -128,7 +128,7 @@ class AddedTokens:
 
         Args:
             code_points: int32 [code points], the code points of all texts. Each text must be
-                followed by a separator, a number that is not a code point of any token.
+                followed by a number that is not a code point of any token.
             is_apart: bool [code points], True for letters, digits and `_` that may be next to a
                 `single_word` token. Default: none may.
 

@@ -136,7 +136,7 @@ class TaggerSignatures(Signatures):
         return scores_of_words(scores, tokens, aggregation, unknown), tokens.firsts
 
     def token_outputs(self, windows: Windows, needed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Computes the network outputs of each token in the window with the most context.
+        """Computes the network outputs of tokens, each from the window with the most context.
 
         Args:
             needed: bool [tokens], True for tokens whose outputs are returned.

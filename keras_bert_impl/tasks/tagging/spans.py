@@ -189,7 +189,7 @@ def spans_of(
 def invalid_spans(
     sentences: list[list[str]], labels: Iterable[str]
 ) -> tuple[str | None, list[tuple[int, int]]]:
-    """Finds entities that do not follow the label scheme, such as an `I` without its `B`.
+    """Finds entities that do not follow the label scheme, such as `I` at the start in IOB2.
 
     Returns:
         The scheme, and the position of each invalid entity as a (sentence, word) tuple. IOB1 and

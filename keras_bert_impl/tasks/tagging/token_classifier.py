@@ -54,9 +54,9 @@ class TokenClassifier(WordTagger):
     `predict` returns probabilities `[rows, max_length, num_classes]`, with 0 for padding.
 
     If `crf` is True, a conditional random field (CRF) over the first subwords of the words is
-    added. The loss is the negative log-likelihood of the labels, per word. In training, a sequence
-    contains the words of one window, so transitions between windows are not learned. In prediction,
-    a sequence contains all words of a text. If the inputs are features, `predict` returns logits
+    added. The loss is the negative log-likelihood of the labels, per word. In training, the
+    CRF is applied to each window, so transitions between windows are not learned. In prediction,
+    the CRF is applied to all words of a text. If the inputs are features, `predict` returns logits
     instead of probabilities. The CRF weights are initialized to 0 and have a separate learning
     rate, `TuningSettings.crf_rate`. In checkpoints, the CRF weights are named `crf.transitions`,
     `crf.start` and `crf.end`. `transformers` ignores these weights.

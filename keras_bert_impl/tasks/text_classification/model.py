@@ -97,7 +97,8 @@ class TextClassifier(TaskModel):
             `"max"` and `"attention"` are the mean, the elementwise maximum and a learned weighted
             mean of all hidden states. If `pooling` is set, the pooler of the encoder is not used.
             Default: the pooling that was published for the architecture.
-        long_texts: `LongTexts`, or its argument `way` as a str. Default: long texts are truncated.
+        long_texts: `LongTexts`, or a str, the argument `way` of `LongTexts`. Default: long texts
+            are truncated.
         thresholds: dict of label -> minimum probability. For multi-label classification, the
             default is 0.5 for each label. For single-label classification, one label may have a
             threshold; otherwise, the label with the highest score is predicted. `calibrate` selects

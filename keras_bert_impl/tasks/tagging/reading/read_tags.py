@@ -54,7 +54,7 @@ def read_tags(
     - tables with a text and the character offsets of its entities in each row, as in the exports of
       doccano, Label Studio, Prodigy and spaCy. Entities that start or end inside a word are
       extended to whole words. Entities that overlap a longer entity are dropped. Warnings report
-      how many entities were extended and dropped.
+      the numbers of extended and dropped entities.
 
     Args:
         source: path of a file, which may be compressed; or a table in memory: a `datasets.Dataset`,
