@@ -185,7 +185,7 @@ class EncoderConfig:
             None to use `rotary_base`.
         block_size: Number of tokens in a block of block-sparse attention, for BigBird only. None
             for full attention.
-        num_random_blocks: Number of random blocks that each block attends to in training, with
+        num_random_blocks: Number of random blocks that each block attends to in training. Only for
             block-sparse attention; see `BigBirdAttention`.
         causal: Whether a token attends only to itself and earlier tokens.
         adapter: `Adapter`, or a dict of its fields, for parameter-efficient fine-tuning.

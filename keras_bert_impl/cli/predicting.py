@@ -40,7 +40,7 @@ def read_inputs(
     """Reads the texts to predict from lines of text, a table or a multiple-choice file.
 
     Returns:
-        (iterator of (text, its row as a dict), number of texts or None).
+        (iterator of (text, row of the text as a dict), number of texts; None if unknown).
     """
     from keras_bert_impl.io.lines import STANDARD_INPUT, suffix_of
     from keras_bert_impl.runs.prediction_table import count_rows, read_rows

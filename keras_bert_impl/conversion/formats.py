@@ -219,7 +219,8 @@ def _chosen(layers: int | Sequence[int], config: EncoderConfig) -> list[int]:
     if config.num_layer_groups is not None or config.global_every > 1:
         raise InputError(
             f"the layers of this {config.architecture} encoder share weights or have different "
-            "kinds of attention. Choose a teacher with separate layers of one kind."
+            "kinds of attention. Choose a teacher whose layers have separate weights and one kind "
+            "of attention."
         )
     if not isinstance(layers, (list, tuple, np.ndarray, range)):
         count = check("layers", layers, int)
