@@ -13,7 +13,7 @@ from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from tests.pretraining.masking.test_dataset import BATCH, assert_same, take
+from tests.pretraining.masking.helpers import BATCH, assert_same, take
 from tests.pretraining.test_run import CONFIG, Stop, settings_of, weights
 from tests.training.helpers import free_ports
 
