@@ -1,86 +1,25 @@
 """Token classification with a tiny model; behavior of all task models is in test_task_model.py."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers import CRF
 from keras_bert_impl.tasks import TaggedExamples, TokenClassifier, score_tags
-from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.inputs.words import find_words, join_words
 from keras_bert_impl.tasks.tagging.decode import LabelParts
 from keras_bert_impl.tasks.tagging.entities import find_entities
-from keras_bert_impl.tasks.tagging.word_scores import EntityF1, WordScores, over_sequences, units_of
-from keras_bert_impl.tokenizers import WordPieceTokenizer
-from tests.helpers import mirrored, randomize
+from keras_bert_impl.tasks.tagging.word_scores import EntityF1, WordScores
+from tests.helpers import mirrored
 from tests.tasks import helpers
 from tests.tasks.helpers import WORDS, encoder, weights, window_with_most_context
-
-LABELS = ["O", "B-X", "I-X"]
-TOKENIZER = WordPieceTokenizer(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", "##ly", ",", "."]
-)
-
-
-def tagger(strategy=None, seed=0, scale=0.0, **arguments):
-    strategy = strategy or tf.distribute.get_strategy()
-    with strategy.scope():
-        parts = encoder(
-            vocabulary_size=TOKENIZER.vocabulary_size, dropout=0.0, seed=seed, use_pooler=False
-        )
-        arguments = {"labels": LABELS, "max_length": 12, "doc_stride": 6} | arguments
-        model = TokenClassifier(parts, TOKENIZER, **arguments)
-        if scale:
-            randomize(model, scale=scale)
-        model.compile(keras.optimizers.SGD(0.5))
-    return model
-
-
-def sentences(count=24, most=25, seed=0):
-    """Words, some with several subwords, and labels: an entity is `good` and the word after it."""
-    draw = np.random.default_rng(seed)
-    texts, labels = [], []
-    for _ in range(count):
-        words = [draw.choice(WORDS) + draw.choice(["", "", "s", "ly"]) for _ in range(most)]
-        words = words[: draw.integers(1, most)]
-        is_good = [word.startswith("good") for word in words]
-        before = [False, *is_good[:-1]]
-        labels.append(["B-X" if g else "I-X" if b else "O" for g, b in zip(is_good, before)])
-        texts.append(words)
-    return texts, labels
-
-
-TEXTS, TAGS = sentences()
-NUMBERS = [np.array([LABELS.index(tag) for tag in tags]) for tags in TAGS]
+from tests.tasks.tagging.helpers import LABELS, NUMBERS, TAGS, TEXTS, TOKENIZER, flat_logits, tagger
 
 
 @pytest.fixture(scope="module")
 def model():
     return tagger(scale=0.3)
-
-
-@pytest.fixture(scope="module")
-def with_crf():
-    model = tagger(scale=0.3, crf=True)
-    randomize(model.crf_layer, scale=3.0)
-    return model
-
-
-def flat_logits(model, words):
-    """Computes the logits of a text in a single row, and the word of each token, by hand."""
-    pieces = [TOKENIZER.tokenize([word]).to_list()[0] for word in words]
-    ids = [2, *(piece for of_word in pieces for piece in of_word), 3]
-    row = {
-        "token_ids": np.array([ids], "int32"),
-        "segment_ids": np.zeros((1, len(ids)), "int32"),
-        "padding_mask": np.ones((1, len(ids)), "int32"),
-    }
-    word = [number for number, of_word in enumerate(pieces) for _ in of_word]
-    return np.asarray(model(row))[0, 1:-1], np.array(word)
 
 
 def softmax(logits):
@@ -194,65 +133,6 @@ def test_entities_of_strings_equal_those_of_words(model):
         tagger(labels=["NOUN", "VERB"]).entities(["a film"])
 
 
-# === CRF ===
-
-
-def test_crf_covers_all_words_of_a_text(with_crf):
-    words = list(np.random.default_rng(3).choice(WORDS, 23))
-    emissions = TaskModel.predict(with_crf, [join_words(words)], verbose=0)
-    emissions = emissions[0].scores[None]
-    mask = np.ones((1, 23))
-    expected = np.asarray(with_crf.crf_layer(emissions, mask))[0]
-    received = with_crf.predict([["a"], words], verbose=0)[1]
-    # Rounding of 23 scores of up to 10, each with a relative error of 6e-8.
-    np.testing.assert_allclose(received, expected, atol=2e-5)
-    np.testing.assert_allclose(received.sum(axis=1), 1, atol=1e-5)
-    decoded = np.asarray(with_crf.crf_layer.decode(emissions, mask))[0]
-    assert with_crf.tag([["a"], words])[1] == [LABELS[number] for number in decoded]
-    assert (decoded != emissions[0].argmax(axis=1)).any()  # transitions matter
-
-
-def test_crf_loss_is_per_word_and_window(with_crf):
-    texts, labels = [words[:4] for words in TEXTS[:6]], [row[:4] for row in NUMBERS[:6]]
-    total = 0.0
-    for words, gold in zip(texts, labels):  # each fits in one window
-        logits, word = flat_logits(with_crf, words)
-        firsts = logits[np.searchsorted(word, np.arange(len(words)))]
-        mask = np.ones((1, len(words)))
-        total -= float(with_crf.crf_layer.log_likelihood(firsts[None], gold[None], mask)[0])
-    result = with_crf.evaluate(texts, labels, batch_size=4, verbose=0, return_dict=True)
-    assert result["loss"] == pytest.approx(total / sum(map(len, texts)), abs=1e-5)
-
-
-def test_crf_learns_transitions():
-    model = tagger(crf=True)
-    model.compile(keras.optimizers.Adam(2e-2))
-    history = model.fit(TEXTS, TAGS, epochs=3, batch_size=8, verbose=0).history
-    assert history["loss"][-1] < history["loss"][0]
-    outside_to_inside = model.crf_layer.transitions[0, 2]
-    assert outside_to_inside < model.crf_layer.transitions[1, 2]
-
-
-def test_crf_treats_words_that_share_a_token_as_one():
-    tokens = np.array([3, 3, -1, -1, 4, 5, 5])
-    assert units_of([WordScores(None, tokens)]).firsts.numpy().tolist() == [0, 2, 3, 4, 5]
-    scores = np.arange(14, dtype="float32").reshape(7, 2)
-    seen = []
-
-    def double(emissions, mask):
-        seen.append((emissions, mask))
-        return 2 * emissions
-
-    received = over_sequences(
-        double, [WordScores(scores, tokens)], np.array([-1.0, -1.0], "float32")
-    )[0]
-    # The CRF sees the words 0, 4 and 5.
-    np.testing.assert_array_equal(seen[0][0], scores[None, [0, 4, 5]])
-    expected = 2 * scores[[0, 0, 0, 0, 4, 5, 5]]
-    expected[2:4] = -1
-    np.testing.assert_array_equal(received, expected)
-
-
 # === Targets ===
 
 
@@ -320,87 +200,6 @@ def test_replicas_give_the_same_weights():
     assert np.abs(results[0] - weights(tagger())).max() > 1e-3
 
 
-# === Files ===
-
-
-@pytest.mark.parametrize("crf", [False, True])
-def test_transformers_loads_saved_models(tmp_path, crf):
-    import torch
-    import transformers
-
-    settings = {"crf": True} if crf else {"label_all_tokens": True, "aggregation": "max"}
-    model = tagger(scale=0.3, head_dropout=0.3, **settings)
-    model.save_pretrained(tmp_path)
-    theirs = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path).eval()
-    features = {name: np.asarray(x) for name, x in TOKENIZER(["a goodly film", "plot"]).items()}
-    names = ("token_ids", "padding_mask", "segment_ids")  # in the order of their arguments
-    with torch.no_grad():
-        expected = theirs(*(torch.tensor(features[name]) for name in names)).logits.numpy()
-    # One layer of width 16 in float32 on both sides.
-    np.testing.assert_allclose(model(features), expected, atol=1e-5)
-    assert list(theirs.config.id2label.values()) == LABELS
-
-    again = TokenClassifier.from_pretrained(tmp_path)
-    new = {key: again.get_config()[key] for key in ("encoder", "name")}  # Keras numbers names
-    assert again.get_config() == model.get_config() | new
-    assert (again.max_length, again.doc_stride, again.head_layer.dropout.rate) == (12, 6, 0.3)
-    assert (again.crf, again.label_all_tokens) == (crf, not crf)
-    assert again.aggregation == ("first" if crf else "max")
-    np.testing.assert_array_equal(weights(again), weights(model))
-    assert again.tag(TEXTS[:4]) == model.tag(TEXTS[:4])
-    other = TokenClassifier.from_pretrained(tmp_path, labels=["O", "B-Y"], crf=False)
-    assert other.labels == ["O", "B-Y"] and not other.crf
-
-
-def test_loads_models_saved_by_transformers(tmp_path):
-    import torch
-    import transformers
-
-    transformers.set_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=TOKENIZER.vocabulary_size, hidden_size=16, num_hidden_layers=1,
-        num_attention_heads=2, intermediate_size=32, max_position_embeddings=32,
-        id2label={0: "x", 1: "y"}, label2id={"x": 0, "y": 1}, initializer_range=0.2,
-    )  # fmt: skip
-    theirs = transformers.BertForTokenClassification(config).eval()
-    theirs.save_pretrained(tmp_path)
-    TOKENIZER.save_pretrained(tmp_path)
-    model = TokenClassifier.from_pretrained(tmp_path)
-    assert model.labels == ["x", "y"] and model.aggregation == "first" and not model.crf
-    ids = np.array([[2, 6, 7, 3]], "int32")
-    with torch.no_grad():
-        expected = theirs(torch.tensor(ids)).logits.numpy()
-    features = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": np.ones_like(ids)}
-    np.testing.assert_allclose(model(features), expected, atol=1e-5)
-    model.encoder.save_pretrained(tmp_path / "encoder")
-    TOKENIZER.save_pretrained(tmp_path / "encoder")
-    with pytest.raises(InputError, match="without a TokenClassifier; pass num_classes or labels"):
-        TokenClassifier.from_pretrained(tmp_path / "encoder")
-
-
-def test_keras_file_round_trip(tmp_path, with_crf):
-    with_crf.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert loaded.get_config() == with_crf.get_config()
-    assert isinstance(loaded.crf_layer, CRF)
-    np.testing.assert_array_equal(weights(loaded), weights(with_crf))
-    assert loaded.tag(TEXTS[:3]) == with_crf.tag(TEXTS[:3])
-
-
-def test_settings_are_saved(tmp_path):
-    tagger().save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    assert config["architectures"] == ["BertForTokenClassification"]
-    assert config["keras_bert_impl"] == {
-        "model_class": "TokenClassifier",
-        "max_length": 12,
-        "doc_stride": 6,
-        "label_all_tokens": False,
-        "aggregation": "first",
-        "crf": False,
-    }
-
-
 # === Bad input ===
 
 
@@ -441,21 +240,6 @@ def test_rejects_labels_that_do_not_match_the_texts(model, x, y, message):
 def test_rejects_invalid_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         tagger(**arguments)
-
-
-def test_rejects_a_loss_with_a_crf(with_crf):
-    with pytest.raises(InputError, match="loss must be None"):
-        with_crf.compile(loss="mse")
-
-
-def test_labels_in_another_order_are_permuted(tmp_path):
-    model = tagger(crf=True, scale=0.5)
-    model.save_pretrained(tmp_path)
-    turned = TokenClassifier.from_pretrained(tmp_path, labels=["I-X", "O", "B-X"], crf=True)
-    texts = [WORDS[:7], WORDS[5:], WORDS[2:3]]
-    assert turned.tag(texts) == model.tag(texts)
-    for ours, theirs in zip(turned.predict(texts, verbose=0), model.predict(texts, verbose=0)):
-        np.testing.assert_allclose(ours, theirs[:, [2, 0, 1]], atol=1e-5)
 
 
 def test_a_tuple_of_texts_is_several_texts():
