@@ -132,12 +132,7 @@ def assert_packed_equals_separate(encoder, lengths):
 
 def test_with_outputs(encoder, features):
     outputs = encoder.with_outputs("hidden_states", "attention_scores")(features)
-    assert set(outputs) == {
-        "sequence_output",
-        "pooled_output",
-        "hidden_states",
-        "attention_scores",
-    }
+    assert set(outputs) == {"sequence_output", "pooled_output", "hidden_states", "attention_scores"}
     assert [tuple(x.shape) for x in outputs["hidden_states"]] == [(3, 9, 16)] * 3
     assert [tuple(x.shape) for x in outputs["attention_scores"]] == [(3, 4, 9, 9)] * 2
     expected = encoder(features)
@@ -231,10 +226,9 @@ ONE_ROW = {"token_ids": np.zeros((1, 4), "int32")}
     ],
 )
 def test_bad_inputs(encoder, bad, message):
-    with pytest.raises(ValueError, match=message):
-        encoder(ONE_ROW | bad)
-    with pytest.raises(ValueError, match=message):
-        encoder.with_outputs("hidden_states")(ONE_ROW | bad)
+    for model in (encoder, encoder.with_outputs("hidden_states")):
+        with pytest.raises(ValueError, match=message):
+            model(ONE_ROW | bad)
 
 
 def test_bad_symbols(encoder):
@@ -301,16 +295,20 @@ def test_predict_and_dataset_equal_a_call(encoder, features):
 
 
 def test_bfloat16_is_close_to_float32(encoder, features):
-    half = Encoder(TINY, dtype="mixed_bfloat16")
+    assert_bfloat16_is_close_to_float32(encoder, features)
+
+
+def assert_bfloat16_is_close_to_float32(encoder, features):
+    half = Encoder(encoder.config, dtype="mixed_bfloat16")
     half.set_weights(encoder.get_weights())
     half_outputs, outputs = half(features), encoder(features)
     dtypes = {"sequence_output": "float32", "pooled_output": "bfloat16"}
     for name, value in half_outputs.items():
         assert keras.backend.standardize_dtype(value.dtype) == dtypes[name]
-        # On the path through each of two layers, some 12 successive roundings to 8 bits (2**-9 of a
-        # number up to 4) add up at worst. Each normalization rescales them along with its outputs.
+        # On the path through each layer, some 12 successive roundings to 8 bits (2**-9 of a number
+        # up to 4) add up at worst. Each normalization rescales them along with its outputs.
         error = difference(value, outputs[name])
-        assert 0 < error < 2 * 12 * 4 * 2.0**-9
+        assert 0 < error < encoder.config.num_layers * 12 * 4 * 2.0**-9
     assert {weight.dtype for weight in half.weights} == {"float32"}
 
 
@@ -393,11 +391,4 @@ def test_modern_saves_and_compiles(modern, features, tmp_path):
 
 
 def test_modern_in_half_precision(modern, features):
-    half = Encoder(MODERN, dtype="mixed_bfloat16")
-    half.set_weights(modern.get_weights())
-    expected = modern(features)
-    dtypes = {"sequence_output": "float32", "pooled_output": "bfloat16"}
-    for name, value in half(features).items():
-        assert keras.backend.standardize_dtype(value.dtype) == dtypes[name]
-        # As in test_bfloat16_is_close_to_float32, with twice the layers.
-        assert 0 < difference(value, expected[name]) < 4 * 12 * 4 * 2.0**-9
+    assert_bfloat16_is_close_to_float32(modern, features)

