@@ -247,7 +247,7 @@ def test_bad_input_prints_one_line_and_exits_with_2(folder, capsys, changes, set
 
 def test_rejects_a_task_together_with_tables(folder, capsys):
     assert main([*finetune(folder), "--task", "sst2"]) == 2
-    assert "--task requires --data" in capsys.readouterr().err
+    assert "--task requires the folder of the task in --data" in capsys.readouterr().err
 
 
 def test_unknown_label_is_reported_with_file_and_line(folder, capsys):

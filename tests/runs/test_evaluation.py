@@ -211,7 +211,10 @@ def test_scores_of_further_sets_have_their_names(scored, tmp_path):
             ["--dev", "{0}/1.tsv", "--text", "text", "--label", "label", "--test"],
             "--test requires a folder",
         ),
-        (["--task", "sst2", "--dev", "{0}/1.tsv"], "--task requires --data"),
+        (
+            ["--task", "sst2", "--dev", "{0}/1.tsv"],
+            "--task requires the folder of the task in --data",
+        ),
         (["--dev", "{0}/1.tsv", "--text", "label", "--label", "text"], "1.tsv, line 2: label"),
         (["--dev", "{0}/1.tsv", *TABLE, "--out", "{0}/run"], "contains a run. Choose another"),
         (
