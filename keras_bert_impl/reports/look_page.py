@@ -200,7 +200,7 @@ def _losses(model, found):
     rows = [[t, float(loss)] for t, loss in zip(found.tokens, losses) if np.isfinite(loss)]
     first = page.paragraph(
         f"The loss of each token if only this token is masked: {known.mean():.3f} nats on average, "
-        f"perplexity {np.exp(known.mean()):.1f}. Darker: harder to predict."
+        f"perplexity {np.exp(known.mean()):.1f}. Darker tokens are harder to predict."
     )
     table = page.details("as a table", page.table(["token", "loss (nats)"], rows))
     return Section("Losses", first + Html(f'<div class="words" dir="auto">{words}</div>') + table)

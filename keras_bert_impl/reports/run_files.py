@@ -54,7 +54,7 @@ def read_run(path: str | Path) -> Run:
     path = local_path(path)
     if not path.is_dir():
         raise InputError(
-            f"{path} is not a directory: pass a run directory, the --out of a training command."
+            f"{path} is not a directory. Pass a run directory: the --out of a training command."
         )
     problems: list[str] = []
 

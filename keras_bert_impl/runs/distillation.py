@@ -110,7 +110,7 @@ class SoftTargets(_WithLabelLoss):
 class IntermediateLayers:
     """Knowledge distillation from a teacher's embeddings, hidden states and attention scores.
 
-    Layer m of the student's M layers is trained on layer `m * L / M` of the teacher's L layers. The
+    Layer m of the student's M layers learns from layer `m * L / M` of the teacher's L layers. The
     loss is a sum of mean squared errors: the error of the embeddings and, for each layer, the
     errors of the hidden states and of the attention scores before the softmax. Each error is
     averaged over the tokens of a text, without padding, and then over the texts of a batch. If the
@@ -248,4 +248,4 @@ def _check_pair(student, teacher):
             f"max_length={student.max_length}."
         )
     if len({model.long_texts.has_windows for model in (teacher, student)}) > 1:
-        raise InputError("long_texts must be windows for both teacher and student, or for neither.")
+        raise InputError("teacher and student must both split long texts into windows, or neither.")

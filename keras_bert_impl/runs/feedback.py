@@ -31,7 +31,7 @@ class Week(NamedTuple):
 def by_week(path: str | Path) -> list[Week]:
     """Computes weekly accuracies from a file of `keras-bert serve --feedback`.
 
-    Returns [] for other files.
+    Returns [] if the file is not a feedback file.
     """
     is_correct: dict[tuple, list[bool]] = collections.defaultdict(list)
     for number, read in json_lines(path) if suffix_of(path) == ".jsonl" else ():

@@ -22,7 +22,7 @@ from keras_bert_impl.tasks.data.layout import Layout
 from keras_bert_impl.tasks.data.tables import open_table, table_format
 
 Row = dict[str, Any]
-# (input row or some of its columns, prediction, cells of the prediction in a line of text)
+# (columns of the input row, prediction as a dict, prediction as table cells)
 Predicted = tuple[Row, Row, list[str]]
 _CLASH = "predicted_"
 

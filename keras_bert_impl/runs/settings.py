@@ -39,8 +39,8 @@ class ObjectiveSettings(TuningSettings):
             `SoftTargets`.
         distillation: Distillation method. soft trains on the predictions of the teacher. tinybert
             first trains on the layers of the teacher for `intermediate_epochs` (see
-            `IntermediateLayers`), then on its predictions for `epochs`. Each phase has a separate
-            optimizer and learning-rate schedule. Default: soft, if there is a teacher.
+            `IntermediateLayers`), then on the teacher's predictions for `epochs`. Each phase has a
+            separate optimizer and learning-rate schedule. Default: soft, if there is a teacher.
         temperature: Divisor of both models' logits. Not for regression. Default: 2 for soft, 1 for
             tinybert.
         teacher_weight: Weight of the teacher's predictions in the loss. The labels have the weight
@@ -110,9 +110,9 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
             learning rate falls to 0.
         weight_decay: Decoupled weight decay. Not applied to biases and normalization layers.
         clip_norm: Maximum global gradient norm. None for no limit.
-        max_length: Maximum sequence length. Texts with more tokens are truncated, or split into windows
-            of this length for tagging, questions, and some values of `long_texts`. Default: 128
-            (384 for questions).
+        max_length: Maximum sequence length in tokens. Longer texts are truncated. Tagging, question
+            answering and some values of `long_texts` split longer texts into windows instead.
+            Default: 128 (384 for questions).
         dropout: Dropout rate. Default: the model's rate.
         accumulation_steps: Gradient accumulation: number of micro-batches per batch.
         dtype: Dtype policy, such as `"mixed_bfloat16"`.

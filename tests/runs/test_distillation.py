@@ -259,7 +259,7 @@ def test_rejects_a_teacher_with_another_tokenizer():
 
 def test_rejects_windows_of_only_one_model():
     windows = TextClassifier(encoder(), tokenizer(), labels=LABELS, long_texts="mean")
-    with pytest.raises(InputError, match="long_texts must be windows for both"):
+    with pytest.raises(InputError, match="must both split long texts into windows"):
         SoftTargets(student(), windows)
     with pytest.raises(InputError, match="does not support windows"):
         IntermediateLayers(windows, windows)

@@ -30,7 +30,8 @@ class Task:
         name: value of `--task` on the command line; None for the default task.
         model_classes: `TaskModel` classes for the task; the first one is the default.
         example_class: class of the labeled examples; None if `finetune` does not support the task.
-        architectures: suffixes of class names in `config.json` files of other libraries.
+        architectures: suffixes of the Hugging Face classes whose models the task loads, such as
+            `"ForTokenClassification"`.
         settings: names of task-specific settings: fields of `FinetuneSettings` or arguments of the
             model classes.
         decision_settings: names of the model settings that `finish` selects on the validation set.

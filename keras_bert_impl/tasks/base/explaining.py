@@ -73,11 +73,11 @@ class Explained:
 
     @staticmethod
     def rows_of(text: Any) -> list[tuple[str, ...]]:
-        """Returns the one or two texts of each row, for a text or text pair."""
+        """Splits a text or text pair into rows, each with one or two texts."""
         return [segments_of(text)]
 
     def segments_of_rows(self, example: Any) -> list[tuple]:
-        """Returns the one or two texts that are tokenized into each row of an example."""
+        """Splits an example (see `as_example`) into rows, each with one or two texts."""
         is_pair = isinstance(example, tuple) and not isinstance(example, Words)
         return [example if is_pair else (example,)]
 
