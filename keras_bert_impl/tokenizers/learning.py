@@ -99,7 +99,6 @@ def _train(counts, start, vocabulary_size, min_frequency):
 
 
 def _repeated(counts):
-    """Yields texts in which each word occurs as often as its count."""
     for word, count in sorted(counts.items()):
         for done in range(0, count, 1000):
             yield f"{word} " * min(1000, count - done)

@@ -195,8 +195,7 @@ def _segment_in(directory, segment, with_segments):
     return segment if with_segments else 0
 
 
-def _ids(*rows):
-    """Removes the segment ids."""
+def _ids(*rows):  # without the segment ids
     return tuple([token for token, _ in row] for row in rows)
 
 

@@ -95,7 +95,6 @@ class Tokenizer(abc.ABC):
         return cls(**cls._read(directory))
 
     def _set_vocabulary(self, vocabulary, added_tokens):
-        """Sets `vocabulary`, `added_tokens` and the ids of the special tokens."""
         self.added_tokens = as_added_tokens(added_tokens)
         self.vocabulary = list(vocabulary)
         self._ids_of = {token: i for i, token in enumerate(self.vocabulary) if token}

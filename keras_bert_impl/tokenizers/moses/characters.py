@@ -183,7 +183,6 @@ def _align(before, after, table):
 
 
 def _groups(codes, table):
-    """Returns the index of each character's group, int32 [characters]."""
     ends = (codes == ord("\n")) | is_boundary(codes)  # No character combines with these.
     joins = ~before(ends, True) & has(table.composition.lookup(codes), JOINS_BEFORE)
     return tf.cumsum(tf.cast(~joins, tf.int32))

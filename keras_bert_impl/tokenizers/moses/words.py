@@ -346,7 +346,6 @@ def _replace_pairs(characters, code, new):
 
 
 def _expanded(characters):
-    """Replaces each character in `_SEVERAL` with its string."""
     places = characters.places(*map(ord, _SEVERAL))
 
     def expand():

@@ -208,7 +208,6 @@ def _steps(path, whole, name, inside):
 
 
 def _pieces(path, vocabulary):
-    """Returns (tokens, scores) from a list of pairs."""
     if not isinstance(vocabulary, list) or not vocabulary:
         raise InputError(f"{path} has no vocabulary, which must be a list of pieces and scores.")
     for number, pair in enumerate(vocabulary):
@@ -226,7 +225,6 @@ def _pieces(path, vocabulary):
 
 
 def _family_of(path, vocabulary):
-    """Infers the model family from the first tokens of a vocabulary."""
     for family, facts in FAMILIES.items():
         if tuple(vocabulary[: len(facts.start)]) == facts.start:
             return family

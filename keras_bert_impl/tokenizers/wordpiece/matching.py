@@ -238,7 +238,6 @@ def _as_int64(number):
 
 
 def _hashes(strings, continue_word):
-    """Returns the hash of each string, uint64; see `CoreMatcher`."""
     codes = np.array([*map(ord, "".join(strings))], np.uint64)
     lengths = np.array([*map(len, strings)])
     starts = np.cumsum(lengths) - lengths

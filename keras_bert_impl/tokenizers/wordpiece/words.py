@@ -201,7 +201,6 @@ def _order_marks(entries, originals):
 
 
 def _drop(entries, originals):
-    """Removes accents and other dropped characters. Words are then contiguous."""
     dropped = flags_of(entries, DROPPED | BREAK_BEFORE) == DROPPED
 
     def drop():

@@ -322,7 +322,6 @@ class AdamW(MomentOptimizer):
 def update_moments(
     m: keras.Variable, v: keras.Variable, gradient: Tensor, scalars: types.SimpleNamespace
 ) -> None:
-    """Updates the moments `m` and `v` of a variable with a gradient."""
     gradient = ops.cast(gradient, m.dtype)
     m.assign(m + (gradient - m) * (1 - scalars.beta_1))
     v.assign(v + (gradient * gradient - v) * (1 - scalars.beta_2))

@@ -308,7 +308,6 @@ def _position(path):
 
 
 def _saved_shapes(path):
-    """Returns {index of a variable: shape} of a checkpoint."""
     shapes = {}
     for name, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items():
         found = re.fullmatch(r"variables/(\d+)/\.ATTRIBUTES/VARIABLE_VALUE", name)

@@ -21,7 +21,6 @@ def unpack(data: Any) -> tuple[Any, Any, Any]:
 
 
 def num_rows(batch: Any) -> tf.Tensor:
-    """Returns the number of examples in a batch, an int32 scalar."""
     return tf.shape(first_leaf(batch), out_type=tf.int32)[0]
 
 

@@ -214,7 +214,6 @@ class ReplicatedTrainer(_Step):
 
     @contextlib.contextmanager
     def _fitting(self, arguments):
-        """Checks the objective and the optimizer, and yields the arguments for Keras's `fit`."""
         self._check_objective()
         self._check_optimizer()
         with super()._fitting(arguments) as arguments:

@@ -19,8 +19,6 @@ if keras.backend.backend() == "jax":
     from keras_bert_impl.training.steps.jax_step import of_micro_batches, without_padding
 
     class _JaxStep(_Mixin):
-        """Training step of `WholeBatchTrainer` on JAX."""
-
         def train_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
             if not self.compares_examples or self._accumulation_steps == 1:
                 return super().train_step(state, data)
@@ -51,8 +49,6 @@ else:
     from keras_bert_impl.training.steps.tensorflow_step import num_replicas
 
     class _TensorFlowStep(_Mixin):
-        """Training step of `WholeBatchTrainer` on TensorFlow."""
-
         def train_step(self, data: Any) -> dict[str, tf.Tensor]:
             if not self.compares_examples or self._accumulation_steps * num_replicas() == 1:
                 return super().train_step(data)
