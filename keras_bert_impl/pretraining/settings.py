@@ -299,7 +299,7 @@ def _default(name):
 
 
 def _assigned(name):
-    """Formats a setting with the default value, such as `max_predictions=null`."""
+    """Formats a setting with its default value, such as `max_predictions=null`."""
     value = json.dumps(_default(name), separators=(",", ":")).strip('"')
     return f"{name}={value}"
 

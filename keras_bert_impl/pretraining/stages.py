@@ -50,7 +50,7 @@ class Stage:
         return self.steps * self.batch_size
 
     def begins(self, finished: int) -> bool:
-        """Returns whether the first row of `records` is the next row after `finished` intervals."""
+        """Returns whether training starts to read `records` after `finished` intervals."""
         return finished == self.first and not self.first_row
 
     def same_batches(self, other: Stage | None) -> bool:

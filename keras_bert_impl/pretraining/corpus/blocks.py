@@ -50,7 +50,6 @@ class Settings:
             )
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the settings as a dict that can be written as JSON."""
         return dataclasses.asdict(self) | {"languages": list(self.languages)}
 
     def translations(self, document: readers.Document) -> readers.Document:

@@ -314,7 +314,7 @@ def check_first_rows(directory: str | Path, manifest: dict[str, Any]) -> None:
 
 
 def _count_rows(file, manifest, most=-1):
-    """Counts the rows of a shard, up to `most`. Raises `InputError` if a row cannot be parsed."""
+    """Counts at most `most` rows of a shard (-1: all). Raises `InputError` for an invalid row."""
     rows = tf.data.TFRecordDataset(file, compression_type="GZIP").take(most).batch(_ROWS_AT_ONCE)
     try:
         parsed = [parse_rows(serialized, manifest)["row_id"] for serialized in rows]

@@ -367,7 +367,7 @@ def concatenated_spans(values: np.ndarray, starts: np.ndarray, lengths: np.ndarr
 
 
 def _parts(spans, num_separators):
-    """Returns the tokens of [CLS], segment, separators, segment, [SEP]: int64 [examples, 5]."""
+    """Returns the lengths of [CLS], segment, separators, segment, [SEP]: int64 [examples, 5]."""
     first, second = spans[:, 1] - spans[:, 0], spans[:, 3] - spans[:, 2]
     one = np.ones_like(first)
     return np.stack([one, first, num_separators * (second > 0), second, one], axis=1)

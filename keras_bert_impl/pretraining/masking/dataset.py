@@ -69,7 +69,7 @@ def pretraining_dataset(
     `labels` and `weights` are dicts from objective names to tensors. Labels are int32.
     Weights are float32, with 0 in unused slots. The shapes are [B, P] for `masked_lm` and
     `span_boundary`, [B, E] for `next_sentence` and `sentence_order`, and [B, L] for
-    `left_to_right`, which masks no tokens. For `replaced_token`, the dicts contain `masked_lm`.
+    `left_to_right`, which masks no tokens. `replaced_token` uses the key `masked_lm`.
 
     The dataset of the train split is infinite. Each epoch shuffles the order of the shards, then
     262,144 rows at a time, and draws new masks. A batch may contain rows of two epochs, so no row

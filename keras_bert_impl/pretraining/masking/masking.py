@@ -73,9 +73,9 @@ class Masking:
         """Returns the number of tokens to predict in an example.
 
         The number is `rate` · `example_length`, rounded, but at least 1 and at most
-        `max_predictions`. `example_length` includes [CLS] and [SEP]. Words and n-grams that exceed
-        the number are skipped, so that fewer tokens may be predicted. Spans that exceed the number
-        are truncated at the end of a word.
+        `max_predictions`. `example_length` includes [CLS] and [SEP]. A word or n-gram that would
+        exceed the number is skipped, so fewer tokens may be predicted. A span that would exceed the
+        number is truncated at the end of a word.
         """
         count = max(1, round(example_length * self.rate))
         return count if self.max_predictions is None else min(self.max_predictions, count)

@@ -95,7 +95,7 @@ class PretrainingObjective:
         return head_tensors(config, self.head) if self.head else []
 
     def of_directory(self, path: Path, **overrides: Any) -> "PretrainingObjective":
-        """Returns a copy with the configuration from a model directory. Default: `self`."""
+        """Returns the objective with the configuration in a model directory. Default: `self`."""
         return self
 
     def load(self, pretrainer: keras.Model, path: Path) -> None:

@@ -209,8 +209,8 @@ class SampleTokens(keras.layers.Layer):
         )
 
 
-def _inverse_transform(probabilities, parts):
-    """Samples token ids by inverse transform sampling of random numbers in [0, 1)."""
+def _inverse_transform(probabilities, uniform):
+    """Samples token ids by inverse transform sampling. `uniform` are random numbers in [0, 1)."""
     vocabulary_size = probabilities.shape[-1]
     num_blocks = -(-vocabulary_size // _BLOCK)
     padding = num_blocks * _BLOCK - vocabulary_size
@@ -218,7 +218,7 @@ def _inverse_transform(probabilities, parts):
     blocks = ops.reshape(blocks, (-1, num_blocks, _BLOCK))  # [places, blocks, words]
 
     sums = ops.cumsum(ops.sum(blocks, axis=-1), axis=-1)  # [places, blocks]
-    limits = ops.reshape(parts, (-1, 1)) * sums[:, -1:]  # the total is 1, except for rounding
+    limits = ops.reshape(uniform, (-1, 1)) * sums[:, -1:]  # the total is 1, except for rounding
     block = _count_up_to(limits, sums)
     before = ops.take_along_axis(sums, ops.maximum(block - 1, 0), axis=-1)
     before = ops.where(block > 0, before, 0.0)
@@ -226,7 +226,7 @@ def _inverse_transform(probabilities, parts):
     words = ops.take(ops.reshape(blocks, (-1, _BLOCK)), first_block + block[:, 0], axis=0)
     word = _count_up_to(limits, before + ops.cumsum(words, axis=-1))
     samples = ops.minimum(block * _BLOCK + word, vocabulary_size - 1)
-    return ops.reshape(samples, ops.shape(parts))
+    return ops.reshape(samples, ops.shape(uniform))
 
 
 def _count_up_to(limits, sums):
