@@ -23,6 +23,7 @@ from keras_bert_impl.pretraining import pretraining_dataset
 from keras_bert_impl.pretraining.building import make_schedule
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tasks import TokenClassifier, read_conllu, score_tags
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from keras_bert_impl.training.optimizers.adamw import AdamW, default_optimizer
 
 
@@ -92,29 +93,52 @@ def tagger(language_model: keras.Model, tokenizer: Tokenizer, **arguments) -> To
     return Tagger(unused, tokenizer, **arguments)
 
 
+def finetune(
+    language_model: keras.Model,
+    train: TaggedExamples,
+    dev: TaggedExamples,
+    records: Path,
+    recipe: dict,
+) -> float:
+    """Fine-tunes the language model; returns the accuracy on `dev`."""
+    keras.utils.set_random_seed(recipe["seed"])
+    tokenizer = Tokenizer.from_pretrained(records)
+    length = recipe["max_length"] or 128
+    classifier = tagger(language_model, tokenizer, labels=train.label_names, max_length=length)
+    steps = recipe["epochs"] * classifier.steps_per_epoch(train.texts, recipe["batch_size"])
+    optimizer = default_optimizer(steps, recipe["learning_rate"])
+    classifier.compile(optimizer, metrics=[], seed=recipe["seed"])
+    how = {name: recipe[name] for name in ("batch_size", "epochs")}
+    classifier.fit(train.texts, train.labels, verbose=2, **how)
+    return score_tags(dev, classifier.tag(dev.texts))["accuracy"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("ablation", type=Path)
     parser.add_argument("--train", required=True)
     parser.add_argument("--dev", required=True)
     parser.add_argument("--seed", required=True)
+    parser.add_argument(
+        "--learning-rates",
+        nargs="+",
+        type=float,
+        default=[5e-4, 1e-3, 2e-3],
+        help="learning rates of fine-tuning",
+    )
     arguments = parser.parse_args()
     records, run = arguments.ablation / "records" / "mlm", f"seed={arguments.seed}"
     recipes = [arguments.ablation / kind / run for kind in ("pretraining", "finetuning")]
     of_pretraining, recipe = (dict(read_yaml(path / "recipe.yaml")) for path in recipes)
     train, dev = read_conllu(arguments.train), read_conllu(arguments.dev)
-    classifier = tagger(
-        pretrain(of_pretraining, records),
-        Tokenizer.from_pretrained(records),
-        labels=train.label_names,
-        max_length=recipe["max_length"] or 128,
-    )
-    steps = recipe["epochs"] * classifier.steps_per_epoch(train.texts, recipe["batch_size"])
-    optimizer = default_optimizer(steps, recipe["learning_rate"])
-    classifier.compile(optimizer, metrics=[], seed=recipe["seed"])
-    how = {name: recipe[name] for name in ("batch_size", "epochs")}
-    classifier.fit(train.texts, train.labels, verbose=2, **how)
-    print(run, "accuracy", score_tags(dev, classifier.tag(dev.texts))["accuracy"])
+    pretrained = pretrain(of_pretraining, records)
+    weights = pretrained.get_weights()
+    for learning_rate in arguments.learning_rates:
+        pretrained.set_weights(weights)
+        accuracy = finetune(
+            pretrained, train, dev, records, recipe | {"learning_rate": learning_rate}
+        )
+        print(f"{run}, learning rate {learning_rate}: accuracy {accuracy:.4f}", flush=True)
 
 
 if __name__ == "__main__":
