@@ -197,7 +197,7 @@ def _unfit_companions():
 
 
 def _clashes():
-    """Yields a problem for each other distribution that installs a command or package of this name."""
+    """Yields a problem for each other distribution with a command or package of this name."""
     for point in metadata.entry_points(group="console_scripts", name=_COMMAND):
         if point.value != _ENTRY_POINT:
             other = getattr(point.dist, "name", point.value)

@@ -239,7 +239,7 @@ class Drift(Command):
             type=PATH,
             required=True,
             metavar="FILE",
-            help="file with served texts, in a format that `keras-bert predict` supports",
+            help="file with texts from requests, in a format that `keras-bert predict` supports",
         )
         group.add_argument(
             "--reference",
@@ -330,7 +330,7 @@ def _inputs(path, arguments, model):
 
 
 def _labeled(path, options, model):
-    """Returns the inputs of a file like the training set of the run, or None for other files."""
+    """Returns the inputs of a file in the format of the training set, or None for other formats."""
     if not options or options.get("tfds") or options.get("data"):
         return None
     form = dict.fromkeys(OF_FORM) | (form_of_run(options, path) or {})

@@ -158,7 +158,7 @@ def sorted_by_length(rows: Rows) -> tuple[Rows, tf.Tensor]:
 
 
 def _lengths(mask):
-    """Returns the length of each row up to the last token, int32 [rows].
+    """Returns the length of each row without the padding, int32 [rows].
 
     For a row without tokens, returns the padded length.
     """

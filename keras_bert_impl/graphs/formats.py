@@ -1,8 +1,8 @@
 """Exports a model to a named format.
 
-Each format has a module in `serving`. The modules of the formats and TensorFlow are imported only
-when a model is exported. If Keras uses another backend, the export runs in a new process with the TensorFlow backend:
-`python -m keras_bert_impl.graphs.formats DIRECTORY`.
+Each format has a module in `serving`. TensorFlow and these modules are imported only when a model
+is exported. If Keras uses another backend, the export runs in a new process with the TensorFlow
+backend: `python -m keras_bert_impl.graphs.formats DIRECTORY`.
 """
 
 import importlib

@@ -311,7 +311,9 @@ class _Loader(yaml.SafeLoader):
         seen = set()
         for key, _ in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(problem="merging by << is not supported")
+                raise yaml.constructor.ConstructorError(
+                    problem="YAML merge keys (<<) are not supported"
+                )
             if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
                 raise _NotRead(f"has the key {shown(key.value)} twice")
             seen.add((key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None)

@@ -1,4 +1,4 @@
-"""Files in TensorFlow's file systems, such as `gs://bucket/records`."""
+"""Files in file systems that TensorFlow supports, such as `gs://bucket/records`."""
 
 import contextlib
 import errno

@@ -104,9 +104,9 @@ class PretrainSettings:
         mask_split: Fractions of the predicted tokens that are masked, replaced by random tokens and
             unchanged.
         max_predictions: Maximum number of predictions per example. None for no limit.
-        dupe_factor: Number of static masks per row; epoch `e` uses mask `e % dupe_factor`. 1 with
-            records from `prepare --passes` is the same as BERT's script. None means new masks in
-            each epoch.
+        dupe_factor: Number of static masks per row; epoch `e` uses mask `e % dupe_factor`. None
+            means new masks in each epoch. With records from `prepare --passes`, 1 reproduces BERT's
+            script.
         generator: Published name or `config.json` of the generator of `replaced_token`. None uses
             the generator in the model directory. If the model directory has no generator, a
             generator with a quarter of the model's width is created.

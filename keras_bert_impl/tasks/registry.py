@@ -23,7 +23,7 @@ def register_task(task: type[Task]) -> type[Task]:
     """Registers a task of another package. Can be used as a class decorator.
 
     Raises:
-        InputError: another task has the same name or example class.
+        InputError: another task already has this name, or this class of examples.
     """
     for other in all_tasks():
         is_named = task.name is not None and task.name == other.name

@@ -1,7 +1,7 @@
 """Reads and writes the added tokens in the tokenizer files of `transformers`.
 
-Versions of `transformers` store added tokens in different files. If several files contain them,
-`added_tokens_decoder` in tokenizer_config.json has the highest precedence, followed by
+Different versions of `transformers` store added tokens in different files. If several files contain
+them, `added_tokens_decoder` in tokenizer_config.json has the highest precedence, followed by
 `added_tokens` in tokenizer.json, then by `added_tokens.json` with `special_tokens_map.json`. The
 settings `additional_special_tokens`, `extra_special_tokens` and `..._token` in
 tokenizer_config.json have the lowest precedence.

@@ -88,7 +88,11 @@ _CREATE = [
 ]
 _RUN_PRETRAINING = [
     Row("--input_file", (_TRAIN,), "first argument: directory of records"),
-    Row("--bert_config_file", (f"{_TRAIN} --model",), "a published name or a `config.json`"),
+    Row(
+        "--bert_config_file",
+        (f"{_TRAIN} --model",),
+        "name of a published model, or a `config.json`",
+    ),
     Row("--init_checkpoint", (f"{_TRAIN} --model",), "a model directory"),
     Row("--train_batch_size", (f"{_TRAIN} --batch-size",), "default 256, not 32"),
     Row("--learning_rate", (f"{_TRAIN} --learning-rate",), "default 1e-4, not 5e-5"),

@@ -56,7 +56,7 @@ _PREPROCESSOR = [
     Row(
         "BertMaskedLMPreprocessor(mask_selection_length=)",
         ("mask_tokens(max_predictions=)",),
-        "no limit by default, not 96",
+        "no limit by default (instead of 96)",
     ),
     Row(
         "BertMaskedLMPreprocessor(mask_token_rate=)",

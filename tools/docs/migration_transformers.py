@@ -88,7 +88,7 @@ _TRAINING = [
     Row(
         "create_optimizer(include_in_weight_decay)",
         ("AdamW(not_decayed=)",),
-        "lists the weights without decay instead",
+        "instead lists the weights that are excluded from weight decay",
     ),
     Row("TFTrainer(train_dataset)", ("finetune(train=)", f"{_RUN} --train")),
     Row("TFTrainer(eval_dataset)", ("finetune(dev=)", f"{_RUN} --dev")),

@@ -66,7 +66,7 @@ def _head_widths(nodes):
 
 
 def _head_width(softmax, by_name):
-    """Computes the head width from the attention scale `width ** -0.5`; None if it is not found."""
+    """Computes the width of an attention head from the attention scale, if there is one."""
     ahead = [softmax]
     for node in ahead:
         if len(ahead) > _MAX_NODES:

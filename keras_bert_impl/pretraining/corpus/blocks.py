@@ -53,7 +53,7 @@ class Settings:
         return dataclasses.asdict(self) | {"languages": list(self.languages)}
 
     def translations(self, document: readers.Document) -> readers.Document:
-        """Returns a copy in which each paragraph is one sentence.
+        """Returns a copy with one sentence per paragraph.
 
         Raises `InputError` if the number of paragraphs is not the number of languages.
         """

@@ -46,7 +46,7 @@ def band_keys(signatures: np.ndarray, threshold: float) -> Iterator[np.ndarray]:
     """Divides the signatures into bands. Yields the hashes of each band, uint64 [documents].
 
     The bands have the maximum length with a recall of at least 0.99. The recall is the probability
-    that two documents with a similarity of `threshold` have an equal band.
+    that two documents with a similarity of `threshold` share at least one band.
     """
     length = max(n for n in range(1, _VALUES) if _recall(n, threshold) >= _RECALL)
     factors = np.random.default_rng(1).integers(1, 2**64, length, np.uint64) | np.uint64(1)
@@ -63,7 +63,7 @@ def find_duplicates(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Finds duplicates and near-duplicates of earlier documents.
 
-    If several documents have an equal band, each of them is compared with the first.
+    If several documents share a band, each of them is compared with the first.
 
     Args:
         hashes: Hashes of the texts (see `text_hash`), uint64 [documents].

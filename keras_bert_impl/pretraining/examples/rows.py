@@ -90,7 +90,7 @@ def next_sentence_examples(
     """Creates segment pairs for next-sentence prediction, as in BERT's published code.
 
     If the last sentence of a document is the first segment of a pair, the second segment is always
-    random. BERT's published code therefore creates more random than consecutive pairs. This
+    random. BERT's published code therefore creates more random pairs than consecutive pairs. This
     function draws fewer of the other pairs at random, so that the fraction of random pairs is
     `random_next_share`.
 

@@ -72,7 +72,7 @@ def pretraining_dataset(
     `left_to_right`, which masks no tokens. `replaced_token` uses the key `masked_lm`.
 
     The dataset of the train split is infinite. Each epoch shuffles the order of the shards, then
-    262,144 rows at a time, and draws new masks. A batch may contain rows of two epochs, so no row
+    262,144 rows at a time, and draws new masks. A batch may contain rows from two epochs, so no row
     is dropped. To continue an interrupted run at step k, pass `start_row=k * batch_size`. The
     held-out split is read once, in order, with fixed masks. The last batch of the held-out split is
     padded with empty rows.

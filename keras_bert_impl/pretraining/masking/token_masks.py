@@ -28,7 +28,7 @@ def mask_tokens(
     """Masks tokens for masked language modeling.
 
     In each row, `max(1, round(mask_rate * tokens))` tokens are chosen, as in BERT. The number
-    `tokens` includes the special tokens, which are never chosen. Rows with the same index in two
+    `tokens` includes the special tokens, which are never masked. Rows with the same index in two
     batches get the same random numbers, so use a different seed for each batch.
 
     Args:

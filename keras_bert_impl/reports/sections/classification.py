@@ -205,7 +205,7 @@ def _reliability(confidences, is_right):
 
 
 def _thresholds(model, names, labels, scores):
-    """Returns a section with precision and recall by threshold, for one of two classes.
+    """Returns a section with precision and recall by threshold, for a binary classifier.
 
     If the model has a threshold, the section shows the class with the threshold. Otherwise, the
     section shows the class with fewer examples.

@@ -97,7 +97,7 @@ def check_examples(
     form: Mapping[str, Any] | None = None,
     tokens: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Counts labels, tokens and possible problems of labeled examples.
+    """Counts labels, tokens and possible problems in labeled examples.
 
     Args:
         train: examples, read with `skip_bad_rows`.

@@ -183,7 +183,9 @@ class QuestionAnswerer(TaskModel):
 
     def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
         if target is not None:
-            raise InputError("a QuestionAnswerer has no argument target. Remove target=...")
+            raise InputError(
+                "QuestionAnswerer does not support the argument target. Remove target=..."
+            )
         is_context = [word >= 0 and row.words[word].segment == 1 for word in row.word_of]
         positions = np.flatnonzero(is_context)
         if not len(positions):

@@ -75,7 +75,7 @@ class FeatureTagger(WordTagger):
     Each word is represented by the hidden states of its first subword. If the subword is in several
     windows, the window with the most context is used. The hidden states are computed once, before
     the first epoch, and kept in memory. The hidden states need 4 bytes * words * layers * hidden,
-    such as 2.5 GB for four layers of size 768 and the 204,000 training words of CoNLL-2003. The
+    for example 2.5 GB for four layers of size 768 and the 204,000 training words of CoNLL-2003. The
     encoder is not trained. The input of the BiLSTM is a whole text, even if the encoder needed
     several windows.
 
@@ -284,7 +284,7 @@ class FeatureTagger(WordTagger):
     # === Files ===
 
     def only_here(self) -> list[str]:
-        """Returns the settings that change labels and are not supported by `transformers`."""
+        """Returns the settings that `transformers` does not support and that change predictions."""
         return ["a tagger on the encoder", *super().only_here()]
 
     @classmethod

@@ -360,7 +360,7 @@ class WordTagger(TokenLabels, TaskModel):
         return arguments
 
     def only_here(self) -> list[str]:
-        """Returns the settings that change labels and are not supported by `transformers`."""
+        """Returns the settings that `transformers` does not support and that change predictions."""
         return super().only_here() + (["crf=True"] if self.crf else [])
 
     def head_names(self) -> list[TensorName]:

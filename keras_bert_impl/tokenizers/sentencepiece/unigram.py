@@ -71,7 +71,7 @@ class UnigramModel:
         return chosen(ids, kept), chosen(starts, kept)
 
     def _matches(self, characters, begins):
-        """Returns all matches of tokens: (first character, number of characters, id)."""
+        """Returns all tokens found in the text, as (first character, number of characters, id)."""
         letters = self._letters.lookup(characters)
         # No token crosses the start of the next word.
         inner = tf.concat([tf.where(begins, 0, letters), tf.zeros([_MAX_CHARACTERS], tf.int32)], 0)
