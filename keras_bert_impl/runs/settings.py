@@ -124,7 +124,7 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
             examples as the smallest, else the task's default.
         checkpoint_minutes: Minutes between checkpoints within an epoch. You can change the value
             when you resume a run.
-        seed: Seed of the head's initial weights, the order of the texts and dropout.
+        seed: Seed of the head, the text order and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """

@@ -137,7 +137,7 @@ def test_a_plan_has_every_step_and_row_once(seed):
         ({"first_batch_size": 2, "ramp_steps": 100}, "less than total_steps"),
         (
             {"first_batch_size": 2, "ramp_steps": 98, "steps_per_execution": 5},
-            "steps_per_execution=5, it must be less than total_steps",
+            "multiple of steps_per_execution=5, less than total_steps",
         ),
         ({"steps_per_execution": 3}, "total_steps must be a multiple of steps_per_execution"),
         ({"long_part": 1.0}, r"long_part must be a number in \(0, 1\), got 1.0"),

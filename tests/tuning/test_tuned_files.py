@@ -146,7 +146,7 @@ def test_base_may_move(base, lora, tmp_path):
 
 def test_rejects_an_adapter_of_another_task(lora, tmp_path):
     _, directory = lora
-    with pytest.raises(InputError, match="`keras-bert merge` converts a model with LoRA"):
+    with pytest.raises(InputError, match="`keras-bert merge` creates a model without an adapter"):
         convert(directory, tmp_path / "whole")
     encoder = Encoder.from_pretrained(directory)
     assert encoder.config.adapter.kind == "lora"
