@@ -110,7 +110,7 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
             learning rate falls to 0.
         weight_decay: Decoupled weight decay. Not applied to biases and normalization layers.
         clip_norm: Maximum global gradient norm. None for no limit.
-        max_length: Maximum sequence length in tokens. Longer texts are truncated. Tagging, question
+        max_length: Maximum length in tokens. Longer texts are truncated. Tagging, question
             answering and some values of `long_texts` split longer texts into windows instead.
             Default: 128 (384 for questions).
         dropout: Dropout rate. Default: the model's rate.
