@@ -123,7 +123,7 @@ def main():
         "--learning-rates",
         nargs="+",
         type=float,
-        default=[5e-4, 1e-3, 2e-3],
+        default=[5e-4, 1e-3, 2e-3, 5e-3, 1e-2],
         help="learning rates of fine-tuning",
     )
     arguments = parser.parse_args()
