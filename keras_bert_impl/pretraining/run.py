@@ -83,8 +83,7 @@ def pretrain(
         **fields: Fields of `PretrainSettings`.
 
     Raises:
-        InputError: The settings, the records or the model are invalid; the message names the
-            reason.
+        InputError: The settings, the records or the model are invalid.
 
     Example:
         prepare("corpus.txt", "records", tokenizer)
@@ -153,10 +152,7 @@ def is_finished(
     settings: PretrainSettings,
     resume: bool = True,
 ) -> bool:
-    """Returns whether the output directory contains a complete run.
-
-    Raises `InputError` if the run used different settings or records.
-    """
+    """Returns whether a run is complete. Raises `InputError` for different settings or records."""
     directory = local_path(output_directory)
     if not (directory / "model").is_dir():
         return False

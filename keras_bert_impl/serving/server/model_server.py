@@ -122,10 +122,7 @@ class ModelServer:
         return all(ended)
 
     def stop(self) -> None:
-        """Stops the server when all running requests have finished.
-
-        Can be called from any thread.
-        """
+        """Stops the server when all running requests have finished. Any thread can call it."""
         self._server.should_exit = True
 
     # === Endpoints ===

@@ -156,11 +156,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return dataset
 
     def text_features(self, texts: Any) -> dict[str, tf.Tensor]:
-        """Computes the features of texts, int32 `[batch, length]`; works in graphs.
-
-        Args:
-            texts: string tensor `[batch]`, or a tuple of two for pairs.
-        """
+        """Computes the features of a string tensor, or a tuple of two for pairs; works in graphs."""
         return self.long_texts.features(self, texts)
 
     def features_in_graph(self, texts: Any) -> dict[str, tf.Tensor]:
