@@ -137,9 +137,7 @@ def huggingface_config(
     """
     layout = layout_of(config)
     if head not in layout.classes:
-        raise InputError(
-            f"transformers has no class for {config.architecture} with a {head!r} head."
-        )
+        raise InputError(f"transformers has no class for {layout.model_type} with a {head!r} head.")
     fields = config.to_dict()
     theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
     settings = layout.to_settings(fields)

@@ -106,7 +106,7 @@ def _task_sections(subject):
 
 
 def report_of(examples: Any, model: Any = None) -> ModuleType | None:
-    """Returns the report module of the examples' task; None if there is none.
+    """Returns the report module of the examples' task, or None if the task has no report.
 
     If the examples are a list of texts, returns the report module of the model's task.
     """

@@ -152,3 +152,5 @@ def test_a_causal_encoder_has_no_head_for_answers(tmp_path):
     assert config.causal and not has_head(source, config, "question_answerer")
     with pytest.raises(InputError, match="head must be one of masked_lm.* for modernbert-decoder"):
         head_tensors(config, "question_answerer")
+    with pytest.raises(InputError, match="transformers has no class for modernbert-decoder with"):
+        huggingface_config(config, "question_answerer")

@@ -124,7 +124,7 @@ def outside_candidates(labels: Iterable[str]) -> list[str]:
 
 
 def outside_number(labels: list[str]) -> int:
-    """Returns the index of the label for words outside of entities; 0 if there is none."""
+    """Returns the index of the label for words outside of entities. Default: 0."""
     return next((number for number, label in enumerate(labels) if label in OUTSIDE), 0)
 
 

@@ -208,7 +208,7 @@ def _normalized(line):
 
 
 def _with_prefix_spaces(line):
-    """Adds a space at the start of each text and after each added token, if there is none."""
+    """Adds missing spaces at the start of each text and after each added token."""
     marked = _marked(line.code_points, line.text_starts, line.tokens)
     is_boundary = marked >= CODE_POINTS
     begins = ~is_boundary & before(is_boundary, True) & (marked != ord(" "))
