@@ -140,6 +140,7 @@ class Finetune(Command):
         more_dev = read_more(arguments)
         from keras_bert_impl.finetuning import combinations, finetune, finetune_set
         from keras_bert_impl.runs.run import settings_for, task_with
+        from keras_bert_impl.tasks.data.published import TASKS
         from keras_bert_impl.training.strategy import is_chief
 
         out = Path(arguments.out)
@@ -176,6 +177,10 @@ class Finetune(Command):
         else:
             print_scores(scores)
         say(f"wrote the model to {out / 'model'}")
+        if arguments.task in TASKS:
+            from keras_bert_impl.experiments.glue import write_glue_tests
+
+            write_glue_tests(arguments.task, out, arguments.data, say=say)
 
 
 def _check_folds(arguments):

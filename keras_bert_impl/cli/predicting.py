@@ -19,7 +19,7 @@ from keras_bert_impl.cli.common import (
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.cli.remembered import read_options, with_form
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.lines import STANDARD_INPUT, encoded_as
+from keras_bert_impl.io.lines import STANDARD_INPUT, encoded_as, suffix_of
 from keras_bert_impl.io.progress import Progress
 
 
@@ -42,7 +42,6 @@ def read_inputs(
     Returns:
         (iterator of (text, row of the text as a dict), number of texts; None if unknown).
     """
-    from keras_bert_impl.io.lines import STANDARD_INPUT, suffix_of
     from keras_bert_impl.runs.prediction_table import count_rows, read_rows
     from keras_bert_impl.tasks.data.layout import Layout
     from keras_bert_impl.tasks.data.tables import FORMATS, text_lines
@@ -73,8 +72,34 @@ def read_inputs(
 
 
 def _columns_of_run(arguments):
+    from keras_bert_impl.tasks.data.published import TASKS
+
     options = read_options(arguments.model)
+    if options.get("task") in TASKS:
+        return TASKS[options["task"]].text, TASKS[options["task"]].pair
     return options.get("text"), options.get("pair")
+
+
+def _as_written(arguments):
+    """Returns a function that converts blocks of predictions to what `--out` contains.
+
+    If the run is on a GLUE task, its test set becomes a file for the benchmark's server.
+    """
+    from keras_bert_impl.tasks.data.published import TASKS
+
+    task, columns = read_options(arguments.model).get("task"), (arguments.text, arguments.pair)
+    is_table = suffix_of(arguments.out or "") == ".tsv" and arguments.input != STANDARD_INPUT
+    of_task = columns in ((None, None), _columns_of_run(arguments)) and not arguments.id
+    if task in TASKS and is_table and of_task:
+        from keras_bert_impl.experiments.glue import as_submitted, is_glue_test
+
+        if is_glue_test(task, arguments.input):
+            say(
+                f"{arguments.out} will have the format of GLUE's server. To write the input columns "
+                "and the names of the labels, choose an --out that ends in .csv."
+            )
+            return functools.partial(as_submitted, task)
+    return list
 
 
 def _columns(path, arguments, model):
@@ -166,7 +191,7 @@ class Predict(Command):
         arguments = with_form(arguments, source)
         model = load_tuned(arguments.model, arguments.dtype, arguments.base)
         task = task_of_model(model)
-        count = 0
+        as_written, count = _as_written(arguments), 0
         with contextlib.ExitStack() as stack:
             stack.enter_context(encoded_as(arguments.encoding))
             rows, total = read_inputs(source, arguments, model)
@@ -180,7 +205,7 @@ class Predict(Command):
             else:
                 write = functools.partial(_print, as_objects=arguments.json)
             for block in _answered(rows, model, task):
-                write(block)
+                write(as_written(block))
                 count += len(block)
                 if progress is not None:
                     progress.update(count)

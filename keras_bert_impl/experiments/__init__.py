@@ -1,13 +1,10 @@
-"""Experiments with several runs: cross-validation, GLUE, learning curves and ablations."""
+"""Experiments with several runs: cross-validation and GLUE."""
 
 from keras_bert_impl.lazy import lazy_names
 
 _HOMES = {
-    "Variant": "questions",
-    "QUESTIONS": "questions",
-    "ablate": "ablations",
     "cross_validate": "cross_validation",
     "finetune_glue": "glue",
-    "learning_curve": "curves",
+    "write_glue_tests": "glue",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -2,20 +2,29 @@
 
 import inspect
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.finetuning import checked_runs, finetune_set, spread_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
+from keras_bert_impl.io.lines import suffix_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.reports.glue_page import write_glue_page
+from keras_bert_impl.runs.prediction_table import Predicted, read_rows, table_writer
 from keras_bert_impl.runs.run import load_tuned
 from keras_bert_impl.runs.settings import FinetuneSettings
-from keras_bert_impl.tasks.base.prediction_files import write_predictions_table
-from keras_bert_impl.tasks.data.published import TASKS, has_glue, read_glue, read_more_mnli
+from keras_bert_impl.tasks.data.layout import Layout
+from keras_bert_impl.tasks.data.published import (
+    TASKS,
+    find_glue,
+    has_glue,
+    read_glue,
+    read_more_mnli,
+)
+from keras_bert_impl.tasks.data.tables import table_columns
 from keras_bert_impl.tasks.registry import task_of_model
 from keras_bert_impl.tasks.scores.comparison import BASELINES
 
@@ -42,6 +51,7 @@ _TESTS = {
     }
 }
 _SCORES = "scores.json"
+_INDEX = (["index"], ["id"])  # first column of a test set; the last one is QQP's
 
 
 def finetune_glue(
@@ -120,7 +130,7 @@ def finetune_glue(
         found = finetune_set(model, train, dev, directory / name, **settings)
         tasks[name] = _result(name, found)
         if tasks[name]["best"] != before.get("tasks", {}).get(name, {}).get("best"):
-            _predict_tests(name, data, directory, say)
+            write_glue_tests(name, directory / name, data, directory / "test", say)
         summary = {"average": _average(tasks), "tasks": tasks, "skipped": skipped}
         write_json(directory / _SCORES, summary)
         write_glue_page([directory], directory / "report.html")
@@ -178,21 +188,87 @@ def _average(tasks):
     return spread_of([statistics.fmean(scores) for scores in by_seed])
 
 
-def _predict_tests(name, data, directory, say):
-    """Writes the predictions of a task's best model for each test set that exists."""
-    tests = _TESTS.get(name, {TASKS[name].folder: (name, "test")})
-    found = {file: test for file, test in tests.items() if has_glue(test[0], data, test[1])}
-    if not found:
-        return
-    model = load_tuned(directory / name)
-    (directory / "test").mkdir(exist_ok=True)
-    values = {label: value for value, label in (TASKS[name].labels or {}).items()}
-    for file, (task, split) in found.items():
-        path = directory / "test" / f"{file}.tsv"
+# === Test sets ===
+
+
+def write_glue_tests(
+    task: str,
+    run: str | Path,
+    data: str | Path,
+    output_directory: str | Path | None = None,
+    say: Callable[[str], Any] = lambda text: None,
+) -> list[Path]:
+    """Predicts the test sets of a GLUE task and writes the files that the benchmark's server takes.
+
+    A file has the columns `index` and `prediction`. A prediction is 0 or 1 (CoLA, SST-2, MRPC, QQP,
+    WNLI), the name of a class (RTE, QNLI, MNLI, AX), or a number from 0 to 5 (STS-B). For MNLI, the
+    files are `MNLI-m.tsv`, `MNLI-mm.tsv` and `AX.tsv`, the diagnostic set; for the other tasks, the
+    file is named after the task, such as `CoLA.tsv`.
+
+    Args:
+        task: `"cola"`, `"sst2"`, `"mrpc"`, ...
+        run: directory of a run, or of a set of runs, on the task.
+        data: see `read_glue`. Test sets that are missing are skipped.
+        output_directory: directory to write. Default: `test` in the directory of the run. Files
+            that are newer than the scores of the run are kept.
+        say: function that is called with the name of each file.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        InputError: a row is invalid.
+
+    Example:
+        from keras_bert_impl.experiments import write_glue_tests
+        write_glue_tests("mrpc", "run", "glue")  # writes run/test/MRPC.tsv
+    """
+    run = local_path(run)
+    directory = run / "test" if output_directory is None else local_path(output_directory)
+    tests = _TESTS.get(task, {TASKS[task].folder: (task, "test")})
+    sources = {
+        directory / f"{name}.tsv": find_glue(*test, data)
+        for name, test in tests.items()
+        if has_glue(test[0], data, test[1])
+    }
+    model = None
+    for path, source in sources.items():
+        scored = run / _SCORES
+        if path.exists() and path.stat().st_mtime_ns > scored.stat().st_mtime_ns:
+            continue
         say(f"predicting {path}")
-        answers = task_of_model(model).predictions(model, read_glue(task, data, split).texts)
-        rows = ([_published(answer, values)] for answer, _ in answers)
-        write_predictions_table(path, ["prediction"], rows)
+        model = model or load_tuned(run)
+        directory.mkdir(parents=True, exist_ok=True)
+        layout = Layout(TASKS[task].text, TASKS[task].pair, allow_empty=True)
+        rows = [(text, _numbered(row)) for text, row in read_rows(source, layout)]
+        if not rows:
+            raise InputError(f"{source} has no rows.")
+        answers = task_of_model(model).predictions(model, [text for text, _ in rows])
+        predicted = [(row, *answer) for (_, row), answer in zip(rows, answers, strict=True)]
+        with table_writer(path) as write:
+            write(as_submitted(task, predicted))
+    return [*sources]
+
+
+def is_glue_test(task: str, path: str | Path) -> bool:
+    """Returns whether a `.tsv` file has the columns of a GLUE task's test set."""
+    columns = table_columns(path) if suffix_of(path) == ".tsv" else []
+    texts = {TASKS[task].text, TASKS[task].pair or TASKS[task].text}
+    return columns[:1] in _INDEX and texts <= {*columns} and TASKS[task].label not in columns
+
+
+def as_submitted(task: str, predicted: Iterable[Predicted]) -> list[Predicted]:
+    """Converts rows and predictions of a test set to the columns that GLUE's server takes."""
+    values = {label: value for value, label in (TASKS[task].labels or {}).items()}
+    return [
+        (_numbered(row), {"prediction": _published(answer, values)}, cells)
+        for row, answer, cells in predicted
+    ]
+
+
+def _numbered(row):
+    """Returns the index of a row, which is its first cell."""
+    return {"index": next(iter(row.values()))}
 
 
 def _published(answer, values):

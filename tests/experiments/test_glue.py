@@ -2,13 +2,14 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from keras_bert_impl import finetune_glue, load_tuned
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.experiments import glue
+from keras_bert_impl.experiments import glue, write_glue_tests
 from keras_bert_impl.experiments.glue import SETTINGS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_yaml
@@ -41,7 +42,8 @@ def data(tmp_path_factory):
     rows = [(int("g" in one), number, 0, one, other) for number, one, other in pairs(24)]
     table(root / "MRPC/train.tsv", header, rows)
     table(root / "MRPC/dev.tsv", header, rows[::2])
-    table(root / "MRPC/test.tsv", ("index", *header[1:]), rows[:7])
+    tests = [(number, *row[1:]) for number, row in enumerate(rows[:7])]
+    table(root / "MRPC/test.tsv", ("index", *header[1:]), tests)
     rows = [(*pair, len(pair[1]) % 6) for pair in pairs(24)]
     table(root / "STS-B/train.tsv", (*PAIR, "score"), rows)
     table(root / "STS-B/dev.tsv", (*PAIR, "score"), rows[::2])
@@ -154,6 +156,60 @@ def test_test_predictions_have_the_published_labels_and_range(finished, data):
     values = load_tuned(out / "glue/stsb").predict(read_glue("stsb", data, "test").texts)
     found = [float(value) for value in predictions(out / "glue/test/STS-B.tsv")]
     assert found == pytest.approx(np.clip(values[:, 0], 0, 5), abs=5.1e-4)
+
+
+@pytest.mark.parametrize("task", SETTINGS)
+def test_answers_become_what_the_server_takes(task, tmp_path):
+    """Each class is written as in the published training set, with the index of the test set."""
+    spec = TASKS[task]
+    number = "id" if task == "qqp" else "index"
+    header = [number, spec.text, *filter(None, [spec.pair])]
+    table(tmp_path / "test.tsv", header, [(7, *header[1:])])
+    assert glue.is_glue_test(task, tmp_path / "test.tsv")
+    table(tmp_path / "dev.tsv", [*header, spec.label], [(7, *header[1:], 0)])
+    assert not glue.is_glue_test(task, tmp_path / "dev.tsv")
+    values = spec.labels or {"0.000": -1.0, "2.500": 2.5, "5.000": 6.0}
+    key = "values" if spec.labels is None else "label"
+    rows = [
+        ({number: "7", "text": ""}, {key: [v] if key == "values" else v}, [])
+        for v in values.values()
+    ]
+    written = glue.as_submitted(task, rows)
+    assert [row for row, _, _ in written] == [{"index": "7"}] * len(values)
+    assert [answer for _, answer, _ in written] == [{"prediction": value} for value in values]
+
+
+def test_predict_writes_the_same_file_for_a_test_set(finished, data, tmp_path):
+    """Only with `.tsv` files; the other files have the names of the labels."""
+    out, *_ = finished
+    command = ["predict", f"--input={data}/MRPC/test.tsv", f"--model={out}/glue/mrpc"]
+    for columns in ([], ["--text=#1 String", "--pair=#2 String"]):
+        assert main([*command, *columns, f"--out={tmp_path}/new.tsv"]) == 0
+        assert (tmp_path / "new.tsv").read_bytes() == (out / "glue/test/MRPC.tsv").read_bytes()
+    for name, more in [("new.csv", []), ("ids.tsv", ["--id=index"])]:
+        assert main([*command, *more, f"--out={tmp_path}/{name}"]) == 0
+        assert "equivalent" in (tmp_path / name).read_text()
+    command[1] = f"--input={data}/STS-B/test.tsv"  # has other columns than MRPC
+    assert main([*command, f"--out={tmp_path}/none.tsv"]) == 2
+
+
+def test_the_command_writes_the_test_set_of_one_task(finished, data, tmp_path, capsys):
+    out, *_ = finished
+    table(tmp_path / "STS-B/test.tsv", PAIR, [(3 * one, *texts) for one, *texts in pairs(4)])
+    for name in ("train.tsv", "dev.tsv"):
+        shutil.copy(data / "STS-B" / name, tmp_path / "STS-B")
+    command = ["finetune", "--task=stsb", f"--data={tmp_path}", f"--model={out}/base"]
+    command += ["--epochs=1", f"--out={tmp_path}/run"]
+    assert main(command) == 0
+    written = tmp_path / "run/test/STS-B.tsv"
+    assert "predicting" in capsys.readouterr().err
+    rows = [line.split("\t") for line in written.read_text().splitlines()]
+    assert rows[0] == ["index", "prediction"] and [row[0] for row in rows[1:]] == list("0369")
+    assert all(0 <= float(row[1]) <= 5 for row in rows[1:])
+    before = written.stat().st_mtime_ns
+    assert main(command) == 0 and written.stat().st_mtime_ns == before
+    (own,) = write_glue_tests("stsb", tmp_path / "run", tmp_path, tmp_path / "own/files")
+    assert own.read_bytes() == written.read_bytes()
 
 
 def test_the_page_has_the_scores(finished):

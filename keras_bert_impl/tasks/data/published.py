@@ -131,7 +131,7 @@ def read_glue(
     if task == "diagnostic" and is_test:
         # The file of the test set has different column names and no labels.
         spec = dataclasses.replace(spec, text="sentence1", pair="sentence2", id="index")
-    path = find_file(directory, spec.folder, _name_of(task, split))
+    path = find_glue(task, split, directory)
     has_header = is_test or spec.columns is None
     layout = Layout(
         spec.text,
@@ -146,6 +146,10 @@ def read_glue(
     examples = examples_of(path, rows, layout, skip_bad_rows)
     read_with = {"task": task, "data": str(directory), "skip_bad_rows": skip_bad_rows}
     return _with_names(examples, spec.labels, spec.metrics, read_with)
+
+
+def find_glue(task: str, split: str, directory: str | Path) -> Path:
+    return find_file(directory, TASKS[task].folder, _name_of(task, split))
 
 
 def has_glue(task: str, directory: str | Path, split: str) -> bool:
