@@ -157,23 +157,6 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
             for variable in variables
         ]
 
-    def infer_steps(self) -> None:
-        """Sets `steps` after a file without `steps` was loaded.
-
-        `steps` becomes `iterations` for variables with nonzero moments, and 0 for other variables.
-        """
-        iterations = int(ops.convert_to_numpy(self.iterations))
-        moved = [np.any(ops.convert_to_numpy(v)) for v in self._velocities]
-        self.steps.assign(np.where(moved, iterations, 0))
-
-    def load_own_variables(self, store: Any) -> None:
-        """Loads the optimizer state. Files of earlier versions do not contain `steps`."""
-        if len(store.keys()) != len(self.variables) - 1:
-            return super().load_own_variables(store)
-        for index, variable in enumerate(self.variables[:-1]):
-            variable.assign(store[str(index)])
-        self.infer_steps()
-
     def before_update(self, trainable_variables: list[keras.Variable]) -> None:
         indices = [index_of(self, variable) for variable in trainable_variables]
         has_gradient = np.isin(np.arange(len(variables_of(self))), indices)
