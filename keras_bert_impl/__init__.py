@@ -44,7 +44,6 @@ _HOMES = {
     "finetune": "finetuning",
     "finetune_set": "finetuning",
     "finetune_glue": "experiments.glue",
-    "ablate": "experiments.ablations",
     "search": "tasks.embedding.search",
     "attribute": "attribution.methods",
     "attention_map": "plots",

@@ -4,7 +4,6 @@ import functools
 import json
 import lzma
 import shutil
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -167,15 +166,6 @@ def _write_training_checkpoint(root, path):
 
 
 # === Objects ===
-
-
-def installed_files():
-    """Lists a few files; `quickstart` would read those of every installed package."""
-    folder = Path(keras.__file__).parent / "src" / "layers" / "core"
-    files = [("keras", f"keras.{path.stem}", path) for path in folder.glob("*.py")]
-    folder = Path(np.__file__).parent / "lib"
-    files += [("numpy", f"numpy.{path.stem}", path) for path in folder.glob("_*io*.py")]
-    return files
 
 
 def _regressor():

@@ -18,7 +18,6 @@ ABOVE_TASKS = (
     "finetuning",
     "scikit_learn",
     "cli",
-    "quickstart",
     "public names",
 )
 ROOMS = architecture.subpackage_imports(MODULES)
@@ -150,11 +149,6 @@ SATELLITES = {
     "plots": {},
     "serving.server": {"graphs.formats": {"SAVED_MODEL_ENTRIES"}},
     "cli.doctor": {"cli.common": {"print_json"}, "cli.parser": {"Command"}},
-    "quickstart": {
-        "pretraining.examples.rows": {"uniform"},
-        "pretraining.settings": {"RowLength"},
-        "training.runs.run_directory": {"RunDirectory"},
-    },
     "attribution": {
         "models.encoder": {"encoders_run_by"},
         "models.encoder_layers": {"EncoderLayers", "apply_layers", "with_all_names"},

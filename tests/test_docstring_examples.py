@@ -19,7 +19,6 @@ import pytest
 import tensorflow as tf
 
 import keras_bert_impl
-from keras_bert_impl.quickstart import corpus
 from tests import docstring_world
 
 ROOT = Path(keras_bert_impl.__file__).parent
@@ -38,8 +37,6 @@ SLOW = {
     "runs.distillation.SoftTargets",
     "finetuning.finetune",
     "finetuning.finetune_set",
-    "experiments.ablations.ablate",
-    "experiments.curves.learning_curve",
     "experiments.glue.finetune_glue",
     "tasks.tagging.feature_tagger.FeatureTagger",
     "tuning.choice.save_tuned",
@@ -112,7 +109,6 @@ def test_example_runs(name, root, tmp_path, monkeypatch):
             copy = shutil.copytree if path.is_dir() else shutil.copy
             copy(path, tmp_path / path.name)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(corpus, "installed_files", docstring_world.installed_files)
     keras.utils.set_random_seed(0)
     if source.startswith(">>>"):
         _run_session(source, _names(name, source))

@@ -24,7 +24,7 @@ Graph = dict[str, set[str]]  # module -> names of the modules that it imports
 # Rows of groups from top to bottom: group -> subpackages. Modules without a group are small and
 # imported by all groups.
 ROWS = [
-    {"Commands": "cli quickstart"},
+    {"Commands": "cli"},
     {"Runs and reports": "runs finetuning experiments scikit_learn reports attribution plots"},
     {
         "Tasks": "tasks.base tasks.data tasks.inputs tasks.scores tasks.registry "

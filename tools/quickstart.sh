@@ -2,7 +2,7 @@
 # Runs the quickstart (corpus, vocabulary, pre-training, fine-tuning, export) on local text, in an
 # environment that it sets up in this checkout.
 #
-#   bash tools/quickstart.sh [arguments of `keras-bert quickstart`]
+#   bash tools/quickstart.sh [arguments of `python -m examples.quickstart`]
 set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=environment.sh
@@ -13,5 +13,6 @@ if [[ ! -d "$environment" ]] && ((free < needed)); then
     fail "$root has $free MB of free space; a new environment needs $needed"
 fi
 set_up_environment "plots,metrics"
-say "running: keras-bert quickstart $*"
-exec "$environment/bin/keras-bert" quickstart "$@"
+say "running: python -m examples.quickstart $*"
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+exec "$environment/bin/python" -m examples.quickstart "$@"

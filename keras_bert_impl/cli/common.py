@@ -215,13 +215,6 @@ def print_scores(scores: Mapping[str, float]) -> None:
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
 
 
-def with_bounds(interval: Mapping[str, Any]) -> str:
-    """Formats an interval as `value [low, high]`, or as `value` if the interval has no bounds."""
-    if interval["low"] is None:
-        return f"{interval['value']:.4f}"
-    return f"{interval['value']:.4f} [{interval['low']:.4f}, {interval['high']:.4f}]"
-
-
 def _cell(value):
     return f"{value:,}" if isinstance(value, (int, float)) else str(value)
 
@@ -239,12 +232,6 @@ def whole_numbers(text: str) -> list[int]:
     if not all(number.isdecimal() for number in text.split(",")):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,2,3")
     return [int(number) for number in text.split(",")]
-
-
-def add_seeds(container: ArgumentsContainer) -> None:
-    container.add_argument(
-        "--seeds", type=whole_numbers, default="1,2,3", metavar="1,2,3", help="one run per seed"
-    )
 
 
 def _delimiter(text):

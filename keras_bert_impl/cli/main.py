@@ -17,10 +17,6 @@ from keras_bert_impl.version import __version__
 # selected command is imported, and TensorFlow is not imported before `run`.
 GROUPS = {
     "start": {
-        "quickstart": (
-            "pretraining.Quickstart",
-            "pre-train, fine-tune and serve a small model on a small corpus",
-        ),
         "models": ("models.Models", "list the published models and their names"),
         "doctor": (
             "doctor.Doctor",
@@ -45,19 +41,11 @@ GROUPS = {
         "prepare": ("preparing.Prepare", "turn text into records for pre-training"),
         "augment": ("finetuning.Augment", "augment labeled texts by replacing words"),
         "finetune": ("finetuning.Finetune", "fine-tune a model on labeled texts"),
-        "learning-curve": (
-            "experiments.curves.LearningCurve",
-            "measure the score for several sizes of the training set",
-        ),
         "pretrain": ("pretraining.Pretrain", "pre-train an encoder on prepared records"),
         "recipes": ("pretraining.Recipes", "list published pre-training recipes"),
         "adapt": (
             "pretraining.Adapt",
             "continue pre-training on text of your domain",
-        ),
-        "ablate": (
-            "experiments.ablations.Ablate",
-            "compare pre-training objectives, model sizes and masks in small runs",
         ),
         "student": ("models.Student", "create a student model from a teacher's layers"),
         "input-worker": (
@@ -101,6 +89,12 @@ GROUPS = {
         ),
         "merge": ("models.Merge", "merge LoRA weights into their base model"),
     },
+}
+# What the examples of a checkout do, by names that sound like commands.
+EXAMPLES = {
+    "quickstart": "bash tools/quickstart.sh",
+    "ablate": "python -m examples.experiments.ablations",
+    "learning-curve": "python -m examples.experiments.learning_curve",
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
@@ -184,6 +178,11 @@ def _run(arguments):
 
 def load(command: str) -> tuple[Command, CommandParser]:
     """Imports a command; returns (command, parser of its arguments)."""
+    if command in EXAMPLES:
+        raise InputError(
+            f"{command} is an example, not a command; in a checkout of the repository, run "
+            f"`{EXAMPLES[command]}`."
+        )
     if command not in COMMANDS:
         call = GUESSES["keras-bert COMMAND"].get(command)
         hint = f"write keras-bert {call}." if call else suggestion(command, COMMANDS)

@@ -1,7 +1,6 @@
-"""`keras-bert clean`, `pretrain`, `recipes`, `adapt`, `input-worker` and `quickstart`."""
+"""`keras-bert clean`, `pretrain`, `recipes`, `adapt` and `input-worker`."""
 
 import dataclasses
-import logging
 import socket
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 from keras_bert_impl.cli.common import (
     FOLDER,
     MODEL,
-    OUTPUT_DIRECTORY,
     OUTPUT_FILE,
     PATH,
     RECIPE,
@@ -31,7 +29,6 @@ from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.recipes import recipe_text, recipes
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
-from keras_bert_impl.quickstart.settings import QuickstartSettings, check_ready
 
 _PRETRAIN_MAIN = (
     "model", "total_steps", "batch_size", "learning_rate", "warmup_steps", "schedule", "objectives",
@@ -295,54 +292,3 @@ def start(host: str, port: int) -> Any:
     )
     worker.dispatcher = dispatcher  # This reference prevents garbage collection.
     return worker
-
-
-_QUICKSTART_MAIN = (
-    "num_layers", "hidden_dim", "num_heads", "vocabulary_size", "length", "batch_size",
-    "pretraining_steps", "learning_rate", "finetuning_epochs", "finetuning_rate", "seed",
-)  # fmt: skip
-
-
-class Quickstart(Command):
-    example = "  keras-bert quickstart --out quickstart-run"
-    settings_class = QuickstartSettings
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        group = parser.add_argument_group("output")
-        group.add_argument(
-            "--out",
-            type=OUTPUT_DIRECTORY,
-            default="quickstart-run",
-            metavar="DIR",
-            help="directory to write; finished steps are kept there",
-        )
-        group.add_argument("--json", action="store_true", help="print the scores as JSON")
-        add_settings(parser, QuickstartSettings, main=_QUICKSTART_MAIN)
-
-    def check(self, arguments: Namespace) -> None:
-        resolve_settings(arguments, QuickstartSettings)
-        check_ready(arguments.out)
-
-    def run(self, arguments: Namespace) -> None:
-        settings = resolve_settings(arguments, QuickstartSettings)
-        from keras_bert_impl.quickstart import show
-        from keras_bert_impl.quickstart.main_job import MainJob
-
-        # Warnings about missing heads are expected here.
-        logging.getLogger("keras_bert_impl.models").setLevel(logging.ERROR)
-        job = MainJob(arguments.out, settings, say=say)
-        scores = job.run()
-        pictures = show.draw(job, scores)
-        if arguments.json:
-            print_json(scores)
-            return
-        for title, lines in (
-            ("", show.score_lines(scores)),
-            ("masked words in held-out sentences", show.fill_mask_lines(job)),
-            (
-                "predictions of the SavedModel in a process without keras_bert_impl",
-                show.answer_lines(job),
-            ),
-            ("pictures", [f"  {path}" for path in pictures]),
-        ):
-            print("\n".join(filter(None, ["", title, *lines])))

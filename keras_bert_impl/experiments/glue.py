@@ -4,7 +4,7 @@ import inspect
 import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from keras_bert_impl.finetuning import checked_runs, finetune_set, spread_of
 from keras_bert_impl.io.errors import InputError
@@ -12,6 +12,7 @@ from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.lines import suffix_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.reports.glue_page import write_glue_page
 from keras_bert_impl.runs.prediction_table import Predicted, read_rows, table_writer
 from keras_bert_impl.runs.run import load_tuned
@@ -217,12 +218,13 @@ def write_glue_tests(
         The paths of the files.
 
     Raises:
-        InputError: a row is invalid.
+        InputError: the task is unknown, a row is invalid, or the run is on another task.
 
     Example:
         from keras_bert_impl.experiments import write_glue_tests
         write_glue_tests("mrpc", "run", "glue")  # writes run/test/MRPC.tsv
     """
+    check("task", task, Annotated[str, OneOf(*SETTINGS)])
     run = local_path(run)
     directory = run / "test" if output_directory is None else local_path(output_directory)
     tests = _TESTS.get(task, {TASKS[task].folder: (task, "test")})
@@ -233,8 +235,7 @@ def write_glue_tests(
     }
     model = None
     for path, source in sources.items():
-        scored = run / _SCORES
-        if path.exists() and path.stat().st_mtime_ns > scored.stat().st_mtime_ns:
+        if path.exists() and _is_newer(path, run / _SCORES):
             continue
         say(f"predicting {path}")
         model = model or load_tuned(run)
@@ -250,6 +251,10 @@ def write_glue_tests(
     return [*sources]
 
 
+def _is_newer(path, other):
+    return other.exists() and path.stat().st_mtime_ns > other.stat().st_mtime_ns
+
+
 def is_glue_test(task: str, path: str | Path) -> bool:
     """Returns whether a `.tsv` file has the columns of a GLUE task's test set."""
     columns = table_columns(path) if suffix_of(path) == ".tsv" else []
@@ -261,7 +266,7 @@ def as_submitted(task: str, predicted: Iterable[Predicted]) -> list[Predicted]:
     """Converts rows and predictions of a test set to the columns that GLUE's server takes."""
     values = {label: value for value, label in (TASKS[task].labels or {}).items()}
     return [
-        (_numbered(row), {"prediction": _published(answer, values)}, cells)
+        (_numbered(row), {"prediction": _published(task, answer, values)}, cells)
         for row, answer, cells in predicted
     ]
 
@@ -271,8 +276,10 @@ def _numbered(row):
     return {"index": next(iter(row.values()))}
 
 
-def _published(answer, values):
+def _published(task, answer, values):
     """Converts a prediction to GLUE's file format; similarity scores are clipped to [0, 5]."""
-    if "label" in answer:
+    if values and answer.get("label") in values:
         return values[answer["label"]]
+    if values or len(answer.get("values", ())) != 1:
+        raise InputError(f"the model was not fine-tuned on {task}: it predicts {answer}.")
     return f"{min(max(answer['values'][0], 0.0), 5.0):.3f}"

@@ -21,8 +21,6 @@ case "$*" in
         target="${{@: -1}}"
         mkdir -p "$target/bin"
         cp "$0" "$target/bin/python"
-        printf '#!/usr/bin/env bash\\necho "keras-bert $*" >>"{log}"\\n' >"$target/bin/keras-bert"
-        chmod +x "$target/bin/keras-bert"
         echo "venv" >>"{log}" ;;
     "- "*) cat >/dev/null; echo "{version} $(cat "$3" "$4" | cksum)" ;;
     *) echo "$*" >>"{log}"; case "$*" in {failing}) exit 1 ;; esac ;;
@@ -129,22 +127,22 @@ def test_quickstart_sets_up_once_and_passes_its_arguments(checkout):
     ]
     first = run(checkout, "tools/quickstart.sh", "--out", "a folder")
     assert first.returncode == 0, first.stderr
-    assert log(checkout) == [*install, "keras-bert quickstart --out a folder"]
+    assert log(checkout) == [*install, "-m examples.quickstart --out a folder"]
     assert "creating" in first.stdout and "installing" in first.stdout
 
     second = run(checkout, "tools/quickstart.sh")
-    assert log(checkout) == ["keras-bert quickstart"]
+    assert log(checkout) == ["-m examples.quickstart"]
     assert "up to date" in second.stdout
 
     # Changed requirements are installed into the same environment.
     (checkout / "setup.cfg").write_text("[metadata]\nname = other\n")
     run(checkout, "tools/quickstart.sh")
-    assert log(checkout) == [*install[1:], "keras-bert quickstart"]
+    assert log(checkout) == [*install[1:], "-m examples.quickstart"]
 
     # Another Python gets a new environment.
     stub_python(checkout.parent, "3.12")
     run(checkout, "tools/quickstart.sh")
-    assert log(checkout) == [*install, "keras-bert quickstart"]
+    assert log(checkout) == [*install, "-m examples.quickstart"]
 
 
 def test_tests_are_run_with_their_arguments(checkout):

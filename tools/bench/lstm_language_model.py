@@ -3,9 +3,9 @@
 
     python tools/bench/lstm_language_model.py ABLATION --train F.conllu --dev F.conllu --seed 1
 
-ABLATION is the `--out` of `keras-bert ablate --task tagging`. Records, steps, batches, schedules and
-settings are equal to the runs of the ablation with the same seed. The LSTMs and the encoder have
-equally many weights, within 0.1%.
+ABLATION is the `--out` of `python -m examples.experiments.ablations --task tagging`. Records, steps,
+batches, schedules and settings are equal to the runs of the ablation with the same seed. The LSTMs
+and the encoder have equally many weights, within 0.1%.
 
 Source: Peters et al. 2018, "Deep contextualized word representations" (arXiv:1802.05365).
 """

@@ -7,8 +7,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def scripts() -> list[Path]:
-    """Returns the examples, without their shared module `common.py`."""
-    return sorted(path for path in EXAMPLES.glob("*.py") if path.stem != "common")
+    """Returns the examples that are one script, without their shared module `common.py`."""
+    shared = ("common", "__init__")
+    return sorted(path for path in EXAMPLES.glob("*.py") if path.stem not in shared)
 
 
 def pages() -> dict[str, str]:

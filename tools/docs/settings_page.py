@@ -12,10 +12,8 @@ from typing import NamedTuple
 
 from keras_bert_impl.cli.settings import sentences_of, settings_of, title_of
 from keras_bert_impl.config import Adapter, EncoderConfig
-from keras_bert_impl.experiments.questions import AblationSettings
 from keras_bert_impl.io.settings import rule
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
-from keras_bert_impl.quickstart.settings import QuickstartSettings
 from keras_bert_impl.runs.settings import FinetuneSettings, ObjectiveSettings
 from keras_bert_impl.tasks.base.options import WindowSettings
 from keras_bert_impl.tuning.settings import TuningSettings
@@ -63,12 +61,6 @@ CLASSES = [
         AdaptationSettings,
         "`--key value` of `keras-bert adapt` and, with `--adapt TEXT`, of `keras-bert finetune`.",
     ),
-    (
-        "Ablations",
-        AblationSettings,
-        "`--key value` of `keras-bert ablate`, or keyword arguments of `ablate()`.",
-    ),
-    ("Quickstart", QuickstartSettings, "`--key value` of `keras-bert quickstart`."),
     ("Adapter", Adapter, "Arguments of `Adapter`, for `from_pretrained(..., adapter=...)`."),
     ("EncoderConfig", EncoderConfig, "Arguments of `EncoderConfig`, and the keys of its dict."),
 ]

@@ -98,30 +98,6 @@ def folds(
     return parts
 
 
-def few_examples(examples: AnyExamples, count: int, seed: int = 1) -> AnyExamples:
-    """Draws `count` examples per class.
-
-    If a class has fewer than `count` examples, all of them are drawn. If the examples do
-    not have one class each, `count` examples are drawn in total. If two draws use the same seed,
-    the smaller draw is a subset of the larger draw.
-
-    Returns:
-        The drawn examples, in the order of the file.
-    """
-    kind, _ = examples.label_counts()
-    has_classes = kind == "classes" and examples.labels and not isinstance(examples.labels[0], list)
-    labels = examples.labels if has_classes else [0] * len(examples)
-    rows = collections.defaultdict(list)
-    for row, label in enumerate(labels):
-        rows[label].append(row)
-    draw = np.random.default_rng(seed)
-    chosen = [draw.permutation(rows[label])[:count] for label in sorted(rows)]
-    source = f"{examples.source} ({count} per class)" if has_classes else examples.source
-    return examples.select(np.sort(np.concatenate(chosen)).tolist()).replace(
-        source=source, read_with=None
-    )
-
-
 def with_all_names(examples: AnyExamples) -> AnyExamples:
     """Sets `label_names` to all labels of the examples. Subsets of the examples keep the names."""
     labels = examples.labels

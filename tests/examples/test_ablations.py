@@ -1,4 +1,4 @@
-"""`ablate` and `keras-bert ablate`."""
+"""The example `ablations`."""
 
 import dataclasses
 import json
@@ -9,13 +9,12 @@ import pytest
 import scipy.stats
 import yaml
 
-from keras_bert_impl import CausalLM, EncoderConfig, TokenClassifier
-from keras_bert_impl.cli.main import main
-from keras_bert_impl.experiments import ablations
-from keras_bert_impl.experiments.ablations import ablate
-from keras_bert_impl.experiments.questions import QUESTIONS, Variant
-from keras_bert_impl.io.errors import InputError
+from examples.experiments import ablations
+from examples.experiments.ablations import QUESTIONS, Variant, ablate, main
+from keras_bert_impl import CausalLM, EncoderConfig, InputError, TokenClassifier
 from keras_bert_impl.pretraining.building import model_config
+from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from tests.tasks.helpers import WORDS, examples, tokenizer
 
 SMALL = {"hidden_dim": 16, "num_layers": 2, "num_heads": 2, "intermediate_dim": 32}
@@ -61,7 +60,8 @@ def trained(monkeypatch):
 
 def answers(corpus, directory, questions, **options):
     options = {"recipe": RECIPE, "tokenizer": tokenizer(), "budget": 8} | options
-    return ablate(corpus, examples(24), examples(20, seed=1), directory, questions, **options)
+    train, dev = Examples(*examples(24)), Examples(*examples(20, seed=1))
+    return ablate(corpus, train, dev, directory, questions, **options)
 
 
 def test_variants_are_compared_with_the_first_one_seed_by_seed(trained, corpus, tmp_path):
@@ -147,8 +147,6 @@ def test_own_questions_and_a_resumed_call(trained, corpus, tmp_path):
     first = answers(corpus, tmp_path / "out", own, seeds=[1])
     count = len(trained)
     assert count == 4 and dict(trained)["pretraining/mask_rate=0.3,seed=1"]["mask_rate"] == 0.3
-    with pytest.raises(InputError, match="out is not empty"):
-        answers(corpus, tmp_path / "out", own, seeds=[1], resume=False)
     del trained[:]
     for path in (tmp_path / "out/finetuning").iterdir():
         (path / "model").rmdir()
@@ -163,9 +161,9 @@ def test_own_questions_and_a_resumed_call(trained, corpus, tmp_path):
     [
         ({"seeds": []}, "seeds must be different numbers"),
         ({"seeds": [1, 1]}, "seeds must be different numbers"),
-        ({"questions": ["sizes"]}, "questions must be"),
+        ({"questions": ["sizes"]}, "questions are objective, nsp, "),
         ({"recipe": "cpu_smal"}, "recipe must be one of"),
-        ({"budget": 0}, "budget must be a positive integer"),
+        ({"budget": 0}, "budget must be at least 1, got 0"),
         ({"model": "x"}, "leave out model"),
         ({"epochs": 0}, "epochs must be"),
         ({"questions": {"a": [Variant("a", {"mask_rate": 2})]}}, "mask_rate must be"),
@@ -181,7 +179,10 @@ def test_invalid_settings_leave_no_files(options, message, corpus, tmp_path):
 
 def test_a_causal_modernbert_tags_words(corpus, tmp_path):
     texts, labels = [["good", "film"], ["bad", "plot"]], [["A", "B"], ["A", "B"]]
-    data, own = (texts, labels), {"recipe": RECIPE, "tokenizer": tokenizer(), "budget": 1}
+    data, own = (
+        TaggedExamples(texts, labels, ["A", "B"]),
+        {"recipe": RECIPE, "tokenizer": tokenizer(), "budget": 1},
+    )
     found = ablate(corpus, data, data, tmp_path, seeds=[1], epochs=1, **own)
     rows = {row["name"]: row for row in found["questions"]["objective"]}
     (run,) = rows["left to right"]["runs"]
@@ -204,13 +205,13 @@ def test_the_command_pretrains_and_finetunes(corpus, tmp_path, capsys):
     recipe.write_text(yaml.safe_dump(RECIPE))
     rows = [f"{label},{text}" for text, label in zip(*examples(24), strict=True)]
     (tmp_path / "all.csv").write_text("\n".join(["label,text", *rows]))
-    command = ["ablate", f"--corpus={corpus}", f"--pretraining={recipe}", "--budget=2"]
+    command = [f"--corpus={corpus}", f"--pretraining={recipe}", "--budget=2"]
     command += [f"--train={tmp_path}/all.csv", f"--dev={tmp_path}/all.csv", "--text=text"]
     command += ["--label=label", "--epochs=1", "--seeds=1", f"--out={tmp_path}/out"]
-    assert main([*command, "--questions=objective", "--vocabulary-size=300"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["objective", "accuracy", "difference"]
-    assert [line.rsplit(maxsplit=2)[0] for line in lines[1:]] == [
+    main([*command, "--questions=objective", "--vocabulary-size=300"])
+    *_, first, second, third, fourth, _ = capsys.readouterr().out.splitlines()
+    assert first.split() == ["objective", "accuracy", "difference"]
+    assert [line.rsplit(maxsplit=2)[0] for line in (second, third, fourth)] == [
         variant.name for variant in QUESTIONS["objective"]
     ]
     causal = tmp_path / "out/pretraining/objectives=left_to_right,seed=1/model"
@@ -218,10 +219,14 @@ def test_the_command_pretrains_and_finetunes(corpus, tmp_path, capsys):
     # another corpus has other records
     with corpus.open() as text:
         (tmp_path / "other.txt").write_text(text.read()[:4000])
-    command[1] = f"--corpus={tmp_path}/other.txt"
-    assert main([*command, "--vocabulary-size=300"]) == 2
-    assert "records of another tokenizer" in capsys.readouterr().err
-    assert main([*command, "--questions=size,nps"]) == 2
-    assert "questions must be" in capsys.readouterr().err
-    assert main([*command, "--task=glue", f"--data={tmp_path}"]) == 2
-    assert "leave out --task glue" in capsys.readouterr().err
+    for options, message in [
+        ([f"--corpus={tmp_path}/other.txt"], "records of another tokenizer"),
+        (["--questions=size,nps"], "questions are objective"),
+        (["--task=glue"], "--task glue: choose tagging"),
+        (["--pretraining=cpu_smal"], "recipe must be one of"),
+        (["--pretraining=gone.yaml"], "gone.yaml"),
+        (["--epochs=[1"], "expected ',' or ']'"),
+    ]:
+        with pytest.raises(SystemExit, match="2"):
+            main([*command, "--vocabulary-size=300", *options])
+        assert message in capsys.readouterr().err

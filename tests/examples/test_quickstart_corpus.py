@@ -4,20 +4,19 @@ import textwrap
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.pretraining import read_documents
-from keras_bert_impl.quickstart.corpus import (
+from examples.quickstart.corpus import (
     Passage,
     file_documents,
     installed_files,
     largest_libraries,
-    library_passages,
     read_passages,
     split_by_module,
     write_labeled,
     write_sentences,
 )
-from keras_bert_impl.quickstart.prose import prose_sentences
+from examples.quickstart.prose import prose_sentences
+from keras_bert_impl import InputError
+from keras_bert_impl.pretraining import read_documents
 
 MODULE = '''
 """Tools that work on the shapes of boats. They are written for builders of boats."""
@@ -43,7 +42,7 @@ def write_module(folder, name, text=MODULE):
 
 
 def passage(library, module, text):
-    return Passage(library, f"{module}:thing", text)
+    return Passage(library, f"{module}:thing", text.split("\n"))
 
 
 # === Prose ===
@@ -100,8 +99,7 @@ def test_prose(docstring, expected):
 
 
 def test_documents_of_a_file(tmp_path):
-    _, module, path = write_module(tmp_path, "boats.shape")
-    documents = dict(file_documents(module, path))
+    documents = dict(file_documents(write_module(tmp_path, "boats.shape")))
     # The method's short docstring joins that of its class, which then has three sentences.
     assert documents["boats.shape:Mast"][-1] == "Raises the sail to the top of the mast."
     assert len(documents["boats.shape:hull"]) == 3
@@ -122,11 +120,11 @@ def test_documents_of_a_file(tmp_path):
 def test_unusable_files_have_no_documents(tmp_path, content):
     path = tmp_path / "module.py"
     path.write_bytes(content)
-    assert file_documents("module", path) == []
+    assert file_documents(("boats", "module", path)) == []
 
 
 def test_missing_file_has_no_documents(tmp_path):
-    assert file_documents("gone", tmp_path / "gone.py") == []
+    assert file_documents(("boats", "gone", tmp_path / "gone.py")) == []
 
 
 def test_files_are_not_executed(tmp_path):
@@ -136,15 +134,12 @@ def test_files_are_not_executed(tmp_path):
     assert not witness.exists()
 
 
-def test_reads_the_documentation_of_python():
+def test_lists_the_files_of_packages_and_of_python():
     files = installed_files()
     assert files == sorted(files)
-    topics = [file for file in files if file[:2] == ("python", "pydoc_data.topics")]
-    assert len(topics) == 1
-    passages = read_passages(topics, processes=1)
-    by_name = {passage.name: passage for passage in passages}
-    assert len(by_name) > 50
-    assert any("exception" in text for text in by_name["pydoc_data.topics.compound"].sentences)
+    modules = {(library, module) for library, module, _ in files}
+    assert {("python", "json.decoder"), ("numpy", "numpy.linalg")} <= modules
+    assert not any("tests" in module.split(".")[:-1] for _, module in modules)
 
 
 # === The corpus ===
@@ -162,9 +157,9 @@ def test_processes_do_not_change_the_corpus(tmp_path):
         word = "abcdefghij"[number % 10] * (number // 10 + 1)
         text = MODULE.replace(" is ", f" {word} is ").replace(" boat", f" {word} boat")
         files.append(write_module(tmp_path, f"module_{number:03}", text))
-    one = read_passages(files, processes=1)
-    assert len({passage.module for passage in one}) == 130
-    assert read_passages(files[::-1], processes=2) == one
+    first = read_passages(files, processes=1)
+    assert len({passage.module for passage in first}) == 130
+    assert read_passages(files[::-1], processes=2) == first
 
 
 def test_nothing_found_is_an_input_error(tmp_path):
@@ -206,15 +201,22 @@ def test_near_copies_are_not_held_out():
         text = distinct_text(number // 2)  # each text occurs in two modules
         passages.append(passage("a", f"module_{number}", text + (" again" if number % 2 else "")))
     training, held_out = split_by_module(passages, held_out_fraction=0.3)
-    held = {p.text.removesuffix(" again") for p in held_out}
-    trained = {p.text.removesuffix(" again") for p in training}
+    held = {p.sentences[0].removesuffix(" again") for p in held_out}
+    trained = {p.sentences[0].removesuffix(" again") for p in training}
     assert held and not held & trained
 
 
 # === Library classification ===
 
 
-def test_names_are_removed():
+def labeled_rows(passages, libraries, path, most=100):
+    write_labeled(passages, libraries, path, most)
+    header, *rows = path.read_text(encoding="utf-8").splitlines()
+    assert header == "text\tlabel"
+    return [row.split("\t") for row in rows]
+
+
+def test_names_are_removed(tmp_path):
     text = textwrap.dedent(
         """\
         TensorFlow's graphs run tf.function in the tensorflow.python package of TensorFlow Text.
@@ -226,34 +228,32 @@ def test_names_are_removed():
         passage("scikit-learn", "sklearn.y", text),
         passage("numpy", "numpy.z", text),
     ]
-    labeled = library_passages(passages, ["tensorflow", "scikit-learn", "numpy"])
-    joined = " ".join(p.text for p in labeled if p.library == "numpy").replace("\n", " ")
-    assert joined == (
+    rows = labeled_rows(passages, ["tensorflow", "scikit-learn", "numpy"], tmp_path / "rows.tsv")
+    assert [text for text, label in rows if label == "numpy"] == [
         "Graphs run function in the python package of Text. "
         "The estimators and arrays are alike in this. "
         "A newtf or a platform is no name, and the numpylike word stays as it is."
-    )
+    ]
 
 
-def test_libraries_are_ranked_capped_and_spread():
+def test_libraries_are_ranked_capped_and_spread(tmp_path):
     passages = [
-        passage(library, f"{library}.m{number}", f"{distinct_text(number)}\n" * 3)
+        passage(library, f"{library}.m{number}", "\n".join([distinct_text(number)] * 3))
         for library, count in (("small", 2), ("large", 40), ("middle", 10))
         for number in range(count)
     ]
     assert largest_libraries(passages, 2) == ["large", "middle"]
-    labeled = library_passages(passages, ["large", "middle"], most_per_library=4)
-    assert [p.library for p in labeled] == ["large"] * 4 + ["middle"] * 4
-    assert [p.module for p in labeled[:4]] == [f"large.m{number}" for number in (0, 10, 20, 30)]
+    rows = labeled_rows(passages, ["large", "middle"], tmp_path / "rows.tsv", most=4)
+    assert [label for _, label in rows] == ["large"] * 4 + ["middle"] * 4
+    words = [distinct_text(number).split()[0].capitalize() for number in (0, 10, 20, 30)]
+    assert [text.split()[0] for text, _ in rows[:4]] == words
     with pytest.raises(InputError, match="at least two"):
         largest_libraries(passages[:2])
 
 
 def test_labeled_passages_are_short(tmp_path):
     sentence = "This sentence of ten words stands here again and again."
-    labeled = library_passages([passage("a", "m", "\n".join([sentence] * 20))], ["a", "b"])
-    assert [len(p.sentences) for p in labeled] == [6, 6, 6, 2]  # 60 words make six sentences
-    write_labeled(labeled, tmp_path / "labeled.tsv")
-    header, *rows = (tmp_path / "labeled.tsv").read_text().splitlines()
-    assert header == "text\tlabel"
-    assert rows[3] == f"{sentence} {sentence}\ta"
+    passages = [passage("a", "m", "\n".join([sentence] * 20))]
+    rows = labeled_rows(passages, ["a"], tmp_path / "rows.tsv")
+    # 60 words are six sentences
+    assert rows == [[" ".join([sentence] * count), "a"] for count in (6, 6, 6, 2)]

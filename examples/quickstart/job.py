@@ -4,9 +4,11 @@ A stage whose output exists is skipped, so that an interrupted run can be resume
 """
 
 import collections
+import dataclasses
 import functools
 import json
 import operator
+import shutil
 import subprocess
 import sys
 import time
@@ -18,47 +20,75 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.finetuning import finetune
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.pretraining.corpus.preparation import prepare
-from keras_bert_impl.pretraining.corpus.readers import read_documents
-from keras_bert_impl.pretraining.examples.records import read_manifest
-from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
-from keras_bert_impl.pretraining.masking.masking import Masking
-from keras_bert_impl.pretraining.run import pretrain
-from keras_bert_impl.quickstart import ask, corpus
-from keras_bert_impl.quickstart.settings import QuickstartSettings, check_ready
-from keras_bert_impl.runs.run import load_tuned
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.tables import read_table
-from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
-from keras_bert_impl.training.runs.run_directory import RunDirectory
+from examples.quickstart import ask, corpus
+from keras_bert_impl import (
+    Encoder,
+    EncoderConfig,
+    InputError,
+    WordPieceTokenizer,
+    finetune,
+    learn_wordpiece_vocabulary,
+    load_tuned,
+    prepare,
+    pretrain,
+)
+from keras_bert_impl.pretraining import (
+    Masking,
+    pretraining_dataset,
+    read_documents,
+    read_manifest,
+)
+from keras_bert_impl.tasks import Examples, read_table
 
 _REPORT_EVERY = 100  # steps
 
 
-class MainJob:
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Sizes of the job, chosen so that it finishes within ten minutes on two cores."""
+
+    vocabulary_size: int = 5000
+    num_layers: int = 2
+    hidden_dim: int = 128
+    num_heads: int = 4
+    length: int = 64  # sequence length
+    passes: int = 3  # passes over the corpus, each with new sentence pairs
+    batch_size: int = 32
+    pretraining_steps: int = 3300
+    learning_rate: float = 2e-3
+    mask_rate: float = 0.3
+    libraries: int = 8  # classes
+    texts_per_library: int = 100  # in the training set and in the held-out set
+    finetuning_epochs: int = 8
+    finetuning_rate: float = 1e-3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        # Single characters need about 200 tokens.
+        least = {"vocabulary_size": 300, "length": 8, "libraries": 2, "seed": 0}
+        for name, value in dataclasses.asdict(self).items():
+            if isinstance(value, int) and value < least.get(name, 1):
+                raise InputError(f"{name} must be at least {least.get(name, 1)}, got {value}.")
+            if isinstance(value, float) and not 0 < value < 1:
+                raise InputError(f"{name} must be a number in (0, 1), got {value}.")
+        if self.hidden_dim % self.num_heads:
+            raise InputError(
+                f"hidden_dim, {self.hidden_dim}, must be a multiple of num_heads, {self.num_heads}."
+            )
+
+
+class Job:
     """Runs the stages of the quickstart job and stores their outputs in a directory."""
 
     def __init__(
-        self,
-        directory: str | Path,
-        settings: QuickstartSettings,
-        say: Callable[[str], None] = print,
+        self, directory: str | Path, settings: Settings, say: Callable[[str], None] = print
     ) -> None:
-        self.directory = local_path(directory)
-        self.settings = settings
-        self._say = say
-        self._start = time.monotonic()
+        self.directory, self.settings = Path(directory), settings
+        self._say, self._start = say, time.monotonic()
 
     def run(self) -> dict[str, dict[str, float]]:
         """Runs every unfinished stage. Returns the scores, and writes them to `scores.json`."""
-        check_ready(self.directory)
-        # This raises if finished stages had other settings.
-        run = RunDirectory(self.directory, self.settings)
+        self._check_settings()
         self._stage("text", "reading the documentation of the installed packages", self.read_text)
         self.show_first_result()
         self._stage("tokenizer", "learning a vocabulary", self.learn_vocabulary)
@@ -66,36 +96,52 @@ class MainJob:
         self._stage("untrained", "making the network", self.make_network)
         scores = {"masked_lm": self.pretrain(), "classification": self.finetune()}
         self._stage("exported", "exporting a SavedModel", self.export)
-        run.write_scores(scores)
+        self.path("scores.json").write_text(json.dumps(scores, indent=2), encoding="utf-8")
         return scores
 
     def path(self, name: str) -> Path:
         return self.directory / name
 
+    def _check_settings(self):
+        """Finished stages must have the same settings."""
+        path, settings = self.path("settings.json"), dataclasses.asdict(self.settings)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else settings
+        for name, value in settings.items():
+            if before[name] != value:
+                raise InputError(
+                    f"{name} was {before[name]} in {self.directory}. Choose another folder with "
+                    "--out."
+                )
+        path.write_text(json.dumps(settings, indent=2), encoding="utf-8")
+
     def _stage(self, name, what, make):
-        if self.path(name).exists():
-            self.say(f"{what}: already done, in {self.path(name)}")
+        """Calls `make` with a temporary path, which becomes the path of the finished stage."""
+        path, temporary = self.path(name), self.path(f"{name}.unfinished")
+        if path.exists():
+            self.say(f"{what}: already done, in {path}")
             return
         self.say(what)
-        make()
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        make(temporary)
+        temporary.rename(path)
 
     def say(self, text: str) -> None:
         self._say(f"[{time.monotonic() - self._start:4.0f} s] {text}")
 
     # === Data ===
 
-    def read_text(self) -> None:
-        """Writes `text/corpus.txt` for pre-training, `text/train.tsv` and `text/dev.tsv`."""
+    def read_text(self, directory: Path) -> None:
+        """Writes `corpus.txt` for pre-training, `train.tsv` and `dev.tsv`."""
         settings = self.settings
-        training, held_out = corpus.split_by_module(corpus.read_passages(), seed=settings.seed)
-        names = corpus.largest_libraries(training, settings.libraries)
-        most = settings.texts_per_library
-        with replace_directory(self.path("text")) as temporary:
-            corpus.write_sentences(training, temporary / "corpus.txt")
-            for file, passages in (("train.tsv", training), ("dev.tsv", held_out)):
-                labeled = corpus.library_passages(passages, names, most)
-                corpus.write_labeled(labeled, temporary / file)
-        words = sum(len(passage.text.split()) for passage in training)
+        passages = corpus.read_passages(corpus.installed_files())
+        training, held_out = corpus.split_by_module(passages, seed=settings.seed)
+        libraries = corpus.largest_libraries(training, settings.libraries)
+        corpus.write_sentences(training, directory / "corpus.txt")
+        for file, part in (("train.tsv", training), ("dev.tsv", held_out)):
+            corpus.write_labeled(part, libraries, directory / file, settings.texts_per_library)
+        words = sum(len(" ".join(passage.sentences).split()) for passage in training)
         self.say(f"{len(training):,} documents, {words:,} words")
 
     def show_first_result(self) -> None:
@@ -115,19 +161,18 @@ class MainJob:
             "models were trained on more than 1,000 times as much text"
         )
 
-    def learn_vocabulary(self) -> None:
+    def learn_vocabulary(self, directory: Path) -> None:
         documents = read_documents(self.path("text/corpus.txt"))
         texts = (sentence for document in documents for sentence in document.paragraphs)
         vocabulary = learn_wordpiece_vocabulary(texts, self.settings.vocabulary_size)
-        with replace_directory(self.path("tokenizer")) as temporary:
-            WordPieceTokenizer(vocabulary).save_pretrained(temporary)
+        WordPieceTokenizer(vocabulary).save_pretrained(directory)
 
-    def prepare_records(self) -> None:
+    def prepare_records(self, directory: Path) -> None:
         """Writes the pre-training records. 1 of 50 documents is held out."""
         manifest = prepare(
             self.path("text/corpus.txt"),
-            self.path("records"),
-            self._tokenizer(),
+            directory,
+            self.tokenizer(),
             length=self.settings.length,
             passes=self.settings.passes,
             held_out=0.02,
@@ -142,8 +187,8 @@ class MainJob:
 
     # === Models ===
 
-    def make_network(self) -> None:
-        settings, tokenizer = self.settings, self._tokenizer()
+    def make_network(self, directory: Path) -> None:
+        settings, tokenizer = self.settings, self.tokenizer()
         keras.utils.set_random_seed(settings.seed)
         encoder = Encoder(
             EncoderConfig(
@@ -159,9 +204,8 @@ class MainJob:
                 initializer_range=round(settings.hidden_dim**-0.5, 2),
             )
         )
-        with replace_directory(self.path("untrained")) as temporary:
-            encoder.save_pretrained(temporary)
-            tokenizer.save_pretrained(temporary, encoder.config)
+        encoder.save_pretrained(directory)
+        tokenizer.save_pretrained(directory, encoder.config)
         self.say(f"{encoder.count_params():,} parameters")
 
     def pretrain(self) -> dict[str, float]:
@@ -199,7 +243,7 @@ class MainJob:
         baseline = unigram(
             masked(),
             masked(split="held_out"),
-            self._tokenizer().vocabulary_size,
+            self.tokenizer().vocabulary_size,
             train_batches=splits["train"]["rows"] // settings.batch_size,
         )
         return {
@@ -245,8 +289,8 @@ class MainJob:
         train = self.labeled("train")
         return tfidf_predictions(train.texts, train.labels, self.labeled("dev").texts)
 
-    def export(self) -> None:
-        load_tuned(self.path("finetuning-pretrained")).export(self.path("exported"))
+    def export(self, directory: Path) -> None:
+        load_tuned(self.path("finetuning-pretrained")).export(directory)
 
     def ask(self, texts: Sequence[str]) -> dict[str, Any]:
         """Predicts texts with the SavedModel, in a new process that does not import this package."""
@@ -262,7 +306,7 @@ class MainJob:
     def labeled(self, part: str) -> Examples:
         return read_table(self.path(f"text/{part}.tsv"), text="text", label="label")
 
-    def _tokenizer(self):
+    def tokenizer(self) -> WordPieceTokenizer:
         return WordPieceTokenizer.from_pretrained(self.path("tokenizer"))
 
 

@@ -1,15 +1,13 @@
 """Output of the quickstart: scores, filled masks, predictions and two figures."""
 
+import random
 import re
 from pathlib import Path
 
 import numpy as np
 
-from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.plots import attention_map, learning_curves
-from keras_bert_impl.pretraining.examples.rows import uniform
-from keras_bert_impl.quickstart.main_job import MainJob
-from keras_bert_impl.tasks.language_modeling.model import MaskedLM
+from examples.quickstart.job import Job
+from keras_bert_impl import Encoder, MaskedLM, attention_map, learning_curves
 
 _WORD = re.compile(r"[a-z]{5,}")
 
@@ -31,15 +29,16 @@ def score_lines(scores: dict[str, dict[str, float]]) -> list[str]:
     ]
 
 
-def fill_mask_lines(job: MainJob, count: int = 5) -> list[str]:
+def fill_mask_lines(job: Job, count: int = 5) -> list[str]:
     """Returns held-out sentences with one masked word, and the model's predictions."""
     masked: list[str] = []
     hidden: list[str] = []
-    for position, sentence in enumerate(_sentences(job)):
+    draw = random.Random(job.settings.seed)
+    for sentence in _sentences(job):
         words = sentence.split()
         places = [place for place, word in enumerate(words) if _WORD.fullmatch(word)]
         if 8 <= len(words) <= 20 and places and len(masked) < count:
-            place = places[int(uniform(job.settings.seed, "hide", position) * len(places))]
+            place = draw.choice(places)
             hidden.append(words[place])
             masked.append(" ".join([*words[:place], "[MASK]", *words[place + 1 :]]))
     fillings = MaskedLM.from_pretrained(job.path("pretraining/model")).fill(masked, top_k=4)
@@ -50,7 +49,7 @@ def fill_mask_lines(job: MainJob, count: int = 5) -> list[str]:
     return lines
 
 
-def answer_lines(job: MainJob, count: int = 4) -> list[str]:
+def answer_lines(job: Job, count: int = 4) -> list[str]:
     """Returns held-out texts, the exported model's predictions and the labels."""
     dev = job.labeled("dev")
     rows = [place * len(dev) // count for place in range(count)]
@@ -65,7 +64,7 @@ def answer_lines(job: MainJob, count: int = 4) -> list[str]:
     return lines
 
 
-def draw(job: MainJob, scores: dict[str, dict[str, float]]) -> tuple[Path, Path]:
+def draw(job: Job, scores: dict[str, dict[str, float]]) -> tuple[Path, Path]:
     curves, attention = job.path("learning-curves.png"), job.path("attention.png")
     words = scores["masked_lm"]
     learning_curves(
@@ -80,7 +79,7 @@ def draw(job: MainJob, scores: dict[str, dict[str, float]]) -> tuple[Path, Path]
     )
     directory = job.path("pretraining/model")
     encoder = Encoder.from_pretrained(directory)
-    tokenizer = job._tokenizer()
+    tokenizer = job.tokenizer()
     sentence = next(s for s in _sentences(job) if 8 <= len(s.split()) <= 14)
     features = tokenizer([sentence])
     scores = encoder.with_outputs("attention_scores")(features)["attention_scores"][-1]

@@ -1,1 +1,0 @@
-"""Commands of `keras_bert_impl.experiments`."""

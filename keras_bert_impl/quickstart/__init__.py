@@ -1,1 +1,0 @@
-"""`keras-bert quickstart`: an end-to-end example on text from the installed packages."""

@@ -1,0 +1,139 @@
+"""The main job on a small scale: from docstrings to a prediction of the exported model."""
+
+import dataclasses
+import importlib.util
+import json
+import math
+
+import pytest
+import tensorflow as tf
+
+from examples.quickstart import corpus, job, show
+from examples.quickstart.__main__ import main
+from examples.quickstart.job import Job, Settings
+from keras_bert_impl import InputError
+
+SETTINGS = Settings(
+    vocabulary_size=800,
+    num_layers=1,
+    hidden_dim=32,
+    num_heads=2,
+    length=64,
+    batch_size=8,
+    pretraining_steps=100,
+    libraries=2,
+    texts_per_library=60,
+    finetuning_epochs=1,
+)
+
+
+@pytest.mark.slow
+def test_runs_to_the_end_and_then_skips_all_stages(tmp_path, monkeypatch):
+    few = [file for file in corpus.installed_files() if file[0] in ("numpy", "keras")]
+    monkeypatch.setattr(corpus, "installed_files", lambda: few)
+    said = []
+    first_job = Job(tmp_path / "run", SETTINGS, say=said.append)
+    scores = first_job.run()
+    first = next(n for n, line in enumerate(said) if "first result" in line)
+    assert first < next(n for n, line in enumerate(said) if "vocabulary" in line)
+    share = scores["classification"]["tfidf_logistic_regression"]
+    assert f"accuracy {share:.1%} on" in said[first + 5]
+    assert 0 < scores["masked_lm"]["loss"] < 7.0  # a uniform prediction has log(800) = 6.7
+    assert set(scores["classification"]) == {
+        "majority",
+        "tfidf_logistic_regression",
+        "untrained",
+        "pretrained",
+    }
+    lines = "\n".join(show.score_lines(scores))
+    assert f"{scores['classification']['pretrained']:.1%}" in lines
+    assert len(show.fill_mask_lines(first_job, count=2)) == 4
+
+    dev = first_job.labeled("dev")
+    answer = first_job.ask(dev.texts[:3])
+    assert not answer["has_imported_keras_bert_impl"]
+    assert len(answer["labels"]) == 3 and set(answer["labels"]) <= {"numpy", "keras"}
+
+    pictures = show.draw(first_job, scores)
+    assert all(path.stat().st_size > 1000 for path in pictures)
+
+    said.clear()
+    before = (tmp_path / "run" / "exported" / "saved_model.pb").stat().st_mtime_ns
+    assert Job(tmp_path / "run", SETTINGS, say=said.append).run() == scores
+    assert sum("already done" in line for line in said) == 5
+    assert (tmp_path / "run" / "exported" / "saved_model.pb").stat().st_mtime_ns == before
+    assert json.loads((tmp_path / "run" / "scores.json").read_text()) == scores
+
+    other = dataclasses.replace(SETTINGS, learning_rate=1e-3)
+    with pytest.raises(InputError, match="learning_rate was 0.002 in .*run. Choose another"):
+        Job(tmp_path / "run", other, say=said.append).run()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_heads": 3}, "hidden_dim, 128, must be a multiple of num_heads, 3"),
+        ({"vocabulary_size": 100}, "vocabulary_size must be at least 300, got 100"),
+        ({"length": 4}, "length must be at least 8, got 4"),
+        ({"libraries": 1}, "libraries must be at least 2, got 1"),
+        ({"pretraining_steps": 0}, "pretraining_steps must be at least 1, got 0"),
+        (
+            {"finetuning_rate": float("nan")},
+            r"finetuning_rate must be a number in \(0, 1\), got nan",
+        ),
+        ({"mask_rate": 1.0}, r"mask_rate must be a number in \(0, 1\), got 1"),
+    ],
+)
+def test_rejects_settings_that_would_fail_later(settings, message, tmp_path, capsys):
+    with pytest.raises(InputError, match=message):
+        Settings(**settings)
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+    with pytest.raises(SystemExit, match="2"):
+        main([*options, f"--out={tmp_path}/run"])
+    assert next(iter(settings)) in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_names_missing_packages_and_a_path_that_is_a_file(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit):
+        main([f"--out={tmp_path}/file"])
+    assert f"{tmp_path}/file" in capsys.readouterr().err
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        main([f"--out={tmp_path}/run"])
+    assert "needs scikit-learn, for a baseline and matplotlib" in capsys.readouterr().err
+
+
+# === Baselines ===
+
+
+def batch(ids, weights):
+    return {}, {"masked_lm": tf.constant([ids])}, {"masked_lm": tf.constant([weights])}
+
+
+def test_unigram_knows_the_frequencies_of_the_training_batches():
+    train = tf.data.Dataset.from_tensor_slices(
+        (tf.zeros(2), {"masked_lm": [[1, 1], [3, 3]]}, {"masked_lm": [[1.0, 0.0], [1.0, 1.0]]})
+    ).batch(1)
+    held_out = [batch([1, 3, 0], [1.0, 1.0, 0.0]), batch([2, 3, 3], [1.0, 0.0, 1.0])]
+    scores = job.unigram(train, held_out, 4, train_batches=2)
+    # Each token is counted once more: 1, 2, 1 and 3 of 7. Token 3 is predicted everywhere.
+    losses = [-math.log(share / 7) for share in (2, 3, 1, 3)]
+    assert scores["loss"] == pytest.approx(sum(losses) / 4)
+    assert scores["accuracy"] == 2 / 4
+    first = job.unigram(train, held_out, 4, train_batches=1)
+    assert first["accuracy"] == 1 / 4  # token 1, from the first batch alone
+
+
+def test_majority_is_that_of_the_training_labels():
+    assert job.majority(["a", "b", "b"], ["a", "a", "b", "c"]) == 1 / 4
+
+
+def test_tfidf_learns_words():
+    train = ["red apple", "red cherry", "blue sky", "blue sea"] * 2
+    labels = ["red", "red", "blue", "blue"] * 2
+    assert job.tfidf_predictions(train, labels, ["a blue car", "a red car"]) == [
+        "blue",
+        "red",
+    ]
