@@ -17,6 +17,7 @@ import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.huggingface import all_tensors, encoder_config, tied_tensors
+from keras_bert_impl.interop.keras_files import stated_settings
 from keras_bert_impl.interop.keras_names import Library, library_of, with_ranks
 from keras_bert_impl.interop.layouts import layout_of
 from keras_bert_impl.interop.source import TensorFile
@@ -50,6 +51,8 @@ def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
     for key, value in library.settings.items() if library else ():
         if key != "hidden_act" or config.get(key, "gelu") == "gelu":
             stated[key] = value
+    if library is not None:
+        stated |= stated_settings(file.path, library)
     encoder = encoder_config(stated, config.source)
     places = {place for stored in file.header for place in stored.split("/")[:2]}
     words = {re.sub(r"_\d+$", "", place).replace("_", "") for place in places}
