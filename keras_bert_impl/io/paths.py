@@ -10,24 +10,44 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from keras_bert_impl.io.errors import InputError
+
 
 def expanded(path: Any) -> Any:
     """Expands a leading `~` in a str or `Path`; returns any other value unchanged.
+
+    Raises:
+        InputError: The path starts with an unknown user such as `~nobody`, or with a variable such
+            as `$HOME`, and does not exist. Otherwise, folders with these names would be written.
 
     Example:
         >>> from keras_bert_impl.io.paths import expanded
         >>> expanded("hf://owner/name")
         'hf://owner/name'
     """
-    if not isinstance(path, (str, os.PathLike)) or not str(os.fspath(path)).startswith("~"):
+    if not isinstance(path, (str, os.PathLike)) or not str(os.fspath(path)).startswith(("~", "$")):
         return path
     whole = os.path.expanduser(path)
+    if whole == os.fspath(path) and not os.path.lexists(path):
+        if re.match(r"~\w|\$\{?[A-Za-z_]", os.fspath(path)):
+            is_user = os.fspath(path).startswith("~")
+            reason = "the user does not exist" if is_user else "variables are not expanded"
+            raise InputError(f"{path}: {reason}. Write the whole path.")
     return whole if isinstance(path, str) else Path(whole)
 
 
 def local_path(path: str | os.PathLike) -> Path:
     """Returns the `Path` of a local file or directory, with `~` expanded."""
     return Path(expanded(path))
+
+
+def version_of(name: str) -> int | None:
+    """Returns the version of a model from the name of its folder, or None.
+
+    As in TensorFlow Serving, a version is a 64-bit integer.
+    """
+    is_number = re.fullmatch("[0-9]{1,19}", name)
+    return int(name) if is_number and int(name) <= MAX_VERSION else None
 
 
 def without_folders(text: str) -> str:
@@ -41,6 +61,7 @@ def without_folders(text: str) -> str:
     return text.rstrip("/").rsplit("/", 1)[-1] if Path(text).is_absolute() else text
 
 
+MAX_VERSION = 2**63 - 1
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # values from the headers <fcntl.h> and <linux/fs.h> of Linux
 _MOST_ENTRIES = 10_000  # maximum entries of a directory that this package may replace
 

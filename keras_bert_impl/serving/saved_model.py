@@ -14,7 +14,12 @@ import tensorflow as tf
 
 from keras_bert_impl.cards import as_code, export_card, save_card
 from keras_bert_impl.graphs.chunks import Bucket
-from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES, check_target, save_tokenizer
+from keras_bert_impl.graphs.formats import (
+    SAVED_MODEL_ENTRIES,
+    check_target,
+    next_version,
+    save_tokenizer,
+)
 from keras_bert_impl.graphs.signatures import HUB_NAMES, Function, Functions, Signatures
 from keras_bert_impl.internals import all_layers
 from keras_bert_impl.io.errors import InputError
@@ -217,7 +222,7 @@ def export_version(
         )
     _check_is_no_model(directory)
     with _no_other_export(directory):
-        path = directory / str(_next_version(directory))
+        path = directory / str(next_version(directory))
         export_saved_model(signatures, path, ids_only, name=name, run=run)
         for file, text in (
             ("models.config", _CONFIG % (name, name)),
@@ -247,11 +252,6 @@ def _no_other_export(directory):
 def _check_is_no_model(directory):
     if (directory / "saved_model.pb").exists():
         raise InputError(f"{directory} is a SavedModel. Pass a folder for versions.")
-
-
-def _next_version(directory):
-    found = [int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()]
-    return max(found, default=0) + 1
 
 
 # === Warm-up requests ===
