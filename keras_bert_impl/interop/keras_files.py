@@ -18,44 +18,39 @@ from keras_bert_impl.interop.hdf5 import Hdf5File, model_config
 from keras_bert_impl.interop.keras_names import MODEL_GARDEN, Library, library_of, with_ranks
 from keras_bert_impl.interop.source import TensorFile
 from keras_bert_impl.io.errors import InputError, listed, shown
+from keras_bert_impl.io.paths import version_of
 from keras_bert_impl.io.reading import Document, file_within, parse_json
 
 _ENDINGS = (".h5", ".hdf5", ".keras")
 # Class of a layer in keras-bert, bert4keras or bert-for-tf2 -> {setting: key of `config.json`, or
-# a tuple with the only supported value}
+# a tuple with the only supported value}. Other settings determine which tensors exist.
 _LAYERS: dict[str, dict[str, str | tuple]] = {
-    "FeedForward": {"activation": "hidden_act", "use_bias": (True,)},
+    "FeedForward": {"activation": "hidden_act"},
     "LayerNormalization": {
         "epsilon": "layer_norm_eps",
-        **dict.fromkeys(("center", "scale", "offset", "zero_mean", "unit_variance"), (True,)),
+        **dict.fromkeys(("zero_mean", "unit_variance"), (True,)),
         "conditional": (False,),
     },
     "MultiHeadAttention": {
-        "head_num": "num_attention_heads",
-        "heads": "num_attention_heads",
+        **dict.fromkeys(("head_num", "heads"), "num_attention_heads"),
         "attention_dropout": "attention_probs_dropout_prob",
         "activation": ("linear",),
         "history_only": (False,),
         "normalization": ("softmax",),
         "attention_scale": (True,),
-        "use_bias": (True,),
     },
-    "PositionEmbedding": {"mode": ("add",), "merge_mode": ("add",), "hierarchical": (None,)},
+    "PositionEmbedding": dict.fromkeys(("mode", "merge_mode"), ("add",)),
     "Dropout": {"rate": "hidden_dropout_prob"},
-    "Dense": {},
     "BertModelLayer": {
         "num_heads": "num_attention_heads",
         "intermediate_activation": "hidden_act",
         "hidden_dropout": "hidden_dropout_prob",
         "attention_dropout": "attention_probs_dropout_prob",
-        "use_position_embeddings": (True,),
-        "shared_layer": (False,),
-        **dict.fromkeys(("adapter_size", "extra_tokens_vocab_size", "embedding_size"), (None,)),
         **dict.fromkeys(("query_activation", "key_activation", "value_activation"), (None,)),
+        "adapter_size": (None,),
     },
 }
-_NAMED = {"MLM-Dense": {"activation": "hidden_act"}}  # layers that differ from others of the class
-_OF_LIBRARY = re.compile(r"(Embedding|Encoder-\d+|Transformer-\d+|MLM|Pooler|NSP)-.*")
+_OF_LIBRARY = re.compile(r"(Embedding|Encoder-\d+|Transformer-\d+|MLM)-.*")
 _GELUS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}  # names in bert4keras
 _KEYS = {  # variable -> keys of `config.json` that determine its shape
     "embeddings/token_embeddings": ("vocab_size", "hidden_size"),
@@ -73,7 +68,7 @@ def find_keras_file(directory: Path) -> Path | None:
         InputError: the directory contains several such files.
     """
     found = [path for path in sorted(directory.glob("*")) if path.name.endswith(_ENDINGS)]
-    models = (directory, *sorted((directory / "saved_model").glob("[0-9]*"), reverse=True))
+    models = (directory, *_saved_models(directory))
     found += [path for path in models if (path / "saved_model.pb").is_file()][:1]
     if any(directory.glob("*.index")):
         found.append(find_checkpoint(directory) or directory)
@@ -83,6 +78,12 @@ def find_keras_file(directory: Path) -> Path | None:
             f"{directory} contains several weights files: {several}; keep one of them."
         )
     return found[0] if found else None
+
+
+def _saved_models(directory):
+    """Returns the versions in the folder `saved_model` of `transformers`, newest first."""
+    versions = (directory / "saved_model").glob("[0-9]*")
+    return sorted(versions, key=lambda path: version_of(path.name) or 0, reverse=True)
 
 
 def open_keras_file(path: Path) -> TensorFile:
@@ -139,7 +140,7 @@ def stated_settings(path: Path, library: Library) -> dict[str, Any]:
         name = str(config.get("name"))
         if kind != "BertModelLayer" and not _OF_LIBRARY.fullmatch(name):
             continue  # a layer of the user
-        for setting, key in (_LAYERS[kind] | _NAMED.get(name, {})).items():
+        for setting, key in _LAYERS[kind].items():
             value = config.get(setting)
             if setting not in config or (value,) == key:
                 continue

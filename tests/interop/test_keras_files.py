@@ -81,17 +81,17 @@ def test_sizes_come_from_the_file_and_the_gelu_from_the_library(made):
 @pytest.mark.parametrize(
     "layers, stated, expected",
     [
-        ("FeedForward|MLM-Dense", {"activation": "relu"}, {"hidden_act": "relu"}),
-        ("FeedForward|MLM-Dense", {"activation": "gelu_erf"}, {"hidden_act": "gelu"}),
+        ("FeedForward", {"activation": "relu"}, {"hidden_act": "relu"}),
+        ("FeedForward", {"activation": "gelu_erf"}, {"hidden_act": "gelu"}),
         (
-            "FeedForward|MLM-Dense",
+            "FeedForward",
             {"activation": [{"class_name": "function", "config": "gelu_tanh"}]},
             {"hidden_act": "gelu_new"},
         ),
         ("Norm", {"epsilon": 1e-5}, {"layer_norm_eps": 1e-5}),
         ("Dropout", {"rate": 0.3}, {"hidden_dropout_prob": 0.3}),
         ("SelfAttention", {"head_num": 4}, {"num_attention_heads": 4}),
-        ("FeedForward|MLM-Dense", {"activation": "swish"}, "hidden_act is 'swish'; supported are"),
+        ("FeedForward", {"activation": "swish"}, "hidden_act is 'swish'; supported are"),
         ("1-FeedForward", {"activation": "relu"}, "activation='gelu_new', which is not .* differ"),
         ("2-.*Norm", {"epsilon": 1e-5}, "epsilon=1e-05, which is not supported because other"),
         ("SelfAttention", {"history_only": True}, "history_only=True, which is not supported"),
