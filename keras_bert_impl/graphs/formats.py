@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.paths import MAX_VERSION, expanded, local_path, version_of
+from keras_bert_impl.io.paths import expanded, local_path, version_of
 from keras_bert_impl.version import install_command
 
 if TYPE_CHECKING:  # The tokenizers import TensorFlow.
@@ -55,25 +55,6 @@ def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
             f"{path} contains versions of a model. Pass the next version, "
             f"{path / str(max(versions) + 1)}, or a new folder."
         )
-
-
-def check_versions(directory: Path) -> None:
-    """Raises `InputError` for a version that TensorFlow Serving ignores because it is too large."""
-    for entry in directory.iterdir():
-        is_model = entry.name.isdecimal() and (entry / "saved_model.pb").is_file()
-        if is_model and version_of(entry.name) is None:
-            raise InputError(
-                f"{entry}: a version must be at most {MAX_VERSION}. Rename the folder."
-            )
-
-
-def next_version(directory: Path) -> int:
-    """Returns the number after the newest version in a folder, or 1."""
-    check_versions(directory)
-    newest = max((version_of(entry.name) or 0 for entry in directory.iterdir()), default=0)
-    if newest == MAX_VERSION:
-        raise InputError(f"{directory / str(newest)} has the largest version. Rename the folder.")
-    return newest + 1
 
 
 def check_drop(before: float, after: float, max_drop: float | None) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 
+_MAX_VERSION = 2**63 - 1  # in TensorFlow Serving
+
 
 def expanded(path: Any) -> Any:
     """Expands a leading `~` in a str or `Path`; returns any other value unchanged.
@@ -47,7 +49,26 @@ def version_of(name: str) -> int | None:
     As in TensorFlow Serving, a version is a 64-bit integer.
     """
     is_number = re.fullmatch("[0-9]{1,19}", name)
-    return int(name) if is_number and int(name) <= MAX_VERSION else None
+    return int(name) if is_number and int(name) <= _MAX_VERSION else None
+
+
+def check_versions(directory: Path) -> None:
+    """Raises `InputError` for a version that TensorFlow Serving ignores because it is too large."""
+    for entry in directory.iterdir():
+        is_model = entry.name.isdecimal() and (entry / "saved_model.pb").is_file()
+        if is_model and version_of(entry.name) is None:
+            raise InputError(
+                f"{entry}: a version must be at most {_MAX_VERSION}. Rename the folder."
+            )
+
+
+def next_version(directory: Path) -> int:
+    """Returns the number after the newest version in a folder, or 1."""
+    check_versions(directory)
+    newest = max((version_of(entry.name) or 0 for entry in directory.iterdir()), default=0)
+    if newest == _MAX_VERSION:
+        raise InputError(f"{directory / str(newest)} has the largest version. Rename the folder.")
+    return newest + 1
 
 
 def without_folders(text: str) -> str:
@@ -61,7 +82,6 @@ def without_folders(text: str) -> str:
     return text.rstrip("/").rsplit("/", 1)[-1] if Path(text).is_absolute() else text
 
 
-MAX_VERSION = 2**63 - 1
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # values from the headers <fcntl.h> and <linux/fs.h> of Linux
 _MOST_ENTRIES = 10_000  # maximum entries of a directory that this package may replace
 

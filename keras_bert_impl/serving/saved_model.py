@@ -14,17 +14,12 @@ import tensorflow as tf
 
 from keras_bert_impl.cards import as_code, export_card, save_card
 from keras_bert_impl.graphs.chunks import Bucket
-from keras_bert_impl.graphs.formats import (
-    SAVED_MODEL_ENTRIES,
-    check_target,
-    next_version,
-    save_tokenizer,
-)
+from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES, check_target, save_tokenizer
 from keras_bert_impl.graphs.signatures import HUB_NAMES, Function, Functions, Signatures
 from keras_bert_impl.internals import all_layers
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import claim, replace_directory, replace_file
-from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.paths import local_path, next_version
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.layers.basic import without_gradients
 from keras_bert_impl.version import __version__

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES, check_versions
+from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path, version_of
+from keras_bert_impl.io.paths import check_versions, local_path, version_of
 from keras_bert_impl.serving.server.wire import ApiError
 
 if TYPE_CHECKING:  # imports TensorFlow

@@ -115,7 +115,7 @@ def read(directory: str | Path) -> dict[str, Any]:
 
 
 def _check_special(directory, vocabulary):
-    """Raises `InputError` if the special tokens in a vocabulary are not those of BERT."""
+    """Raises `InputError` if the special tokens in a vocabulary have other names than in BERT."""
     stated: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         stated |= added_files.read_if_there(directory / name)
