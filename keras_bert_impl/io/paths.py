@@ -19,8 +19,8 @@ def expanded(path: Any) -> Any:
     """Expands a leading `~` in a str or `Path`; returns any other value unchanged.
 
     Raises:
-        InputError: The path starts with an unknown user such as `~nobody`, or with a variable such
-            as `$HOME`, and does not exist. Otherwise, folders with these names would be written.
+        InputError: The path starts with an unknown user such as `~nobody`, or with a variable, as in
+            `$HOME/x`, and does not exist. Otherwise, folders with these names would be written.
 
     Example:
         >>> from keras_bert_impl.io.paths import expanded
@@ -31,7 +31,7 @@ def expanded(path: Any) -> Any:
         return path
     whole = os.path.expanduser(path)
     if whole == os.fspath(path) and not os.path.lexists(path):
-        if re.match(r"~\w|\$\{?[A-Za-z_]", os.fspath(path)):
+        if re.match(r"~\w|\$\{?[A-Za-z_]\w*\}?/", os.fspath(path)):
             is_user = os.fspath(path).startswith("~")
             reason = "the user does not exist" if is_user else "variables are not expanded"
             raise InputError(f"{path}: {reason}. Write the whole path.")

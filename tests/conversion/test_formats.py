@@ -166,7 +166,7 @@ def test_what_cannot_be_loaded_is_not_written(theirs, tmp_path, form):
     changed = tensors(source)
     changed["bert.encoder.layer.1.output.dense.bias"].shape = 1, 32
     safetensors.numpy.save_file(changed, source / "model.safetensors")
-    with pytest.raises(InputError, match=r"output.dense.*(must have|of) shape"):
+    with pytest.raises(InputError, match=r"output.dense.bias(; nothing was| must have)"):
         if form == "student":
             student_of(source, tmp_path / "out", [1])
         elif form == "larger":
