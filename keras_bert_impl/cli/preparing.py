@@ -1,5 +1,6 @@
 """`keras-bert check`, `vocab` and `prepare`: labeled texts, a tokenizer and records."""
 
+import collections
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -83,21 +84,25 @@ class Vocab(Command):
     def run(self, arguments: Namespace) -> None:
         from keras_bert_impl.pretraining import read_documents
         from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
+        from keras_bert_impl.tokenizers.learning import count_accents, describe_folding
 
         documents = read_documents(arguments.text, arguments.format, arguments.text_field)
         if arguments.extend:
             _extend(arguments, documents)
             return
+        characters: collections.Counter[str] = collections.Counter()
         # An invalid directory raises before the slow work.
         with replace_directory(arguments.out) as temporary:
             vocabulary = learn_wordpiece_vocabulary(
-                _texts(documents),
+                count_accents(_texts(documents), characters),
                 vocabulary_size=arguments.size or _SIZE,
                 lowercase=not arguments.cased,
                 min_frequency=arguments.min_frequency or 2,
             )
             WordPieceTokenizer(vocabulary, lowercase=not arguments.cased).save_pretrained(temporary)
         say(f"wrote {len(vocabulary):,} tokens to {arguments.out}")
+        if not arguments.cased and (folding := describe_folding(characters)):
+            say(folding)
 
 
 def _extend(arguments, documents):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import keras
 import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
@@ -15,6 +16,7 @@ from keras_bert_impl.interop import (
     ModelSource,
     Tensors,
     all_tensors,
+    encoder_tensors,
     huggingface_config,
     open_model,
     read_encoder_config,
@@ -33,7 +35,8 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.settings import OneOf, Range, check
-from keras_bert_impl.models.weights import check_tied
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.weights import check_tied, load_weights, values_deferred
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
 from keras_bert_impl.tokenizers.keras_hub_saving import to_keras_hub, write_notes
@@ -41,6 +44,7 @@ from keras_bert_impl.tokenizers.keras_hub_saving import to_keras_hub, write_note
 # These files are never overwritten, because only some models have them.
 _KEPT = ("model.safetensors.index.json", *TUNED_FILES)
 FORMS = ("huggingface", "google", "keras_hub")
+_LENGTH = 8  # number of tokens for which outputs are compared
 _log = logging.getLogger(__name__)
 
 
@@ -82,7 +86,7 @@ def convert(
         else:
             write_model(temporary, described, tensors, tokenizer, config)
             copy_sentence_settings(model, temporary, config)
-        _compare(model.path, tensors, config, open_model(temporary))
+        _compare(model, tensors, config, open_model(temporary))
     return {name: tensor.shape for name, tensor in tensors.items()}
 
 
@@ -157,19 +161,43 @@ def _in_whole(variable, layers):
     return f"layer_{layers[int(found[1])]}/{variable[found.end() :]}"
 
 
-def _compare(path, tensors, config, written):
-    """Raises `InputError` if a written tensor or setting differs from the source."""
+def _compare(source, tensors, config, written):
+    """Raises `InputError` if a written tensor, setting or output differs from the source."""
     again = read_encoder_config(written).to_dict()
     for name, value in config.to_dict().items():
         # This setting affects only weights that are added later.
         if again[name] != value and name == "initializer_range":
-            _log.warning("%s: not converted: %s=%s", path, name, value)
+            _log.warning("%s: not converted: %s=%s", source.path, name, value)
         elif again[name] != value:
             raise InputError(f"this format cannot express {name}={value}; nothing was written.")
+    _compare_tensors(tensors, written)
+    expected, outputs = encoder_outputs(source, config), encoder_outputs(written, config)
+    if not np.allclose(outputs, expected, rtol=1e-5, atol=1e-5, equal_nan=True):
+        raise InputError(
+            "the outputs of the model that would be written differ from the source by "
+            f"{np.max(np.abs(outputs - expected)):.1e}; nothing was written."
+        )
+
+
+def _compare_tensors(tensors, written):
     for name, array in tensors.items():
         again = written.read(name)
         if again is None or not np.array_equal(array, again, equal_nan=True):
             raise InputError(f"this format cannot express tensor {name}; nothing was written.")
+
+
+def encoder_outputs(model: ModelSource, config: EncoderConfig) -> np.ndarray:
+    """Computes the hidden states of an encoder for fixed token ids, `[1, length, hidden]`."""
+    config = dataclasses.replace(config, use_pooler=False)  # Some files have no pooler.
+    with values_deferred():
+        encoder = Encoder(config, dtype="float32")
+    for name in model.unread():  # so that no warning names these tensors again
+        model.read(name)
+    load_weights(encoder, model, encoder_tensors(config))
+    length = min(_LENGTH, config.max_length)
+    token_ids = np.arange(length, dtype="int32")[None] * 7 % config.vocabulary_size
+    outputs = encoder({"token_ids": token_ids})["sequence_output"]
+    return keras.ops.convert_to_numpy(outputs)
 
 
 def student_of(
@@ -211,7 +239,9 @@ def student_of(
     with replace_directory(directory) as temporary:
         write_model(temporary, described, tensors, tokenizer, smaller)
         copy_sentence_settings(model, temporary, smaller)
-        read_encoder_config(open_model(temporary))
+        written = open_model(temporary)
+        _compare_tensors(tensors, written)
+        encoder_outputs(written, read_encoder_config(written))
     return chosen
 
 

@@ -7,7 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.conversion.formats import check_target, read_tensors, write_model
+from keras_bert_impl.conversion.formats import (
+    check_target,
+    encoder_outputs,
+    read_tensors,
+    write_model,
+)
 from keras_bert_impl.interop import (
     GENERATOR,
     all_tensors,
@@ -106,6 +111,8 @@ def _write(target, model, tokenizer, larger, old_ids):
     with replace_directory(target) as temporary:
         write_model(temporary, described, tensors, larger, config)
         copy_sentence_settings(model, temporary, config)
+        written = open_model(temporary)
+        encoder_outputs(written, read_encoder_config(written))
 
 
 def _with_means(array, first, old_ids, size):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.paths import expanded, local_path
+from keras_bert_impl.io.paths import expanded, local_path, version_of
 from keras_bert_impl.version import install_command
 
 if TYPE_CHECKING:  # The tokenizers import TensorFlow.
@@ -48,6 +48,13 @@ def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
         )
     if names & models:
         raise InputError(f"{path} is a model directory. Choose a new folder for the export.")
+    exported = [name for name in names if (path / name / "saved_model.pb").is_file()]
+    versions = [version for name in exported if (version := version_of(name)) is not None]
+    if versions:
+        raise InputError(
+            f"{path} contains versions of a model. Pass the next version, "
+            f"{path / str(max(versions) + 1)}, or a new folder."
+        )
 
 
 def check_drop(before: float, after: float, max_drop: float | None) -> None:

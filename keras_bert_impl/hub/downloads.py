@@ -14,6 +14,7 @@ from pathlib import Path
 
 from keras_bert_impl.hub.contents import gather
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import version_of
 
 _BUSY = (408, 429, 500, 502, 503, 504)
 _COMMIT = re.compile("[0-9a-f]{40}")
@@ -151,7 +152,7 @@ def from_kaggle(handle: str, version: str | None = None) -> Path:
 
 def _newest_complete(models, version, source):
     """Returns the directory of `version` (default: the newest complete version), or None."""
-    numbers = [path.name for path in models.glob("[1-9]*") if path.name.isdigit()]
+    numbers = [path.name for path in models.glob("[1-9]*") if version_of(path.name) is not None]
     for number in sorted(numbers, key=int, reverse=True):
 
         def fetch(name, number=number):

@@ -18,7 +18,7 @@ from keras_bert_impl.interop.huggingface import (
     tensor_prefix,
 )
 from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import SafetensorsFile, Tensors
+from keras_bert_impl.interop.source import ModelSource, SafetensorsFile, Tensors
 from keras_bert_impl.interop.torch_file import TorchFile
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.reading import Document, file_within, read_json
@@ -45,6 +45,8 @@ _FIXED = {
     "stochastic_depth": 0.0,
     "leave_out": [],
 }
+# Encoders whose classifier has a tanh between two layers, as AdapterHub's. ELECTRA has a GELU.
+_WITH_TANH = ("bert", "roberta", "xlm-roberta", "camembert")
 _HEADS = {  # type of a head -> (name here, number of dense layers)
     "classification": ("classifier", 2),
     "multilabel_classification": ("classifier", 2),
@@ -59,9 +61,12 @@ def is_adapterhub(settings: Document) -> bool:
 
 
 def from_adapterhub(
-    directory: Path, config: EncoderConfig, settings: Document
+    directory: Path, config: EncoderConfig, settings: Document, base: ModelSource
 ) -> tuple[Adapter, Tensors, Tensors, dict[str, Any]]:
     """Reads a directory written by AdapterHub's `adapters` library.
+
+    Args:
+        base: the base model, whose pooler some heads use.
 
     Returns:
         Tuple of the `Adapter`, its variables keyed by path, the head's tensors keyed by name, and
@@ -100,10 +105,10 @@ def from_adapterhub(
     )
     if not file_within(directory, HEAD_CONFIG).exists():
         return adapter, added, {}, {}
-    return adapter, added, *_read_head(directory, config)
+    return adapter, added, *_read_head(directory, config, base)
 
 
-def _read_head(directory, config):
+def _read_head(directory, config, base):
     """Returns ({name: tensor} of a head, keys for `config.json`)."""
     settings = read_json(file_within(directory, HEAD_CONFIG))
     stated, name = settings.mapping("config"), settings.text("name")
@@ -116,6 +121,7 @@ def _read_head(directory, config):
     if count == 2 and not uses_pooler:
         stated.text("activation_function", choices=("tanh",))
     names = _head_names(config, head)
+    _check_classifier(config, names, directory)
     numbers = {"1": names[-2:]} if layers == 1 else {"1": names[:-2], "4": names[-2:]}
     arrays, tensors = _arrays(directory, _HEAD_FILES), {}
     for number, (weight, bias) in numbers.items():
@@ -124,6 +130,15 @@ def _read_head(directory, config):
             if theirs not in arrays:
                 raise InputError(f"{directory}: tensor {theirs:.200} is missing.")
             tensors[ours] = arrays[theirs]
+    if uses_pooler:  # The pooler is the first of the two layers.
+        for ours, theirs in zip(names, ("pooler.dense.weight", "pooler.dense.bias")):
+            array = base.read(theirs)
+            if array is None:
+                raise InputError(
+                    f"{directory}: the head uses the pooler of the base model, but {base.path} has "
+                    f"no tensor {theirs}. Pass a base model with a pooler."
+                )
+            tensors[ours] = array
     count = stated.integer("num_labels", least=1)
     labels = stated.mapping("label2id", None) or {f"LABEL_{n}": n for n in range(count)}
     more = {
@@ -185,6 +200,7 @@ def to_adapterhub(
         "version": _VERSION,
     }
     head_names = [] if head not in dict(_HEADS.values()) else _head_names(config, head)
+    _check_classifier(config, head_names, "AdapterHub's files")
     labels = described.get("id2label", {})
     is_multi = described.get("problem_type") == "multi_label_classification"
     kinds = [k for k, (own, _) in _HEADS.items() if own == head and is_multi == ("multi" in k)]
@@ -239,6 +255,16 @@ def _head_names(config, head):
         prefix = tensor_prefix(config)
         names = [dataclasses.replace(n, tensor=prefix + n.tensor) for n in pooler] + names
     return [name.tensor for name in names]
+
+
+def _check_classifier(config, names, where):
+    """Raises `InputError` if a head's two layers have another activation than AdapterHub's tanh."""
+    if len(names) == 4 and config.architecture not in _WITH_TANH:
+        raise InputError(
+            f"{where}: AdapterHub's classifier has a tanh between its layers, but the classifier of "
+            f"{config.architecture} encoders has another activation. Supported are "
+            f"{', '.join(_WITH_TANH)}, and other tasks than classification."
+        )
 
 
 def _arrays(directory, kinds):

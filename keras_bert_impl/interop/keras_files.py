@@ -5,7 +5,9 @@ read, and no code in the file runs.
 """
 
 import itertools
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +15,43 @@ from keras_bert_impl.interop.google.checkpoint import Checkpoint, find_checkpoin
 from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, variable_names
 from keras_bert_impl.interop.google.settings import read_settings
 from keras_bert_impl.interop.hdf5 import Hdf5File, model_config
-from keras_bert_impl.interop.keras_names import MODEL_GARDEN, library_of, with_ranks
+from keras_bert_impl.interop.keras_names import MODEL_GARDEN, Library, library_of, with_ranks
 from keras_bert_impl.interop.source import TensorFile
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.errors import InputError, listed, shown
+from keras_bert_impl.io.paths import version_of
 from keras_bert_impl.io.reading import Document, file_within, parse_json
 
 _ENDINGS = (".h5", ".hdf5", ".keras")
-_HEADS = ("head_num", "heads", "num_heads")  # the key in keras-bert, bert4keras and bert-for-tf2
+# Class of a layer in keras-bert, bert4keras or bert-for-tf2 -> {setting: key of `config.json`, or
+# a tuple with the only supported value}. Other settings determine which tensors exist.
+_LAYERS: dict[str, dict[str, str | tuple]] = {
+    "FeedForward": {"activation": "hidden_act"},
+    "LayerNormalization": {
+        "epsilon": "layer_norm_eps",
+        **dict.fromkeys(("zero_mean", "unit_variance"), (True,)),
+        "conditional": (False,),
+    },
+    "MultiHeadAttention": {
+        **dict.fromkeys(("head_num", "heads"), "num_attention_heads"),
+        "attention_dropout": "attention_probs_dropout_prob",
+        "activation": ("linear",),
+        "history_only": (False,),
+        "normalization": ("softmax",),
+        "attention_scale": (True,),
+    },
+    "PositionEmbedding": dict.fromkeys(("mode", "merge_mode"), ("add",)),
+    "Dropout": {"rate": "hidden_dropout_prob"},
+    "BertModelLayer": {
+        "num_heads": "num_attention_heads",
+        "intermediate_activation": "hidden_act",
+        "hidden_dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+        **dict.fromkeys(("query_activation", "key_activation", "value_activation"), (None,)),
+        "adapter_size": (None,),
+    },
+}
+_OF_LIBRARY = re.compile(r"(Embedding|Encoder-\d+|Transformer-\d+|MLM)-.*")
+_GELUS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}  # names in bert4keras
 _KEYS = {  # variable -> keys of `config.json` that determine its shape
     "embeddings/token_embeddings": ("vocab_size", "hidden_size"),
     "embeddings/position_embeddings": ("max_position_embeddings",),
@@ -36,7 +68,7 @@ def find_keras_file(directory: Path) -> Path | None:
         InputError: the directory contains several such files.
     """
     found = [path for path in sorted(directory.glob("*")) if path.name.endswith(_ENDINGS)]
-    models = (directory, *sorted((directory / "saved_model").glob("[0-9]*"), reverse=True))
+    models = (directory, *_saved_models(directory))
     found += [path for path in models if (path / "saved_model.pb").is_file()][:1]
     if any(directory.glob("*.index")):
         found.append(find_checkpoint(directory) or directory)
@@ -46,6 +78,12 @@ def find_keras_file(directory: Path) -> Path | None:
             f"{directory} contains several weights files: {several}; keep one of them."
         )
     return found[0] if found else None
+
+
+def _saved_models(directory):
+    """Returns the versions in the folder `saved_model` of `transformers`, newest first."""
+    versions = (directory / "saved_model").glob("[0-9]*")
+    return sorted(versions, key=lambda path: version_of(path.name) or 0, reverse=True)
 
 
 def open_keras_file(path: Path) -> TensorFile:
@@ -75,15 +113,61 @@ def keras_config(path: Path) -> Document:
         family = file.name.removesuffix("_config.json")
         return Document({"model_type": family, **settings}, file)
     text = model_config(path) if path.name.endswith(_ENDINGS) else None
-    parts = list(_parts(parse_json(text, path))) if text else []
+    parts = _parts(parse_json(text, path)) if text else []
     found = [part for part in parts if isinstance(part.get("model_type"), str)]
-    heads = [part[key] for part in parts for key in _HEADS if key in part]
-    library = library_of(Hdf5File(path).header) if heads else None
-    if not found and library is not None:
-        found = [_sizes(path, library) | {"num_attention_heads": heads[0]}]
+    library = library_of(Hdf5File(path).header) if text and not found else None
+    if library is not None and "num_attention_heads" in stated_settings(path, library):
+        found = [_sizes(path, library)]  # `renamed` adds the stated settings.
     if not found:
         raise InputError(f"{path} does not contain the configuration of the encoder. {_WHERE}")
     return Document(found[0], path)
+
+
+def stated_settings(path: Path, library: Library) -> dict[str, Any]:
+    """Reads the settings in the layers of a whole Keras model, under the keys of `config.json`.
+
+    Returns an empty dict for a file that contains only weights.
+
+    Raises:
+        InputError: A layer has a setting that this package does not support, or layers differ.
+    """
+    text = model_config(path) if path.name.endswith(_ENDINGS) else None
+    settings: dict[str, Any] = {}
+    for layer in _parts(parse_json(text, path)) if text else ():
+        config, kind = layer.get("config"), str(layer.get("class_name")).rpartition(">")[2]
+        if not isinstance(config, dict) or kind not in _LAYERS:
+            continue
+        name = str(config.get("name"))
+        if kind != "BertModelLayer" and not _OF_LIBRARY.fullmatch(name):
+            continue  # a layer of the user
+        for setting, key in _LAYERS[kind].items():
+            value = config.get(setting)
+            if setting not in config or (value,) == key:
+                continue
+            if isinstance(key, str):
+                if key == "hidden_act":
+                    value = _activation(value, library)
+                elif key == "layer_norm_eps" and type(value) is float:
+                    # keras-bert has 1e-14. In float32, this equals 1e-12, the value in BERT's code.
+                    value = max(value, 1e-12)
+                if settings.setdefault(key, value) == value or key.endswith("dropout_prob"):
+                    continue
+            raise InputError(
+                f"{path}: layer {shown(name)} has {setting}={shown(value)}, which is not supported"
+                f"{'' if isinstance(key, tuple) else ' because other layers differ'}."
+            )
+    return settings
+
+
+def _activation(value, library):
+    """Converts an activation in a Keras model to its name in `config.json`."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, dict):
+        value = value.get("config")
+    # The function that a library calls gelu may be an approximation.
+    names = {"gelu": library.settings.get("hidden_act", "gelu")} | _GELUS
+    return names.get(value, value) if isinstance(value, str) else value
 
 
 def _parts(value):

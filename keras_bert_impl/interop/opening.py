@@ -247,7 +247,8 @@ def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
     stated, stated_adapter, own = _own_settings(config)
     if not config and adapterhub.is_adapterhub(settings):
         plain = encoder_config(base.config, directory)
-        adapter, added, tensors, more = adapterhub.from_adapterhub(directory, plain, settings)
+        base.prefix = tensor_prefix(plain).removesuffix(".")
+        adapter, added, tensors, more = adapterhub.from_adapterhub(directory, plain, settings, base)
         prefix = tensor_prefix(plain)
         tensors = {name.removeprefix(prefix): array for name, array in tensors.items()}
         return TunedSource(base, base.config | more, adapter, tensors | added, directory)

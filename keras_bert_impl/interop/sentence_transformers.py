@@ -34,12 +34,20 @@ _MOST_DIM = 2**20 - 1
 # The library has no module of this type. It therefore rejects the model instead of ignoring the
 # layer weights.
 CONCATENATION = "keras_bert_impl.ConcatenatedLayers"
-# Keys in the encoder's settings that do not affect embeddings.
+# Keys in the encoder's settings that do not affect embeddings, or that `_transformer` reads.
 _HARMLESS = {"max_seq_length", "do_lower_case", "unpad_inputs"}
-_DEFAULTS = (
+# Settings of modules that do not affect embeddings.
+_TRANSFORMER_DEFAULTS = (
     ("transformer_task", "feature-extraction"),
     ("module_output_name", "token_embeddings"),
     ("modality_config", {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}),
+)
+_DEFAULTS = (
+    ("module_input_name", "sentence_embedding"),
+    ("module_output_name", "sentence_embedding"),
+    ("module_output_name", None),
+    ("use_residual", False),
+    ("use_residual", None),
 )
 _HARMLESS_ARGUMENTS = {"torch_dtype", "dtype", "attn_implementation", "device_map"}
 _HARMLESS_ARGUMENTS |= {"trust_remote_code", "add_pooling_layer", "use_fast"}
@@ -62,9 +70,15 @@ def transformer_directory(directory: Path) -> Path:
 
 def is_cross_encoder(directory: Path) -> bool:
     """Returns whether a directory contains a `CrossEncoder` of version 6 (a text classifier)."""
-    for kind, folder, _ in _modules(directory):
+    modules = _modules(directory)
+    for kind, folder, _ in modules:
         if kind in _TRANSFORMERS:
             task = _transformer_settings(directory, folder).get("transformer_task")
+            if task == "sequence-classification" and len(modules) > 1:
+                raise InputError(
+                    f"{directory / 'modules.json'}: the module {modules[1][2]!r:.80} of a "
+                    "CrossEncoder is not supported."
+                )
             return task == "sequence-classification"
     return False
 
@@ -88,6 +102,8 @@ def read_sentence_settings(directory: Path) -> dict[str, Any]:
         if stages and (stage < stages[-1] or (stage == stages[-1] and stage in _ONCE)):
             raise InputError(f"{path}: the module {name!r:.80} is not supported at this position.")
         stages.append(stage)
+        if kind in _READ:
+            _check_module(_config(directory, folder), kind)
         found = read(directory, folder)
         settings["projections"] = settings["projections"] + found.pop("projections", [])
         settings |= found
@@ -143,15 +159,21 @@ def _transformer(directory, folder):
 def _check_transformer(settings):
     """Raises `InputError` for unsupported settings that would change the embeddings."""
     for key, value in settings.items():
-        is_default = value in (None, {}) or (key, value) in _DEFAULTS
+        is_default = value in (None, {}) or (key, value) in _TRANSFORMER_DEFAULTS
         if key.endswith(("_args", "_kwargs")) and isinstance(value, dict):
             unknown = sorted(set(value) - _HARMLESS_ARGUMENTS)
             if unknown:
-                raise InputError(
-                    f"{settings.source}: {unknown[0]} in {key} is not supported; remove it."
-                )
+                raise InputError(f"{settings.source}: {unknown[0]} in {key} is not supported.")
         elif key not in _HARMLESS and not is_default:
-            raise InputError(f"{settings.source}: {key}={value!r:.60} is not supported; remove it.")
+            raise InputError(f"{settings.source}: {key}={value!r:.60} is not supported.")
+
+
+def _check_module(settings, kind):
+    """Raises `InputError` for settings of a module that are neither read nor defaults."""
+    for key, value in settings.items():
+        is_read = key in _READ[kind] or (kind == "Pooling" and key.startswith(_PREFIX))
+        if not is_read and (key, value) not in _DEFAULTS:
+            raise InputError(f"{settings.source}: {key}={value!r:.60} is not supported.")
 
 
 def _weighted_layers(directory, folder):
@@ -173,14 +195,17 @@ def _pooling(directory, folder):
     settings = _config(directory, folder)
     modes = settings.get("pooling_mode")
     if modes is None:
-        keys = [key for key in settings if key.startswith(_PREFIX)]
         names = {key: name for name, key in _KEYS.items()}
-        modes = [names.get(k, k.removeprefix(_PREFIX)) for k in keys if _flag(settings, k, False)]
-        modes = modes if keys else ["mean"]
+        keys = [key for key in settings if key.startswith(_PREFIX) and _flag(settings, key, False)]
+        modes = {names.get(key, key.removeprefix(_PREFIX)) for key in keys}
+        modes = [name for name in dict.fromkeys([*_KEYS, *modes]) if name in modes] or ["mean"]
     modes = list(map(str, modes if isinstance(modes, list) else [modes]))
-    order = dict.fromkeys([*_KEYS, *modes])
-    pooling = "+".join(name for name in order if name in modes)
-    return {"pooling": pooling, "include_prompt": _flag(settings, "include_prompt", True)}
+    # The library concatenates the vectors in the order of this list.
+    ordered = [name for name in dict.fromkeys([*_KEYS, *modes]) if name in modes]
+    if modes != ordered or not modes:
+        raise settings.error("pooling_mode", f"in this order, without repetition: {list(_KEYS)}")
+    include_prompt = _flag(settings, "include_prompt", True)
+    return {"pooling": "+".join(modes), "include_prompt": include_prompt}
 
 
 def _dense(directory, folder):
@@ -191,11 +216,6 @@ def _dense(directory, folder):
         raise InputError(
             f"{settings.source}: the activation_function {activation!r:.80} is not supported."
         )
-    vector = "sentence_embedding"
-    defaults = {"module_input_name": vector, "module_output_name": vector, "use_residual": False}
-    for key, default in defaults.items():
-        if settings.get(key) not in (None, default):
-            raise InputError(f"{settings.source}: {key}={settings[key]!r:.60} is not supported.")
     projection = {
         "kind": "dense",
         "dim": settings.integer("out_features", least=0, most=_MOST_DIM),
@@ -216,6 +236,18 @@ _READERS = {
     "LayerNorm": (3, lambda directory, folder: {"projections": [{"kind": "layer_norm"}]}),
     "Dropout": (3, lambda directory, folder: {}),  # Dropout has no effect on embeddings.
     "Normalize": (4, lambda directory, folder: {"normalize": True}),
+}
+_WIDTHS = ("embedding_dimension", "word_embedding_dimension")  # the tensors have the same sizes
+# Module -> keys of its `config.json` that are read or have no effect on embeddings. All other keys
+# must have one of the `_DEFAULTS`.
+_READ = {
+    "WeightedLayerPooling": (*_WIDTHS, "layer_start", "num_hidden_layers"),
+    "ConcatenatedLayers": ("num_layers",),
+    "Pooling": (*_WIDTHS, "pooling_mode", "include_prompt"),
+    "Dense": ("in_features", "out_features", "bias", "activation_function"),
+    "LayerNorm": ("dimension",),
+    "Dropout": ("dropout",),
+    "Normalize": (),
 }
 _ONCE = (0, 1, 2)  # stages with at most one module
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.huggingface import all_tensors, encoder_config, tied_tensors
+from keras_bert_impl.interop.keras_files import stated_settings
 from keras_bert_impl.interop.keras_names import Library, library_of, with_ranks
-from keras_bert_impl.interop.layouts import layout_of
+from keras_bert_impl.interop.layouts import LAYOUTS, layout_of
 from keras_bert_impl.interop.source import TensorFile
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import Document
@@ -32,6 +33,8 @@ _ATTRIBUTES = {"self_attention": "self", "dense_output": "output", "bert_output"
 _IN_A_LIST = re.compile(r"tf_?\w+_(?:layer|layer_group|block)(?:_(\d+))?")
 _MATRIX = re.compile(r".*(kernel|_W[qkvo12]|(?<!/embeddings)/vars/0)")
 _SEGMENTS = "embeddings.token_type_embeddings.weight"
+# prefixes of DataParallel, torch.compile and Lightning
+_WRAPPERS = re.compile(r"(module\.|_orig_mod\.|model\.)+")
 _OF_THE_RUN = re.compile(r"optimizer(_weights)?/")
 
 
@@ -44,12 +47,14 @@ def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
     # A PyTorch file may also contain a Keras layer.
     is_pytorch = any(name.endswith(".weight") for name in file.header)
     if is_pytorch or not any(_OTHERS.fullmatch(name) for name in file.header):
-        return config, file
+        return config, _without_wrapper(config, file)
     library = library_of(file.header)
     stated = dict(config)
     for key, value in library.settings.items() if library else ():
         if key != "hidden_act" or config.get(key, "gelu") == "gelu":
             stated[key] = value
+    if library is not None:
+        stated |= stated_settings(file.path, library)
     encoder = encoder_config(stated, config.source)
     places = {place for stored in file.header for place in stored.split("/")[:2]}
     words = {re.sub(r"_\d+$", "", place).replace("_", "") for place in places}
@@ -58,6 +63,33 @@ def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
     if len(set(found)) == 1:
         stated["architectures"] = found[:1]
     return stated, RenamedTensors(file, encoder, library)
+
+
+def _without_wrapper(config, file):
+    """Removes prefixes such as `module.`, which wrappers of PyTorch add to all names."""
+    layout = LAYOUTS.get(config.get("model_type", "bert"))
+    table = layout.token_embeddings if layout else ""
+    names = [name for name in file.header if f".{name}".endswith(f".{table}")]
+    prefix = names[0].removesuffix(table).removesuffix(f"{layout.prefix}.") if names else ""
+    if len(names) != 1 or not prefix:
+        return file
+    if not _WRAPPERS.fullmatch(prefix) or not all(n.startswith(prefix) for n in file.header):
+        raise InputError(
+            f"{file.path}: the encoder's tensors have the prefix {shown(prefix)}, and not all other "
+            "tensors have it. Save only the state dict of the encoder or of the model with its head."
+        )
+    return Unwrapped(file, prefix)
+
+
+class Unwrapped:
+    """A `TensorFile` without a prefix that all names have."""
+
+    def __init__(self, file: TensorFile, prefix: str) -> None:
+        self.path, self._file, self._prefix = file.path, file, prefix
+        self.header = {name.removeprefix(prefix): file.header[name] for name in file.header}
+
+    def read(self, name: str) -> np.ndarray:
+        return self._file.read(self._prefix + name)
 
 
 class RenamedTensors:
@@ -155,6 +187,8 @@ def _is_matrix(stored):
 
 def _flat(stored, shape):
     """Merges the number and the width of the attention heads into one dimension of a shape."""
+    if len(shape) == 2 and stored.removesuffix(":0").endswith("/bias"):
+        return (math.prod(shape),)  # GPT-2 in TensorFlow has biases of shape [1, width].
     if "attention" not in stored or len(shape) != 3 - (not _is_matrix(stored)):
         return shape
     if not _is_matrix(stored):

@@ -13,6 +13,7 @@ import math
 import os
 import pickletools
 import struct
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,11 @@ class TorchFile:
             # storage -> byte offset, only for old files
             self._offsets: dict[str, int] | None = None
             self._sizes: dict[str, int] = {}  # storage -> bytes available in the file
+            if tarfile.is_tarfile(path):
+                raise InputError(
+                    f"{path} is a tar archive. If it is from PyTorch 0.1, load it with torch.load and "
+                    "save it again with torch.save. Otherwise, unpack it and pass the folder."
+                )
             is_zip = zipfile.is_zipfile(path)
             value = self._read_zip_program() if is_zip else self._read_old_program()
             if not isinstance(value, dict):

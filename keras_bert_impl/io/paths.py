@@ -10,24 +10,65 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from keras_bert_impl.io.errors import InputError
+
+_MAX_VERSION = 2**63 - 1  # in TensorFlow Serving
+
 
 def expanded(path: Any) -> Any:
     """Expands a leading `~` in a str or `Path`; returns any other value unchanged.
+
+    Raises:
+        InputError: The path starts with an unknown user such as `~nobody`, or with a variable, as in
+            `$HOME/x`, and does not exist. Otherwise, folders with these names would be written.
 
     Example:
         >>> from keras_bert_impl.io.paths import expanded
         >>> expanded("hf://owner/name")
         'hf://owner/name'
     """
-    if not isinstance(path, (str, os.PathLike)) or not str(os.fspath(path)).startswith("~"):
+    if not isinstance(path, (str, os.PathLike)) or not str(os.fspath(path)).startswith(("~", "$")):
         return path
     whole = os.path.expanduser(path)
+    if whole == os.fspath(path) and not os.path.lexists(path):
+        if re.match(r"~\w|\$\{?[A-Za-z_]\w*\}?/", os.fspath(path)):
+            is_user = os.fspath(path).startswith("~")
+            reason = "the user does not exist" if is_user else "variables are not expanded"
+            raise InputError(f"{path}: {reason}. Write the whole path.")
     return whole if isinstance(path, str) else Path(whole)
 
 
 def local_path(path: str | os.PathLike) -> Path:
     """Returns the `Path` of a local file or directory, with `~` expanded."""
     return Path(expanded(path))
+
+
+def version_of(name: str) -> int | None:
+    """Returns the version of a model from the name of its folder, or None.
+
+    As in TensorFlow Serving, a version is a 64-bit integer.
+    """
+    is_number = re.fullmatch("[0-9]{1,19}", name)
+    return int(name) if is_number and int(name) <= _MAX_VERSION else None
+
+
+def check_versions(directory: Path) -> None:
+    """Raises `InputError` for a version that TensorFlow Serving ignores because it is too large."""
+    for entry in directory.iterdir():
+        is_model = entry.name.isdecimal() and (entry / "saved_model.pb").is_file()
+        if is_model and version_of(entry.name) is None:
+            raise InputError(
+                f"{entry}: a version must be at most {_MAX_VERSION}. Rename the folder."
+            )
+
+
+def next_version(directory: Path) -> int:
+    """Returns the number after the newest version in a folder, or 1."""
+    check_versions(directory)
+    newest = max((version_of(entry.name) or 0 for entry in directory.iterdir()), default=0)
+    if newest == _MAX_VERSION:
+        raise InputError(f"{directory / str(newest)} has the largest version. Rename the folder.")
+    return newest + 1
 
 
 def without_folders(text: str) -> str:

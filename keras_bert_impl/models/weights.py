@@ -136,8 +136,12 @@ def values_of_encoder() -> Iterator[None]:
         forget_variables_without_values()
 
 
-# Constants in old files: position ids, and the causal mask of GPT-2.
-_CONSTANTS = ("position_ids", ".attn.bias", ".attn.masked_bias")
+# Tensors that no model misses: position ids and GPT-2's causal mask in old files, and the pooler if
+# a model has none.
+_UNUSED = (
+    *("position_ids", ".attn.bias", ".attn.masked_bias"),
+    *("pooler.weight", "pooler.bias", "pooler.dense.weight", "pooler.dense.bias"),
+)
 
 
 class MissingTensorError(InputError):
@@ -163,7 +167,7 @@ def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorN
     for variable in model.variables:
         if not has_value(variable):
             set_first_value(variable)
-    unread = [name for name in directory.unread() if not name.endswith(_CONSTANTS)]
+    unread = [name for name in directory.unread() if not name.endswith(_UNUSED)]
     for what, found in (
         ("newly initialized; train before use", fresh),
         ("not loaded", unread),

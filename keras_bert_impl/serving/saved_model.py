@@ -19,7 +19,7 @@ from keras_bert_impl.graphs.signatures import HUB_NAMES, Function, Functions, Si
 from keras_bert_impl.internals import all_layers
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import claim, replace_directory, replace_file
-from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.paths import local_path, next_version
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.layers.basic import without_gradients
 from keras_bert_impl.version import __version__
@@ -217,7 +217,7 @@ def export_version(
         )
     _check_is_no_model(directory)
     with _no_other_export(directory):
-        path = directory / str(_next_version(directory))
+        path = directory / str(next_version(directory))
         export_saved_model(signatures, path, ids_only, name=name, run=run)
         for file, text in (
             ("models.config", _CONFIG % (name, name)),
@@ -247,11 +247,6 @@ def _no_other_export(directory):
 def _check_is_no_model(directory):
     if (directory / "saved_model.pb").exists():
         raise InputError(f"{directory} is a SavedModel. Pass a folder for versions.")
-
-
-def _next_version(directory):
-    found = [int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()]
-    return max(found, default=0) + 1
 
 
 # === Warm-up requests ===

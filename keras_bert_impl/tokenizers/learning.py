@@ -4,7 +4,7 @@ import collections
 import heapq
 import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +14,14 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.inputs import as_strings
 from keras_bert_impl.tokenizers.sentencepiece.families import SPACE_MARK
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+from keras_bert_impl.tokenizers.wordpiece.files import without_accents
 from keras_bert_impl.tokenizers.wordpiece.words import SPECIAL_TOKENS, WordSplitter
 
 _PREFIX = "##"  # prefix of a token that continues a word
 _ALPHABET = 1000  # maximum number of single-character tokens
 
 _CHARACTERS_AT_ONCE = 1 << 20
+_OUTSIDE_ASCII = re.compile(r"[^\x00-\x7f]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
@@ -70,6 +72,29 @@ def learn_wordpiece_vocabulary(
             f"need {len(start)}."
         )
     return _train(counts, start, vocabulary_size, min_frequency)
+
+
+def count_accents(texts: Iterable[str], counts: collections.Counter[str]) -> Iterator[str]:
+    """Yields `texts`, and counts their characters outside ASCII."""
+    for text in texts:
+        counts.update(_OUTSIDE_ASCII.findall(text))
+        yield text
+
+
+def describe_folding(counts: collections.Counter[str]) -> str:
+    """Describes the accents that an uncased vocabulary removes; empty if there are none.
+
+    Args:
+        counts: From `count_accents`.
+    """
+    removed = {c: n for c, n in counts.items() if without_accents(c) != c}
+    if not removed:
+        return ""
+    some = ", ".join(sorted(removed, key=lambda c: (-removed[c], c))[:5])
+    return (
+        f"removed the accents of {sum(removed.values()):,} characters, such as {some}; --cased keeps "
+        "accents and capital letters"
+    )
 
 
 def _alphabet(counts):

@@ -227,12 +227,13 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
 def save_adapterhub(model: keras.Model, directory: str | Path, base: str | Path) -> None:
     """Saves a bottleneck adapter and its head for the `adapters` library of AdapterHub.
 
-    `load_adapter(directory)` of a model such as `BertAdapterModel` reads the directory, and so does
-    `from_pretrained(directory, base=base)` of the model's class.
+    `load_adapter(directory, use_safetensors=True)` of a model such as `BertAdapterModel` reads the
+    directory, and so does `from_pretrained(directory, base=base)` of the model's class.
 
     Args:
         model: A `TextClassifier`, `TokenClassifier` or `QuestionAnswerer` with an adapter of kind
-            `"houlsby"` or `"pfeiffer"` on a BERT, RoBERTa, XLM-RoBERTa or ELECTRA encoder.
+            `"houlsby"` or `"pfeiffer"` on a BERT, RoBERTa, XLM-RoBERTa or ELECTRA encoder, but no
+            `TextClassifier` with ELECTRA, whose classifier has another activation.
         directory: Output directory. Files that an earlier call wrote to the directory are replaced.
         base: The base model; see `save_tuned`.
 

@@ -1,5 +1,7 @@
 """`keras-bert vocab`."""
 
+import pytest
+
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.tokenizers import Tokenizer
 from tests.tasks.helpers import save_base
@@ -19,6 +21,16 @@ def test_writes_the_vocabulary_that_the_library_learns(tmp_path, capsys):
     assert pieces == learn_wordpiece_vocabulary(lines, vocabulary_size=60)
     assert pieces[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] and "boat" in pieces
     assert f"wrote {len(pieces):,} tokens" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more, is_said", [([], True), (["--cased"], False)])
+def test_removed_accents_are_counted(tmp_path, capsys, more, is_said):
+    text = tmp_path / "corpus.txt"
+    text.write_text(TEXT + "\nÇa va à Orléans, là, là.\n", encoding="utf-8")
+    out = tmp_path / "tokenizer"
+    assert main(["vocab", str(text), "--out", str(out), "--size", "99", *more]) == 0
+    line = "removed the accents of 5 characters, such as à, Ç, é; --cased keeps accents"
+    assert (line in capsys.readouterr().err) == is_said
 
 
 def test_cased(tmp_path):

@@ -2,7 +2,10 @@
 
 import dataclasses
 import json
+import re
+import shutil
 
+import h5py
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -11,7 +14,8 @@ import torch
 import transformers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.conversion.formats import convert, student_of
+from keras_bert_impl.conversion.formats import FORMS, convert, student_of
+from keras_bert_impl.conversion.vocabulary_augmentation import add_tokens
 from keras_bert_impl.interop import open_model, read_encoder_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
@@ -153,6 +157,43 @@ def test_rejects_bad_input(theirs, tmp_path, capsys, arguments, message):
     assert main(command) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize("form", [*FORMS, "student", "larger"])
+def test_what_cannot_be_loaded_is_not_written(theirs, tmp_path, form):
+    """A bias of shape [1, width] broadcasts in NumPy, but no library loads it."""
+    source = shutil.copytree(theirs, tmp_path / "source")
+    changed = tensors(source)
+    changed["bert.encoder.layer.1.output.dense.bias"].shape = 1, 32
+    safetensors.numpy.save_file(changed, source / "model.safetensors")
+    with pytest.raises(InputError, match=r"output.dense.bias(; nothing was| must have)"):
+        if form == "student":
+            student_of(source, tmp_path / "out", [1])
+        elif form == "larger":
+            add_tokens(source, tmp_path / "out", ["[E1]"])
+        else:
+            activation = "gelu_tanh" if form == "keras_hub" else None
+            convert(source, tmp_path / "out", form, activation)
+    assert not (tmp_path / "out").exists()
+
+
+def test_gpt2_of_tensorflow(tmp_path):
+    """`TFGPT2LMHeadModel` has biases of shape [1, width]."""
+    sizes = {"n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 12, "vocab_size": 20}
+    original = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
+    original.config.save_pretrained(tmp_path / "old")
+    with h5py.File(tmp_path / "old" / "tf_model.h5", "w") as file:
+        for name, tensor in original.transformer.state_dict().items():
+            place = f"transformer/tfgpt2lm_head_model/transformer/{name.replace('.', '/')}:0"
+            place = re.sub(r"/h/(\d)", r"/h_._\1", place)
+            if "/ln_" in place:
+                place = place.replace("weight:0", "gamma:0").replace("bias:0", "beta:0")
+            place = re.sub("(wte|wpe)/weight", r"\1/embeddings", place)
+            file[place] = tensor[None] if place.endswith("bias:0") else tensor
+    convert(tmp_path / "old", tmp_path / "new")
+    again = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "new").state_dict()
+    for name, tensor in original.state_dict().items():
+        assert torch.equal(tensor, again[name]), name
 
 
 def test_to_google_and_back_keeps_a_head_s_kind_and_names(tmp_path):

@@ -12,10 +12,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import transformers
 from huggingface_hub import constants
 
+from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.tokenizers.wordpiece.words import SPECIAL_TOKENS
 from tests.docs import shell
-from tests.tasks.helpers import save_base
+from tests.tasks.helpers import classifier, save_base
+from tests.tokenizers.kinds import learn_gpt2
 from tools import hub_cache
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,6 +112,31 @@ def test_python_and_commands_print_what_the_page_shows(page, cache, place, tmp_p
         shell.compare(shown, printed.getvalue(), "")
     if without:
         pytest.skip(f"Optuna is not installed; all blocks ran but {len(without)}")
+
+
+def test_fill_mask_page_runs(tmp_path, monkeypatch):
+    """Folders with the names on the page hold small random models."""
+    blocks = _STEP.findall((ROOT / "docs" / "fill-mask.md").read_text(encoding="utf-8"))
+    words = sorted(
+        {word for source, _ in blocks for word in re.findall(r"\w+|[.:]", source.lower())}
+    )
+    tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, *words])
+    sizes = {"vocab_size": tokenizer.vocabulary_size, "hidden_size": 16, "num_attention_heads": 2}
+    config = transformers.BertConfig(**sizes, num_hidden_layers=1, intermediate_size=16)
+    transformers.BertForPreTraining(config).save_pretrained(tmp_path / "bert-base-uncased")
+    tokenizer.save_pretrained(tmp_path / "bert-base-uncased")
+    labels = ["entailment", "neutral", "contradiction"]
+    classifier(labels).save_pretrained(tmp_path / "your-mnli-model")
+    (tmp_path / "gpt2").mkdir()
+    learned = learn_gpt2(tmp_path / "gpt2")
+    config = transformers.GPT2Config(vocab_size=len(learned), n_embd=16, n_layer=1, n_head=2)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt2")
+    monkeypatch.chdir(tmp_path)
+    printed, names = io.StringIO(), {}
+    with contextlib.redirect_stdout(printed):
+        for source, _ in blocks:
+            exec(compile(source, "fill-mask.md", "exec"), names)
+    assert re.match(r"(\S+ 0\.\d+\n){3}\d", printed.getvalue())  # three fillings, the perplexity
 
 
 @pytest.mark.slow

@@ -78,6 +78,41 @@ def test_sizes_come_from_the_file_and_the_gelu_from_the_library(made):
     assert open_model(made / "bert4keras-checkpoint").config["hidden_act"] == "gelu"
 
 
+@pytest.mark.parametrize(
+    "layers, stated, expected",
+    [
+        ("FeedForward", {"activation": "relu"}, {"hidden_act": "relu"}),
+        ("FeedForward", {"activation": "gelu_erf"}, {"hidden_act": "gelu"}),
+        (
+            "FeedForward",
+            {"activation": [{"class_name": "function", "config": "gelu_tanh"}]},
+            {"hidden_act": "gelu_new"},
+        ),
+        ("Norm", {"epsilon": 1e-5}, {"layer_norm_eps": 1e-5}),
+        ("Dropout", {"rate": 0.3}, {"hidden_dropout_prob": 0.3}),
+        ("SelfAttention", {"head_num": 4}, {"num_attention_heads": 4}),
+        ("FeedForward", {"activation": "swish"}, "hidden_act is 'swish'; supported are"),
+        ("1-FeedForward", {"activation": "relu"}, "activation='gelu_new', which is not .* differ"),
+        ("2-.*Norm", {"epsilon": 1e-5}, "epsilon=1e-05, which is not supported because other"),
+        ("SelfAttention", {"history_only": True}, "history_only=True, which is not supported"),
+        ("SelfAttention", {"activation": "relu"}, "SelfAttention' has activation='relu'"),
+    ],
+)
+def test_settings_of_the_layers_of_a_whole_model(copied, layers, stated, expected):
+    path = copied("keras_bert-whole")
+    with h5py.File(path / "tf_model.h5", "a") as file:
+        model = json.loads(file.attrs["model_config"])
+        for layer in model["config"]["layers"]:
+            if re.search(f"({layers})$", layer["config"]["name"]):
+                layer["config"] |= stated
+        file.attrs["model_config"] = json.dumps(model)
+    if isinstance(expected, dict):
+        assert open_model(path).config.items() >= expected.items()
+    else:
+        with pytest.raises(InputError, match=expected):
+            open_model(path)
+
+
 def test_heads_for_pretraining_are_read(copied):
     path = copied("keras_bert-whole")
     (path / "vocab.txt").write_text("\n".join(WORDS) + "\n")

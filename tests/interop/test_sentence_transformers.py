@@ -276,6 +276,10 @@ PATH = "sentence_transformers.models"
         ("sentence_bert_config.json", {"tokenizer_args": {"a": 1}}, "a in tokenizer_args is not"),
         ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task='fill-"),
         ("1_Pooling/config.json", {"pooling_mode": "sum"}, "the pooling is sum"),
+        # The library concatenates the vectors in this order.
+        ("1_Pooling/config.json", {"pooling_mode": ["mean", "cls"]}, "must be in this order"),
+        ("1_Pooling/config.json", {"pooling_mode": []}, "must be in this order"),
+        ("1_Pooling/config.json", {"pool_factor": 2}, "pool_factor=2 is not supported"),
         (
             "1_Pooling/config.json",
             {"pooling_mode_cls_token": 3},
@@ -319,6 +323,11 @@ def test_rejects_unsupported_settings(copy, name, content, message):
         (("LSTM", {}, None), "LSTM' is not supported"),
         (("Pooling", {"pooling_mode": "cls"}, None), "Pooling' is not supported at this position"),
         (("Dense", {"out_features": 2, "use_residual": True}, {}), "use_residual=True is not"),
+        (("Dense", {"out_features": 2, "module_output_name": "scores"}, {}), "='scores' is not"),
+        (("LayerNorm", {"eps": 1e-3}, {}), "eps=0.001 is not supported"),
+        (("Normalize", {"module_input_name": "token_embeddings"}, None), "='token_embeddings' is"),
+        (("Normalize", {"module_input_name": None}, None), "module_input_name=None is not"),
+        (("Normalize", {"module_output_name": "normed"}, None), "module_output_name='normed' is"),
         (
             ("Dense", {"out_features": 2, "activation_function": "os.system"}, {}),
             "'os.system' is not",
@@ -330,6 +339,13 @@ def test_rejects_unsupported_modules(copy, module, message):
     add_modules(directory, write, module)
     with pytest.raises(InputError, match=message):
         TextEmbedder.from_pretrained(directory)
+
+
+def test_normalizes_with_the_defaults_of_version_6(copy):
+    directory, write = copy
+    names = dict.fromkeys(("module_input_name", "module_output_name"), "sentence_embedding")
+    add_modules(directory, write, ("Normalize", names, None))
+    assert read_sentence_settings(directory)["normalize"]
 
 
 def test_rejects_custom_model_code(copy):

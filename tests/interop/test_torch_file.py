@@ -5,6 +5,7 @@ import io
 import os
 import pickle
 import struct
+import tarfile
 import zipfile
 
 import numpy as np
@@ -75,6 +76,35 @@ def test_encoder_from_pytorch_model_bin(tmp_path, form):
     one, other = (Encoder.from_pretrained(tmp_path / name) for name in ("safe", "old"))
     for a, b in zip(one.get_weights(), other.get_weights()):
         assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("wrapper", ["module.", "_orig_mod.", "module._orig_mod.model."])
+@pytest.mark.parametrize("has_head", [True, False])
+def test_prefixes_of_wrappers(tmp_path, wrapper, has_head):
+    original = random_original(transformers.BertForPreTraining)
+    original = original if has_head else original.bert
+    original.save_pretrained(tmp_path)
+    expected = Encoder.from_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    path, state = tmp_path / "pytorch_model.bin", original.state_dict()
+    torch.save({wrapper + name: tensor for name, tensor in state.items()}, path)
+    for a, b in zip(expected.get_weights(), Encoder.from_pretrained(tmp_path).get_weights()):
+        assert a.tobytes() == b.tobytes()
+    torch.save({f"net.{name}": tensor for name, tensor in state.items()}, path)
+    with pytest.raises(InputError, match=r"tensors have the prefix 'net.'"):
+        Encoder.from_pretrained(tmp_path)
+    # The head of a Lightning module is not BERT's.
+    own = {"classifier.weight": torch.zeros(2, 2)}
+    torch.save({wrapper + name: tensor for name, tensor in state.items()} | own, path)
+    with pytest.raises(InputError, match="not all other tensors have it"):
+        Encoder.from_pretrained(tmp_path)
+
+
+def test_a_tar_archive_is_named(tmp_path):
+    with tarfile.open(tmp_path / "pytorch_model.bin", "w") as archive:
+        archive.addfile(tarfile.TarInfo("storages"))
+    with pytest.raises(InputError, match="is a tar archive. If it is from PyTorch 0.1, load it"):
+        TorchFile(tmp_path / "pytorch_model.bin")
 
 
 # === Files with code ===

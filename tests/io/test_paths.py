@@ -9,6 +9,7 @@ import pytest
 
 import keras_bert_impl
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import absolute, claim, replace_directory, replace_file
 from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.models.encoder import Encoder
@@ -49,12 +50,19 @@ def test_other_values_stay(home):
         "gs://bucket/~",
         "-",
         "a~b",
-        "~nobody-of-this-name/x",
+        "cost$",
         None,
         3,
     ):
         assert expanded(value) == value
     assert expanded("~/a") == str(home / "a") and local_path(Path("~/a")) == home / "a"
+
+
+def test_unknown_users_and_variables_are_no_names_of_folders(home):
+    for path in ("~nobody-of-this-name/x", "$HOME/x", Path("${HOME}/x")):
+        with pytest.raises(InputError, match=r"(user does not exist|are not expanded). Write the"):
+            with replace_directory(path):
+                pass
 
 
 @pytest.mark.parametrize("kind", [str, Path])

@@ -120,7 +120,27 @@ def test_the_next_version_has_the_next_number(exported, monkeypatch):
         lambda signatures, path, *rest, **more: written.append((path.name, more["name"])),
     )
     export_version(model.signatures(), folder)
-    assert written == [("10", "reviews")]
+    for name in ("notes/saved_model.pb", f"{2**63 - 2}/saved_model.pb"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    export_version(model.signatures(), folder)
+    assert written == [("10", "reviews"), (str(2**63 - 1), "reviews")]
+    (folder / str(2**63 - 2)).rename(folder / str(2**63 - 1))
+    with pytest.raises(InputError, match="has the largest version"):
+        export_version(model.signatures(), folder)
+    (folder / str(2**63 - 1)).rename(folder / str(2**63))
+    with pytest.raises(InputError, match=f"at most {2**63 - 1}. Rename the folder"):
+        export_version(model.signatures(), folder)
+    (folder / str(2**63) / "saved_model.pb").unlink()
+
+
+def test_a_model_is_not_exported_beside_its_versions(exported):
+    folder, model = exported
+    for file_format in ("tf_saved_model", "litert"):
+        with pytest.raises(
+            InputError, match=r"contains versions of a model. Pass .*reviews/\d+, or"
+        ):
+            model.export(folder, format=file_format)
 
 
 def test_refuses_to_export_beside_another_process(exported):

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert_impl.config import Adapter
-from keras_bert_impl.interop.source import SafetensorsFile
+from keras_bert_impl.config import Adapter, EncoderConfig
+from keras_bert_impl.interop.source import SafetensorsFile, write_tensors
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier, TextEmbedder, TokenClassifier
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from keras_bert_impl.tuning import save_adapterhub, save_tuned
@@ -75,6 +76,51 @@ def test_logits_of_the_library_and_the_files_again(files, tmp_path, family, name
                 np.testing.assert_array_equal(one.read(tensor), array)
     if name != "answers":
         assert again.labels == model.labels == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_a_head_on_the_pooler_of_the_base(files, tmp_path, family):
+    """Its logits equal the same head with a copy of the pooler as its first layer."""
+    base, models = SafetensorsFile(files / family / "base" / "model.safetensors"), []
+    for uses_pooler in (True, False):
+        folder = shutil.copytree(files / family / "pfeiffer", tmp_path / str(uses_pooler))
+        head = SafetensorsFile(folder / "model_head.safetensors")
+        tensors = {name: np.array(head.read(name)) for name in head.header}
+        prefix = "heads.pfeiffer."
+        for part in ("weight", "bias"):
+            output = tensors.pop(f"{prefix}4.{part}")
+            tensors[f"{prefix}1.{part}"] = base.read(f"pooler.dense.{part}")
+            tensors[f"{prefix}{1 if uses_pooler else 4}.{part}"] = output
+        write_tensors(folder / "model_head.safetensors", tensors, like="head_config.json")
+        settings = json.loads((folder / "head_config.json").read_text())
+        settings["config"] |= {"use_pooler": uses_pooler, "layers": 1 if uses_pooler else 2}
+        (folder / "head_config.json").write_text(json.dumps(settings))
+        models.append(load(folder, files / family / "base", "pfeiffer"))
+    ids = json.loads((files / family / "logits.json").read_text())["ids"]
+    np.testing.assert_array_equal(*[logits(model, ids)[0] for model in models])
+    shutil.copytree(files / family / "base", tmp_path / "base")
+    tensors = {name: base.read(name) for name in base.header if "pooler" not in name}
+    write_tensors(tmp_path / "base" / "model.safetensors", tensors)
+    with pytest.raises(InputError, match="the head uses the pooler of the base model"):
+        load(tmp_path / "True", tmp_path / "base", "pfeiffer")
+
+
+def test_classifiers_of_electra_have_another_activation(files, tmp_path):
+    sizes = {"hidden_dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 12}
+    config = EncoderConfig(20, architecture="electra", use_pooler=False, **sizes)
+    tokenizer = WordPieceTokenizer.from_pretrained(files / "bert" / "base")
+    adapter = Adapter("pfeiffer", size=2, after_norm=True)
+    Encoder(config).save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    folder, base = tmp_path / "out", tmp_path / "base"
+    model = TextClassifier.from_pretrained(base, num_classes=2, adapter=adapter)
+    with pytest.raises(InputError, match="classifier of electra encoders has another activation"):
+        save_adapterhub(model, folder, base)
+    tagger = TokenClassifier.from_pretrained(base, labels=["x", "y"], adapter=adapter)
+    save_adapterhub(tagger, folder, base)
+    shutil.copy(files / "bert" / "pfeiffer" / "head_config.json", folder)
+    with pytest.raises(InputError, match="classifier of electra encoders has another activation"):
+        load(folder, base, "pfeiffer")
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ class Counts:
     rows: int = 0
     tokens: int = 0
     examples_in_fullest_row: int = 0
+    unknown_tokens: int = 0
 
     def __add__(self, other):
         fullest = max(self.examples_in_fullest_row, other.examples_in_fullest_row)
@@ -265,6 +266,7 @@ def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordToke
         words=num_words,
         corpus_tokens=len(block.token_ids),
         tokens_inside_words=int(np.sum(block.token_ids >= tokenizer.vocabulary_size)),
+        unknown_tokens=int(np.sum(block.token_ids == tokenizer.unk_id)),
     )
     serialized: list[bytes] = []
     for pass_number in range(settings.passes):

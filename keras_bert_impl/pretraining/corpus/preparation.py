@@ -29,6 +29,7 @@ from keras_bert_impl.version import install_command
 
 _LOG = logging.getLogger(__name__)
 _FEW_TRUE_PAIRS = 0.2  # fraction of pairs that are consecutive; about one half is normal
+_MOST_UNKNOWN = 0.02  # fraction of the tokens; a suitable vocabulary has less than 0.1 %
 _MOST_INSIDE_WORDS = 0.7  # fraction of the tokens; about 0.4 is normal for segmented Chinese text
 _SECONDS_ALONE = 6  # about the time in seconds that a process needs to import TensorFlow
 
@@ -262,7 +263,22 @@ def _check_splits(manifest):
             "Chinese word, so the text is not segmented. Separate its words with spaces, or leave "
             "out segmented."
         )
+    unknown = train["unknown_tokens"] / train["corpus_tokens"]
+    if unknown > _MOST_UNKNOWN:
+        _LOG.warning(
+            "%.1f%% of the tokens are unknown to the tokenizer. `keras-bert tokenizer-report` lists "
+            "the words; learn a vocabulary from your text with `keras-bert vocab`.",
+            100 * unknown,
+        )
     share = 1 - train["pairs_labelled_1"] / train["examples"]
+    wanted = manifest["settings"]["random_next_share"]
+    if manifest["settings"]["objective"] == "mlm_nsp" and 1 - share > wanted + 0.01:
+        _LOG.warning(
+            "%.1f%% of the pairs are random, more than random_next_share=%s, because the last "
+            "sentence of a document has no next sentence.",
+            100 - 100 * share,
+            wanted,
+        )
     if manifest["settings"]["objective"] == "mlm_nsp" and share < _FEW_TRUE_PAIRS:
         _LOG.warning(
             "only %.1f%% of the pairs are consecutive segments, compared with 50%% in BERT's data. "

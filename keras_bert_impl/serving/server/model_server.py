@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from keras_bert_impl.io.cache import Cache
+from keras_bert_impl.io.paths import version_of
 from keras_bert_impl.serving.server.batching import Batcher
 from keras_bert_impl.serving.server.cache import CacheMetrics, Submit, cached
 from keras_bert_impl.serving.server.feedback import Feedback, Scores
@@ -193,9 +194,9 @@ class ModelServer:
             raise ApiError("Missing model name in request.")
         if parts["label"]:
             raise ApiError(f"Unrecognized servable version label: {parts['label']}")
-        if len(parts["version"] or "") > 18:
+        version = None if parts["version"] is None else version_of(parts["version"])
+        if version is None and parts["version"] is not None:
             raise ApiError(f"Failed to convert version: {parts['version'][:100]} to numeric.")
-        version = None if parts["version"] is None else int(parts["version"])
         if not is_read:
             request.state.method = parts["method"].lower()
             if request.state.method == "feedback":

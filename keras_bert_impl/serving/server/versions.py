@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.paths import check_versions, local_path, version_of
 from keras_bert_impl.serving.server.wire import ApiError
 
 if TYPE_CHECKING:  # imports TensorFlow
@@ -30,7 +30,8 @@ class Folder:
         if not self.path.is_dir():
             raise InputError(f"{path} is a file. Pass the output folder of `keras-bert export`.")
         self._is_single = (self.path / _GRAPH).is_file()
-        is_numbered = self.path.name.isdecimal() and self._is_single
+        check_versions(self.path)
+        is_numbered = version_of(self.path.name) is not None and self._is_single
         self.name = name or (self.path.parent if is_numbered else self.path).name
         if set(self.name) & set("/:"):
             raise InputError(
@@ -58,9 +59,9 @@ class Folder:
         if self._is_single:
             return [(self._version, self.path)]
         found = [
-            (int(entry.name), entry)
+            (version, entry)
             for entry in self.path.iterdir()
-            if entry.name.isdecimal() and len(entry.name) < 19 and (entry / _GRAPH).is_file()
+            if (version := version_of(entry.name)) is not None and (entry / _GRAPH).is_file()
         ]
         return sorted(found, reverse=True)
 

@@ -1,6 +1,7 @@
 """Reads and writes WordPiece tokenizer files in Hugging Face's format."""
 
 import logging
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ _NORMALIZER = {  # setting -> its name in tokenizer.json and in tokenizer_config
 }
 # defaults in `transformers`
 _USUAL = {"lowercase": True, "strip_accents": None, "split_on_cjk": True}
-_CAPITALS = 0.05  # minimum fraction of tokens with capital letters in a cased vocabulary
+_FEW = 0.05  # fraction of tokens with capital letters or accents below which they are exceptions
 
 
 def read(directory: str | Path) -> dict[str, Any]:
@@ -70,6 +71,8 @@ def read(directory: str | Path) -> dict[str, Any]:
         if is_preset(read_json(whole)):
             path, settings = keras_hub_files.read_wordpiece(directory)
             return {"vocabulary": read_vocabulary(path), **settings}
+        by_token = model_of(read_json(whole)).get("vocab")
+        _check_special(directory, by_token if isinstance(by_token, dict) else {})
         vocabulary, settings = _read_whole(whole)
     for path in (directory / "vocab.txt", directory / "assets" / "vocab.txt"):
         if path.exists():
@@ -80,6 +83,7 @@ def read(directory: str | Path) -> dict[str, Any]:
                     "Remove the file that does not belong to the model."
                 )
             vocabulary = lines
+            _check_special(directory, lines)
             break
     if vocabulary is None:
         raise no_tokenizer(directory)
@@ -89,7 +93,19 @@ def read(directory: str | Path) -> dict[str, Any]:
     vocabulary = added_files.with_added_tokens(directory, vocabulary, found, SPECIAL_TOKENS)
     check_vocabulary(vocabulary, directory)
     if settings.get("lowercase") is None:  # Google's checkpoints do not have this setting.
-        settings["lowercase"] = _lowercase_of(directory, vocabulary)
+        settings |= _inferred(directory, vocabulary) | {
+            name: value for name, value in settings.items() if value is not None
+        }
+    elif settings["lowercase"] and settings.get("strip_accents") is not False:
+        share = accented_share(vocabulary)
+        if share >= _FEW:
+            _log.warning(
+                "%s: %.1f %% of the tokens in the vocabulary have accents, but the tokenizer removes "
+                "accents, so words with these tokens become [UNK]. If the model was trained with "
+                'accents, set "strip_accents": false in tokenizer_config.json.',
+                directory,
+                100 * share,
+            )
     settings = {name: value for name, value in settings.items() if value is not None}
     _, settings["segment_of_second"] = read_rows(directory, vocabulary, SPECIAL_TOKENS, (1, 1))
     added = added_files.settings_of(found, SPECIAL)
@@ -98,24 +114,64 @@ def read(directory: str | Path) -> dict[str, Any]:
     return {"vocabulary": vocabulary, "added_tokens": added, **settings}
 
 
-def _lowercase_of(directory, vocabulary):
+def _check_special(directory, vocabulary):
+    """Raises `InputError` if the special tokens in a vocabulary have other names than in BERT."""
+    stated: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        stated |= added_files.read_if_there(directory / name)
+    stated_tokens = [added_files.content(stated.get(name)) for name in added_files.SPECIAL_NAMES]
+    tokens = set(vocabulary)
+    others = [
+        (theirs, ours)
+        for theirs, ours in zip(stated_tokens, SPECIAL_TOKENS)
+        if isinstance(theirs, str) and theirs in tokens and ours not in tokens
+    ]
+    if others:
+        renames = ", ".join(f"{shown(theirs)} to {ours!r}" for theirs, ours in others)
+        raise InputError(
+            f"{directory}: the special tokens have other names than in BERT. Rename {renames} in "
+            "vocab.txt and in the JSON files of the tokenizer. The ids, and so the predictions, do "
+            "not change."
+        )
+
+
+def _inferred(directory, vocabulary):
+    """Infers `lowercase`, and `strip_accents` if it differs from `lowercase`."""
     model = added_files.read_if_there(directory / "config.json").get("_name_or_path")
     names = [model] if isinstance(model, str) else []
     names += [part for part in reversed(directory.resolve().parts) if part != "/"][:4]
     known = published_lowercase(vocabulary, names)
     if known is not None:
         _log.info("%s: lowercase=%s, as in the published %s.", directory, *known)
-        return known[0]
-    written = [t for t in vocabulary if t.lower() != t.upper() and not t.startswith(("[", "<"))]
+        return {"lowercase": known[0]}
+    tokens = [token for token in vocabulary if not token.startswith(("[", "<"))]
+    written = [token for token in tokens if token.lower() != token.upper()]
     share = sum(token != token.lower() for token in written) / max(len(written), 1)
+    settings = {"lowercase": share < _FEW}
+    marked = accented_share(tokens)
+    if settings["lowercase"] and marked >= _FEW:
+        settings["strip_accents"] = False
     _log.warning(
-        "%s: no file sets do_lower_case. Inferred lowercase=%s, because %.1f %% of the tokens in "
-        "the vocabulary have capital letters. Set do_lower_case in tokenizer_config.json.",
+        "%s: no file sets do_lower_case. Inferred %s, because %.1f %% of the tokens in the "
+        "vocabulary have capital letters and %.1f %% have accents. Set do_lower_case and "
+        "strip_accents in tokenizer_config.json.",
         directory,
-        share < _CAPITALS,
+        ", ".join(f"{name}={value}" for name, value in settings.items()),
         100 * share,
+        100 * marked,
     )
-    return share < _CAPITALS
+    return settings
+
+
+def accented_share(tokens: list[str]) -> float:
+    """Returns the fraction of tokens that removing the accents changes, as uncased BERT does."""
+    is_accented = [without_accents(token) != token for token in tokens]
+    return sum(is_accented) / max(len(tokens), 1)
+
+
+def without_accents(text: str) -> str:
+    decomposed = unicodedata.normalize("NFD", text)
+    return "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
 
 
 def read_vocabulary(path: str | Path) -> list[str]:

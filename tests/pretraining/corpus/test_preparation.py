@@ -231,6 +231,16 @@ def test_masked_lm_without_pairs(tmp_path, tokenizer):
     assert (rows["first_lengths"] == rows["example_lengths"]).all()
 
 
+def test_unknown_tokens_and_more_random_pairs_are_reported(tmp_path, tokenizer, caplog):
+    path = tmp_path / "corpus.txt"
+    path.write_text("aa ab.\n??? ac.\n\nba bb.\nbc bd.\n\nca cb.\n\ncc cd.\n")
+    settings = {"length": 12, "random_next_share": 0.02, "num_workers": 1}
+    splits = prepare(path, tmp_path / "records", tokenizer, **settings)["splits"]
+    unknown, tokens = (splits["train"][name] for name in ("unknown_tokens", "corpus_tokens"))
+    assert f"{unknown / tokens:.1%} of the tokens are unknown" in caplog.text and unknown == 3
+    assert "of the pairs are random, more than random_next_share=0.02" in caplog.text
+
+
 def test_last_block_with_one_document_joins_the_previous_block(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
     path.write_text("aa ab.\nac ad.\n\nba bb.\nbc bd.\n\nca cb.\n")

@@ -115,6 +115,15 @@ def test_one_saved_model(folder):
     assert single.name == "films" and single.versions() == [(1, folder.parent / "plain")]
 
 
+@pytest.mark.parametrize("version", [1732700000000000000, 2**63 - 1])
+def test_versions_are_64_bit_integers(folder, version):
+    add(folder, str(version))
+    assert Folder(folder).versions() == [(version, folder / str(version)), (1, folder / "1")]
+    (folder / str(version)).rename(folder / str(2**63))
+    with pytest.raises(InputError, match=f"at most {2**63 - 1}"):
+        Folder(folder)
+
+
 def test_folders_without_a_model(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         Folder(tmp_path / "none")

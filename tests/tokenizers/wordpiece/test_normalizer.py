@@ -70,3 +70,49 @@ def test_warns_of_settings_that_a_class_ignores(tmp_path, caplog, kind, setting,
     assert Tokenizer.from_pretrained(tmp_path).fingerprint == expected.fingerprint
     (record,) = caplog.records
     assert f"has no {name}: {name}=False of tokenizer.json is used. {kind}" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "हिंदी में क ##ख",
+        "كِتَاب مُدَرِّسَة ب ##ب",
+        "ภาษาไทย ไม่ ก",
+        "שָׁלוֹם ש",
+        "한국 어",
+        "ガ が",
+        "über und äh",
+    ],
+)
+def test_words_with_accents_are_in_a_vocabulary_with_accents(tmp_path, caplog, words):
+    words = words.split()
+    (tmp_path / "vocab.txt").write_text("\n".join([*BERT, *words]), encoding="utf-8")
+    tokenizer = Tokenizer.from_pretrained(tmp_path)
+    whole = [word for word in words if not word.startswith("##")]
+    expected = [[len(BERT) + words.index(word)] for word in whole]
+    assert tokenizer.tokenize(whole).to_list() == expected
+    assert "Inferred lowercase=True, strip_accents=False" in caplog.text
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    assert Tokenizer.from_pretrained(tmp_path).tokenize(whole).to_list() != expected
+    assert "accents, so words with these tokens become [UNK]" in caplog.text
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_special_tokens_of_other_names_are_renamed_as_advised(tmp_path, is_whole):
+    WordPieceTokenizer([*BERT, "a", "b"]).save_pretrained(tmp_path)
+    if not is_whole:
+        (tmp_path / "tokenizer.json").unlink()
+    names = dict(zip(("[PAD]", "[UNK]", "[CLS]", "[SEP]"), ("<pad>", "<unk>", "<s>", "</s>")))
+
+    def rename(names):
+        for path in tmp_path.iterdir():
+            text = path.read_text()
+            for old, new in names.items():
+                text = text.replace(old, new)
+            path.write_text(text)
+
+    rename(names)
+    with pytest.raises(InputError, match=r"Rename '<pad>' to '\[PAD\]', .*'</s>' to '\[SEP\]' in"):
+        Tokenizer.from_pretrained(tmp_path)
+    rename({new: old for old, new in names.items()})
+    assert Tokenizer.from_pretrained(tmp_path).tokenize(["a b"]).to_list() == [[5, 6]]
