@@ -83,9 +83,10 @@ class TaggedExamples(LabeledExamples):
         return [np.array([indices[label] for label in labels], "int32") for labels in self.labels]
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
-        if read_labels(self.label_names) is None:
+        entity_labels = read_labels(self.label_names)
+        if entity_labels is None:
             return "tags", most_common(label for row in self.labels for label in row)
-        spans = (span for row in self.labels for span in spans_of(row))
+        spans = (span for row in self.labels for span in spans_of(row, parts=entity_labels.parts))
         return "entities", most_common(span.type for span in spans)
 
     def facts(self) -> dict[str, Any]:
