@@ -33,6 +33,10 @@ _TYPES = (
 _MENTIONS = ("text", "value", "word", "mention", "surface")
 
 
+class UnlabeledEntityError(InputError):
+    """An entity has no label: the annotation is not complete."""
+
+
 class Marked(NamedTuple):
     """An entity in a file: type, character offsets and, optionally, text."""
 
@@ -52,6 +56,8 @@ class Alignment:
     overlapping: list[str] = dataclasses.field(default_factory=list)
     unannotated: int = 0
     repeated: int = 0
+    unlabeled: list[str] = dataclasses.field(default_factory=list)
+    empty: list[str] = dataclasses.field(default_factory=list)
 
     def report(self) -> None:
         for found, what in (
@@ -59,10 +65,18 @@ class Alignment:
             (self.overlapping, "overlap a longer entity and were dropped"),
         ):
             if found:
-                examples = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
                 _LOG.warning(
                     "%s: %d of %d entities %s: %s",
-                    *(self.source, len(found), self.total, what, examples),
+                    *(self.source, len(found), self.total, what, _first(found)),
+                )
+        for rows, what in (
+            (self.unlabeled, "an entity without a label"),
+            (self.empty, "no words"),
+        ):
+            if rows:
+                _LOG.warning(
+                    "%s: %d texts contain %s and were skipped: %s",
+                    *(self.source, len(rows), what, _first(rows)),
                 )
         for count, what in (
             (self.unannotated, "without an accepted annotation were skipped"),
@@ -70,6 +84,10 @@ class Alignment:
         ):
             if count:
                 _LOG.warning("%s: %d texts %s.", self.source, count, what)
+
+
+def _first(places):
+    return ", ".join(places[:3]) + (", ..." if len(places) > 3 else "")
 
 
 def labels_of_entities(
@@ -151,8 +169,8 @@ def _entities(one):
     if isinstance(one, (list, tuple)) and len(one) >= 3:
         numbers = [part for part in one if _is_number(part)]
         kinds = [part for part in one if isinstance(part, str) and not _is_number(part)]
-        if len(numbers) >= 2 and kinds:
-            return [Marked(kinds[0].strip(), int(numbers[0]), int(numbers[1]))]
+        if len(numbers) >= 2 and (kinds or None in one):
+            return [_marked(next(iter(kinds), None), int(numbers[0]), int(numbers[1]))]
     if isinstance(one, dict):
         fields = {plain(key): value for key, value in one.items()}
         points = fields.get("points")
@@ -164,11 +182,12 @@ def _entities(one):
         )
         if end is None and _is_number(start) and _is_number(fields.get("length")):
             end = int(start) + int(fields["length"])
-        if _is_number(start) and _is_number(end) and kinds:
+        has_label_key = bool(fields.keys() & {*_TYPES})
+        if _is_number(start) and _is_number(end) and (kinds or has_label_key):
             mention = mention if isinstance(mention, str) and mention != kinds else None
-            kinds = kinds if isinstance(kinds, list) else [kinds]
-            if all(isinstance(kind, (str, int)) for kind in kinds):
-                return [Marked(str(kind).strip(), int(start), int(end), mention) for kind in kinds]
+            kinds = kinds if isinstance(kinds, list) and kinds else [kinds or None]
+            if all(isinstance(kind, (str, int)) or kind is None for kind in kinds):
+                return [_marked(kind, int(start), int(end), mention) for kind in kinds]
         raise InputError(f"an entity requires a start, an end and a label. Received: {listed(one)}")
     raise InputError(f"an entity must be [start, end, label] or a dict. Received: {one!r:.60}")
 
@@ -183,7 +202,14 @@ def _by_type(value):
             for span in spans if isinstance(spans, list) else [spans]:
                 if not isinstance(span, (list, tuple)) or not all(map(_is_number, span[:2])):
                     raise InputError(f"an entity must be [start, end]. Received: {span!r:.60}")
-                yield Marked(str(kind).strip(), int(span[0]), int(span[1]), mention)
+                yield _marked(kind, int(span[0]), int(span[1]), mention)
+
+
+def _marked(kind, start, end, mention=None):
+    kind = "" if kind is None else str(kind).strip()
+    if not kind:
+        raise UnlabeledEntityError(f"the entity from {start} to {end} has no label.")
+    return Marked(kind, start, end, mention)
 
 
 def _is_number(value):
