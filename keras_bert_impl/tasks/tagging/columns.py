@@ -12,6 +12,7 @@ from keras_bert_impl.tasks.tagging.reading.assembly import row_of, tagged_exampl
 from keras_bert_impl.tasks.tagging.reading.forms import (
     COLUMNS,
     CONLLU,
+    ONTONOTES,
     TABLE,
     form_of,
     has_sentence_rows,
@@ -21,7 +22,6 @@ from keras_bert_impl.tasks.tagging.word_check import SAMPLE, check_words
 _CONLLU_COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # ids of multiword tokens and empty nodes
 _SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(\S+)\s*")
-_ONTONOTES = b"#begin document"  # first line of the CoNLL-2012 files
 _LEAST_OF_ONTONOTES = 11
 _BRACKETS = re.compile(r"(?:\(([^()*]+))?\*?\)?")
 # Matches comments, but not words such as "#" and "#tag".
@@ -76,7 +76,7 @@ def read_columns(
             f"{'read_conllu' if is_conllu else 'read_tags'}."
         )
     has_tabs, width = _layout(path)
-    if is_ontonotes := next(raw_lines(path), (0, b""))[1].startswith(_ONTONOTES):
+    if is_ontonotes := next(raw_lines(path), (0, b""))[1].startswith(ONTONOTES):
         word, label = (3, 10) if (word, label) == (0, -1) else (word, label)
     for name, column in (("word", word), ("label", label)):
         if column is not None and not -width <= column < width:

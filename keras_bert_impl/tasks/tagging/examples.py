@@ -30,7 +30,6 @@ from keras_bert_impl.tasks.tagging.spans import (
     misfits,
     outside_candidates,
     possible_prefixes,
-    rare_labels,
     read_labels,
     spans_of,
 )
@@ -108,16 +107,10 @@ class TaggedExamples(LabeledExamples):
         remarks = word_remarks(self.source, self.texts)
         if self.labels is None:
             return remarks
-        entity_labels = read_labels(self.label_names)
         if prefixed := possible_prefixes(self.label_names):
             remarks.append(
                 f"{self.source}: labels such as {prefixed[0]!r} are read as entity types. If they "
                 "have a prefix, write them like 'B-PER'."
-            )
-        elif entity_labels is not None and (rare := rare_labels(entity_labels)):
-            remarks.append(
-                f"{self.source}: labels such as {rare[0]!r} are read as the prefix "
-                f"{entity_labels.written[rare[0]]!r} and the type {entity_labels.parts[rare[0]][1]!r}."
             )
         counts = collections.Counter(itertools.chain.from_iterable(self.labels))
         once = sum(count == 1 for count in counts.values())

@@ -145,12 +145,6 @@ def misfits(labels: Iterable[str]) -> list[str]:
     return sorted(inside - set(matched)) if matched else []
 
 
-def rare_labels(entity_labels: EntityLabels) -> list[str]:
-    """Returns the sorted labels in a rare notation, such as `"B:PER"`."""
-    labels = entity_labels.written
-    return sorted(x for x in labels if not any(style.fullmatch(x) for style in _STYLES))
-
-
 def possible_prefixes(labels: Iterable[str]) -> list[str]:
     """Returns the labels that are read as types but may have a prefix, such as `"B:PER"`."""
     labels = set(labels) - {*OUTSIDE, *_NO_WORDS}

@@ -11,8 +11,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.tagging.spans import read_labels
 
 SAMPLE = 100  # sentences to look at
-_FEW = 50  # fewer words may all be numbers
-_MOST = 0.95  # fraction of words that must look alike
+_MOST = 0.95  # fraction of the values that must look alike
 _LONG = 1000  # words of a sentence
 
 Sentences = Sequence[Sequence[str]]
@@ -27,31 +26,62 @@ def check_words(
         columns: values of each column in the first sentences, by the name or number of the column.
         word, label: columns of the words and labels.
     """
-    words = columns[word]
-    problem = unlike_words(words)
-    is_swapped = _are_labels(words) and label in columns and not _are_labels(columns[label])
-    if problem is None and not is_swapped and not _are_numbers(words):
-        return
+    are_swapped = _are_labels(columns[word]) and not _are_labels(columns.get(label, columns[word]))
+    problem = "labels" if are_swapped else unlike_words(columns[word])
     fitting = {
-        name: _distinct(values)
+        name: len({*_flat(values)})
         for name, values in columns.items()
-        if (name not in (word, label) or name == label and is_swapped)
-        and unlike_words(values) is None
-        and not _are_labels(values)
-        and _fraction(any(map(str.isalpha, value)) for value in _flat(values)) >= 0.5
-        and _distinct(values) > 1
-        and (problem or is_swapped or 2 * _distinct(values) >= _distinct(words))
+        if name != word and (are_swapped or name != label) and _may_be_words(values)
     }
-    if not fitting:
+    if problem is None or not fitting:
         return
     better = max(fitting, key=lambda name: fitting[name])
     advice = f"text={better} (--text {better})"
     if better == label:
         advice = f"text={better}, label={word} (--text {better} --label {word})"
     raise InputError(
-        f"{source}: column {word} does not contain words, but "
-        f"{'labels' if is_swapped else problem or 'numbers'}, such as {listed(_flat(words)[:3])}. "
-        f"Pass {advice}, or another column."
+        f"{source}: column {word} does not contain words, but {problem}, such as "
+        f"{listed(_flat(columns[word])[:3])}. Pass {advice}, or another column."
+    )
+
+
+def unlike_words(sentences: Sentences) -> str | None:
+    """Returns what the values are if they look like ids. Returns None if they may be words."""
+    values, several = _flat(sentences), [row for row in sentences if len(row) > 1]
+    if values and not any(values):
+        return "empty cells"
+    if _most(len(set(row)) == 1 for row in several) and sum(map(len, several)) > 4:
+        return "one value for each sentence"
+    shapes = collections.Counter(re.sub(r"\d+", "0", value) for value in values)
+    shape, count = shapes.most_common(1)[0] if shapes else ("", 0)
+    if "0" not in shape or count < _MOST * len(values):
+        return None
+    numbers = [
+        [tuple(map(int, re.findall(r"\d{1,18}", value))) for value in row] for row in several
+    ]
+    pairs = [pair for row in numbers for pair in itertools.pairwise(row) if all(pair)]
+    if _most(after[-1] - before[-1] == 1 for before, after in pairs):
+        return "numbers of words"
+    is_ascending = _most(before < after for before, after in pairs)
+    return "ids or offsets" if is_ascending and len(values) >= 4 else None
+
+
+def _may_be_words(sentences):
+    values = _flat(sentences)
+    with_letters = sum(any(map(str.isalpha, value)) for value in values)
+    return (
+        2 * with_letters >= len(values)
+        and len(set(values)) > 1
+        and unlike_words(sentences) is None
+        and not _are_labels(sentences)
+    )
+
+
+def _are_labels(sentences):
+    """Returns whether the values are entity labels such as "B-PER"."""
+    labels = read_labels(_flat(sentences))
+    return labels is not None and any(
+        letter == "B" and kind != "_" for letter, kind in labels.parts.values()
     )
 
 
@@ -70,64 +100,22 @@ def word_remarks(source: str, sentences: Sentences) -> list[str]:
             "several sentences are joined, pass the column of sentence numbers as sentence=... "
             "(--sentence COLUMN), or add a blank line after each sentence."
         )
-    hidden = sum(map(_is_invisible, itertools.chain.from_iterable(sentences)))
-    if hidden:
+    invisible = sum(
+        all(unicodedata.category(character) in ("Cc", "Cf") for character in word)
+        for word in itertools.chain.from_iterable(sentences)
+    )
+    if invisible:
         remarks.append(
-            f"{source}: {hidden:,} words contain only invisible characters. Most tokenizers remove "
-            "them: their labels are not trained, and the label of words outside of entities is "
-            "predicted."
+            f"{source}: {invisible:,} words contain only invisible characters. Tokenizers remove "
+            "them: their labels are not trained, and they are predicted to be outside of entities."
         )
     return remarks
-
-
-def _is_invisible(word):
-    return all(unicodedata.category(character) in ("Cc", "Cf") for character in word)
-
-
-def unlike_words(sentences: Sentences) -> str | None:
-    """Returns what the values are if they look like ids. Returns None if they may be words."""
-    values, several = _flat(sentences), [row for row in sentences if len(row) > 1]
-    if values and not any(values):
-        return "empty cells"
-    is_constant = [len(set(row)) == 1 for row in several]
-    if _fraction(is_constant) >= _MOST and sum(map(len, several)) > 4:
-        return "one value for each sentence"
-    shapes = collections.Counter(re.sub(r"\d+", "0", value) for value in values)
-    shape, count = shapes.most_common(1)[0] if shapes else ("", 0)
-    if "0" not in shape or count < _MOST * len(values):
-        return None
-    numbers = [
-        [tuple(map(int, re.findall(r"\d{1,18}", value))) for value in row] for row in several
-    ]
-    pairs = [pair for row in numbers for pair in itertools.pairwise(row) if all(pair)]
-    if _fraction(after[-1] - before[-1] == 1 for before, after in pairs) >= _MOST:
-        return "numbers of words"
-    is_ascending = _fraction(before < after for before, after in pairs) >= _MOST
-    return "ids or offsets" if is_ascending and len(values) >= 4 else None
-
-
-def _are_labels(sentences):
-    """Returns whether the values are entity labels with prefixes."""
-    labels = read_labels(_flat(sentences))
-    return labels is not None and any(
-        letter == "B" and type_ != "_" for letter, type_ in labels.parts.values()
-    )
-
-
-def _are_numbers(sentences):
-    values = _flat(sentences)
-    has_letter = (any(map(str.isalpha, value)) for value in values)
-    return _distinct(sentences) >= _FEW and _fraction(has_letter) < 1 - _MOST
 
 
 def _flat(sentences):
     return list(itertools.chain.from_iterable(sentences))
 
 
-def _distinct(sentences):
-    return len(set(_flat(sentences)))
-
-
-def _fraction(flags):
+def _most(flags):
     flags = list(flags)
-    return sum(flags) / len(flags) if flags else 0.0
+    return bool(flags) and sum(flags) >= _MOST * len(flags)

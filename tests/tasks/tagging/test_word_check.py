@@ -75,7 +75,7 @@ def test_words_without_letters_are_words(tmp_path, kind):
         (list("ab") * 1000, ["O"] * 2000, "the longest of 1 sentences has 2,000 words.*--sentence"),
         (["a", "\u200b\u00ad"], ["O", "B-X"], "1 words contain only invisible characters"),
         (["a", "b"], ["B:X", "B:Y"], "'B:X' are read as entity types.*like 'B-PER'"),
-        (["a", "b"], ["B:X", "I:X"], "'B:X' are read as the prefix 'B' and the type 'X'"),
+        (["a", "b"], ["B:X", "I:X"], None),
         ([f"w{n % 7}" for n in range(200)], [f"w{n}" for n in range(200)], "200 labels, and 200"),
         (["a", "b"], ["B-X", "O"], None),
     ],

@@ -12,6 +12,8 @@ from keras_bert_impl.tasks.data.user_input import is_missing
 from keras_bert_impl.tasks.inputs.words import Words, find_words
 from keras_bert_impl.tasks.tagging.reading.names import TEXTS, find_name
 from keras_bert_impl.tasks.tagging.reading.offsets import (
+    OVERLAPPING,
+    REPEATED,
     Alignment,
     Marked,
     entities_of,
@@ -112,14 +114,14 @@ def _labels_by_word(count, found: list[Marked], alignment, where):
     kept: list[Span] = []
     for span in sorted(spans, key=lambda span: span.start - span.end):
         if any(other.start < span.end and span.start < other.end for other in kept):
-            alignment.overlapping.append(f"{span.type!r} ({where})")
+            alignment.places[OVERLAPPING].append(f"{span.type!r} ({where})")
         else:
             kept.append(span)
     return labels_of(kept, count)
 
 
 def of_label_studio(
-    row: dict[str, Any], text: str | None, alignment: Alignment
+    row: dict[str, Any], text: str | None, alignment: Alignment, where: str
 ) -> dict[str, Any] | None:
     """Converts a task of Label Studio to a row with text and entities.
 
@@ -131,7 +133,8 @@ def of_label_studio(
     done = [one for one in annotations if isinstance(one, dict) and not one.get("was_cancelled")]
     if not done:
         return None
-    alignment.repeated += len(done) > 1
+    if len(done) > 1:
+        alignment.places[REPEATED].append(where)
     strings = {name: value for name, value in data.items() if isinstance(value, str)}
     name = text or find_name(strings, TEXTS) or next(iter(strings), None)
     if name not in strings:

@@ -14,6 +14,7 @@ from keras_bert_impl.tasks.data.tables import JSON
 from keras_bert_impl.tasks.tagging.reading.names import is_header
 
 COLUMNS, CONLLU, TABLE, JSON_ROWS, ARROW_ROWS = "columns", "conllu", "table", "json", "arrow"
+ONTONOTES = b"#begin document"  # first line of the CoNLL-2012 files
 _SAMPLE = 40  # lines to read
 _HTML = re.compile(rb"\s*<(!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
 _WORDS_OR_COLUMNS = "Expected a word and its label on each line, a table, or JSON; see docs/named-entity-recognition.md."

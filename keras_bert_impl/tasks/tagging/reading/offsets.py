@@ -1,6 +1,6 @@
 """Converts entities with character offsets to word labels."""
 
-import dataclasses
+import collections
 import functools
 import logging
 from collections.abc import Iterable
@@ -15,17 +15,8 @@ from keras_bert_impl.tasks.tagging.spans import Span, labels_of
 
 _LOG = logging.getLogger(__name__)
 # Keys in files of annotation tools, normalized by `plain`.
-_STARTS = (
-    "start",
-    "startoffset",
-    "startchar",
-    "begin",
-    "beginoffset",
-    "offset",
-    "startidx",
-    "from",
-)
-_ENDS = ("end", "endoffset", "endchar", "stop", "endidx", "to")
+_STARTS = tuple("start startoffset startchar begin beginoffset offset startidx from".split())
+_ENDS = tuple("end endoffset endchar stop endidx to".split())
 _TYPES = (
     "label", "labels", "entity", "type", "tag", "entitytype", "entitygroup", "category", "class",
     "name", "hypertextlabels",
@@ -46,48 +37,27 @@ class Marked(NamedTuple):
     text: str | None = None
 
 
-@dataclasses.dataclass
-class Alignment:
-    """Counts entities, and lists the entities that had to be extended or dropped."""
+# What may happen to entities and to texts, for the warnings of `Alignment`.
+EXTENDED = "entities do not start and end at word boundaries and were extended"
+OVERLAPPING = "entities overlap a longer entity and were dropped"
+UNANNOTATED = "texts without an accepted annotation were skipped"
+REPEATED = "texts were annotated more than once. The first annotation is used"
+UNLABELED = "texts contain an entity without a label and were skipped"
+EMPTY = "texts contain no words and were skipped"
 
-    source: str
-    total: int = 0
-    extended: list[str] = dataclasses.field(default_factory=list)
-    overlapping: list[str] = dataclasses.field(default_factory=list)
-    unannotated: int = 0
-    repeated: int = 0
-    unlabeled: list[str] = dataclasses.field(default_factory=list)
-    empty: list[str] = dataclasses.field(default_factory=list)
+
+class Alignment:
+    """Counts entities, and lists the entities and texts that could not be read as they are."""
+
+    def __init__(self, source: str):
+        self.source, self.total = source, 0
+        self.places: dict[str, list[str]] = collections.defaultdict(list)
 
     def report(self) -> None:
-        for found, what in (
-            (self.extended, "do not start and end at word boundaries and were extended"),
-            (self.overlapping, "overlap a longer entity and were dropped"),
-        ):
-            if found:
-                _LOG.warning(
-                    "%s: %d of %d entities %s: %s",
-                    *(self.source, len(found), self.total, what, _first(found)),
-                )
-        for rows, what in (
-            (self.unlabeled, "an entity without a label"),
-            (self.empty, "no words"),
-        ):
-            if rows:
-                _LOG.warning(
-                    "%s: %d texts contain %s and were skipped: %s",
-                    *(self.source, len(rows), what, _first(rows)),
-                )
-        for count, what in (
-            (self.unannotated, "without an accepted annotation were skipped"),
-            (self.repeated, "were annotated more than once. The first annotation is used"),
-        ):
-            if count:
-                _LOG.warning("%s: %d texts %s.", self.source, count, what)
-
-
-def _first(places):
-    return ", ".join(places[:3]) + (", ..." if len(places) > 3 else "")
+        for what, places in self.places.items():
+            total = f" of {self.total}" if what in (EXTENDED, OVERLAPPING) else ""
+            shown = ", ".join(places[:3]) + (", ..." if len(places) > 3 else "")
+            _LOG.warning("%s: %d%s %s: %s", self.source, len(places), total, what, shown)
 
 
 def labels_of_entities(
@@ -102,12 +72,12 @@ def labels_of_entities(
         first = int(np.searchsorted(words.ends, start, side="right"))
         last = int(np.searchsorted(words.starts, end, side="left"))
         if first >= last or is_taken[first:last].any():
-            alignment.overlapping.append(shown)
+            alignment.places[OVERLAPPING].append(shown)
             continue
         spans.append(Span(kind, first, last))
         is_taken[first:last] = True
         if (words.starts[first], words.ends[last - 1]) != (start, end):
-            alignment.extended.append(shown)
+            alignment.places[EXTENDED].append(shown)
     return labels_of(spans, len(words.starts))
 
 

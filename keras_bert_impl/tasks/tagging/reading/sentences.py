@@ -32,7 +32,13 @@ from keras_bert_impl.tasks.tagging.reading.names import (
     plain,
 )
 from keras_bert_impl.tasks.tagging.reading.numbered_rows import Rows, as_numbered
-from keras_bert_impl.tasks.tagging.reading.offsets import Alignment, UnlabeledEntityError
+from keras_bert_impl.tasks.tagging.reading.offsets import (
+    EMPTY,
+    UNANNOTATED,
+    UNLABELED,
+    Alignment,
+    UnlabeledEntityError,
+)
 from keras_bert_impl.tasks.tagging.word_check import SAMPLE, check_words
 
 _REJECTED = ("reject", "ignore")  # values of Prodigy's "answer"
@@ -110,7 +116,7 @@ class RowReader:
                     raise row
                 words, labels = self._word(row) if self._has_words else self._sentence(row, number)
             except UnlabeledEntityError:
-                self.alignment.unlabeled.append(f"{self.table.unit} {number}")
+                self.alignment.places[UNLABELED].append(f"{self.table.unit} {number}")
                 continue
             except InputError as error:
                 raise InputError(f"{where}: {error}") from error
@@ -192,10 +198,11 @@ class RowReader:
             row = {"text": row[0], "entities": row[1]}  # spaCy's training format
         if not isinstance(row, dict):
             raise InputError(f"expected an object with tokens and tags. Received: {row!r:.60}")
-        row = of_label_studio(row, self.text, self.alignment)
+        where = f"{self.table.unit} {number}"
+        row = of_label_studio(row, self.text, self.alignment, where)
         row = row and of_argilla(row)
         if row is None or row.get("answer") in _REJECTED:
-            self.alignment.unannotated += 1
+            self.alignment.places[UNANNOTATED].append(where)
             return [], []
         names = list(row)
         text = chosen_name(names, self.text, (*WORDS, *TEXTS), "words or texts", "text")
@@ -208,12 +215,13 @@ class RowReader:
         by_word = plain(text) == "tokenizedtext"  # GLiNER's training format
         if by_word or are_entities(words, tags):
             whole = words if isinstance(words, str) else row.get(find_name(names, TEXTS), words)
-            where = f"{self.table.unit} {number}"
             labeled = labels_of_text(None if by_word else whole, words, tags, self.alignment, where)
-            self.alignment.empty += [] if labeled[0] else [where]
+            if not labeled[0]:
+                self.alignment.places[EMPTY].append(where)
             return labeled
         words = split_text(words)
-        self.alignment.empty += [] if words else [f"{self.table.unit} {number}"]
+        if not words:
+            self.alignment.places[EMPTY].append(where)
         tags = tags if isinstance(tags, list) else re.split(r"[,\s]+", str(tags).strip())
         if len(words) != len(tags):
             raise InputError(
