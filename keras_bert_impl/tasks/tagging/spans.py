@@ -89,7 +89,8 @@ def _read(labels, of_scheme):
         written = {label: match["letter"][0].upper() for label, match in matches.items()}
         letters = set(written.values())
         has_types = all(match["type"] for match in matches.values())
-        if letters <= set(of_scheme) or _is_scheme(letters, style, has_types, matches.values()):
+        is_given = style in _STYLES and letters <= set(of_scheme)
+        if is_given or _is_scheme(letters, style, has_types, matches.values()):
             parts = {
                 label: (_CANONICAL[written[label]], match["type"] or "_")
                 for label, match in matches.items()

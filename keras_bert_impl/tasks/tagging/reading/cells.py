@@ -167,6 +167,9 @@ def of_argilla(row: dict[str, Any]) -> dict[str, Any] | None:
         answer["value"]
         for of_question in responses.values()
         for answer in (of_question if isinstance(of_question, list) else [])
-        if answer.get("status") != "discarded" and isinstance(answer.get("value"), list)
+        if isinstance(answer, dict)
+        and answer.get("status") != "discarded"
+        and isinstance(answer.get("value"), list)
+        and all(isinstance(entity, dict) for entity in answer["value"])
     ]
     return {"text": texts[0], "entities": answers[0]} if texts and answers else None
