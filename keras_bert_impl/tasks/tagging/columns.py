@@ -7,6 +7,7 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import decoded, raw_lines
+from keras_bert_impl.io.settings import check
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from keras_bert_impl.tasks.tagging.reading.assembly import row_of, tagged_examples
 from keras_bert_impl.tasks.tagging.reading.forms import (
@@ -66,6 +67,8 @@ def read_columns(
     Example:
         read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
     """
+    check("word", word, int)
+    check("label", label, int | None)
     form = form_of(path, has_numbers=(word, label) != (0, -1))
     if form == COLUMNS and has_sentence_rows(path):
         form = TABLE

@@ -223,6 +223,7 @@ def test_rejects_labels_that_are_not_allowed(tmp_path):
     [
         (lambda path: read_columns(path / "data.txt", label=2), "no column label=2"),
         (lambda path: read_columns(path / "data.txt", word=-3), "no column word=-3"),
+        (lambda path: read_columns(path / "data.txt", word="0"), "word must be an integer"),
         (lambda path: read_columns(path / "none.txt"), "none.txt cannot be read"),
         (lambda path: read_columns(path / "empty.txt"), "empty.txt has no rows"),
         (lambda path: read_conllu(path / "empty.txt"), "empty.txt has no usable sentences"),

@@ -4,8 +4,6 @@ import itertools
 import re
 from pathlib import Path
 
-import numpy as np
-
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import raw_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
@@ -95,15 +93,6 @@ def has_sentence_rows(path: str | Path) -> bool:
     return all(len(row) == 2 and row[0] == row[1] for row in rows) and any(
         row[0] > 1 for row in rows
     )
-
-
-def column_name(option: str, column: str | int | None) -> str | None:
-    """Converts a column number to str. Raises `InputError` if it is not a name or a number."""
-    if column is None or isinstance(column, str):
-        return column
-    if isinstance(column, bool) or not isinstance(column, (int, np.integer)):
-        raise InputError(f"{option} must be a column name or number. Received: {option}={column!r}")
-    return str(int(column))
 
 
 def is_number(column: str | None) -> bool:

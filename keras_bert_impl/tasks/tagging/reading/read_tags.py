@@ -17,7 +17,6 @@ from keras_bert_impl.tasks.tagging.reading.forms import (
     COLUMNS,
     CONLLU,
     TABLE,
-    column_name,
     form_of,
     form_with_header,
     is_number,
@@ -92,9 +91,11 @@ def read_tags(
     Example:
         read_tags("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
     """
+    columns = {"text": text, "label": label, "sentence": sentence, "groups": groups}
+    for name, column in columns.items():
+        check(name, column, str | int | None)
     text, label, sentence, groups = (
-        column_name(name, column)
-        for name, column in dict(text=text, label=label, sentence=sentence, groups=groups).items()
+        None if column is None else str(column) for column in columns.values()
     )
     for name, value in dict(outside=outside, delimiter=delimiter, encoding=encoding).items():
         check(name, value, str | None)

@@ -146,14 +146,6 @@ def test_columns_may_be_numbers(tmp_path):
             read_tags(frame, **wrong)
 
 
-@pytest.mark.parametrize("header", ["", "text\ttags\n"])
-def test_reads_a_sentence_in_each_row(tmp_path, header):
-    path = written(tmp_path, "a.tsv", header + "Mira Olsen sat\tB-PER I-PER O\nYes\tO\n")
-    examples = read_tags(path)
-    assert examples.texts == [["Mira", "Olsen", "sat"], ["Yes"]]
-    assert examples.labels == [["B-PER", "I-PER", "O"], ["O"]]
-
-
 def test_columns_may_be_named(tmp_path):
     row = {"tokens": ["Oslo"], "pos_tags": ["NNP"], "ner_tags": ["B-LOC"], "lemmas": ["oslo"]}
     path = written(tmp_path, "a.jsonl", json.dumps(row))
