@@ -12,6 +12,7 @@ from keras_bert_impl.tasks.tagging.spans import read_labels
 
 SAMPLE = 100  # sentences to look at
 _MOST = 0.95  # fraction of the values that must look alike
+_MANY, _FEW = 100, 60  # values, different values
 _LONG = 1000  # words of a sentence
 
 Sentences = Sequence[Sequence[str]]
@@ -33,6 +34,8 @@ def check_words(
         for name, values in columns.items()
         if name != word and (are_swapped or name != label) and _may_be_words(values)
     }
+    most = max(fitting.values(), default=0)
+    problem = problem or _compared(_flat(columns[word]), most)
     if problem is None or not fitting:
         return
     better = max(fitting, key=lambda name: fitting[name])
@@ -43,6 +46,17 @@ def check_words(
         f"{source}: column {word} does not contain words, but {problem}, such as "
         f"{listed(_flat(columns[word])[:3])}. Pass {advice}, or another column."
     )
+
+
+def _compared(values, most):
+    """Like `unlike_words`, for values of which another column has `most` different ones."""
+    count = len(set(values))
+    if len(values) < _MANY:
+        return None
+    if count <= _FEW and most >= 5 * count:  # such as parts of speech before the words
+        return f"only {count} different values"
+    has_letters = any(any(map(str.isalpha, value)) for value in values)
+    return None if has_letters or count < 20 or 2 * most < count else "numbers"
 
 
 def unlike_words(sentences: Sentences) -> str | None:

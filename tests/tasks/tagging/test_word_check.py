@@ -18,6 +18,10 @@ WITHOUT_WORDS = {
     "labels.conll": ("B-P Mira\nO came\n\nO He\nO left\n", "text=1, label=0 "),
     "flair.tsv": ("\tMira\tB-P\n\tcame\tO\n\n\tHe\tO\n\tleft\tO\n", "text=1 "),
     "token.csv": ("sent_id,token,word,tag\n1,1,Mira,B-P\n1,2,came,O\n2,1,He,O\n2,2,left,O\n", "text=word "),
+    "parts.conll": (
+        "NNP Mira B-P\nVBD came O\n\nPRP He O\nVBD left O\n\n"
+        + "".join(f"{'ABC'[n % 3]} {chr(97 + n % 26) * (1 + n // 26)} O\n" for n in range(100)), "text=1 ",
+    ),
     "lists.jsonl": (
         '{"tokens": [1, 2], "words": ["Mira", "came"], "tags": ["B-P", "O"]}\n'
         '{"tokens": [1, 2], "words": ["He", "left"], "tags": ["O", "O"]}\n',
@@ -46,7 +50,7 @@ def test_names_the_column_that_contains_words(tmp_path, name):
         read_tags(path)
     arguments = dict(argument.split("=") for argument in arguments.strip().split(", "))
     examples = read_tags(path, **arguments)
-    assert examples.texts == [["Mira", "came"], ["He", "left", "."][: len(examples.texts[1])]]
+    assert examples.texts[0] == ["Mira", "came"] and examples.texts[1][:2] == ["He", "left"]
     assert examples.labels[0] == ["B-P", "O"] and examples.remarks() == []
 
 
