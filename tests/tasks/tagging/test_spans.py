@@ -155,15 +155,6 @@ def test_every_notation_is_decoded_like_seqeval(form):
         assert found == [(name.upper(), *place) for name, *place in get_entities(labels)]
 
 
-def test_suffixes_are_decoded_like_seqeval():
-    draw = random.Random(4)
-    for _ in range(1000):
-        labels = in_form("PER-B", random_labels(draw, "IOB2"))
-        expected = get_entities(labels, suffix=True)
-        parts = read_labels(["O", "PER-B", "PER-I", *labels]).parts
-        assert [(name, s, e - 1) for name, s, e in spans_of(labels, parts=parts)] == expected
-
-
 def test_bare_types_are_decoded_like_seqeval():
     draw = random.Random(5)
     for _ in range(1000):
