@@ -194,6 +194,8 @@ def tensors_to_read(
     """
     shape = source.shape(names[-1].tensor)
     if classes is not None and shape is not None:
+        for name in filter(has_classes, names):
+            source.read(name.tensor)  # `load_weights` must not report it as not loaded
         return [name for name in names if not has_classes(name)]
     if shape is None or shape[0] == num_classes:
         return names

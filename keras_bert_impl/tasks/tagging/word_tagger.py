@@ -377,7 +377,9 @@ class WordTagger(TokenLabels, TaskModel):
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
         classes = classes_in_head(source, self.labels)
         names = tensors_to_read(source, self.classifier_names(), self.num_classes, classes)
-        return names + (_CRF_TENSORS if self.crf and names and classes is None else [])
+        if not self.crf or not names and classes is None:
+            return names
+        return names + tensors_to_read(source, _CRF_TENSORS, self.num_classes, classes)
 
     def order_classes(self, source: ModelSource) -> None:
         classes = classes_in_head(source, self.labels)

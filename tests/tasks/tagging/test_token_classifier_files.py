@@ -119,6 +119,7 @@ def test_weights_of_labels_with_the_same_name_are_kept(tmp_path, caplog, labels)
     )
     message = f"newly initialized: {', '.join(repr(x) for x in labels if x not in LABELS)}"
     assert (message in caplog.text) == (len(same) < len(labels))
+    assert "not loaded" not in caplog.text
 
 
 def test_generated_label_names_do_not_identify_classes(tmp_path, caplog):
