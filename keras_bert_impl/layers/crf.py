@@ -3,7 +3,6 @@
 Shape legend: length = positions. Positions outside the mask are skipped.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -51,12 +50,6 @@ class CRF(keras.layers.Layer):
         self.start = weight("start", self.num_labels)
         self.end = weight("end", self.num_labels)
         self.built = True
-
-    def order_classes(self, order: Sequence[int]) -> None:
-        """Permutes the labels: label `order[i]` becomes label i."""
-        self.transitions.assign(ops.take(ops.take(self.transitions, order, axis=0), order, axis=1))
-        for scores in (self.start, self.end):
-            scores.assign(ops.take(scores, order, axis=0))
 
     def call(self, emissions: Tensor, mask: Tensor) -> Tensor:
         emissions, mask = ops.cast(emissions, "float32"), ops.cast(mask, "bool")

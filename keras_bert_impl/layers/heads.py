@@ -5,7 +5,7 @@ On JAX, logits over a vocabulary may be returned as factors, to save memory.
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -276,11 +276,6 @@ class ClassificationHead(keras.layers.Layer):
         self.dropout.build()
         freeze_parts(self)
         self.built = True
-
-    def order_classes(self, order: Sequence[int]) -> None:
-        """Permutes the classes: class `order[i]` becomes class i."""
-        for weight in self.dense.weights:  # [..., num_classes]
-            weight.assign(ops.take(weight, order, axis=-1))
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         if self.layer_norm is not None:

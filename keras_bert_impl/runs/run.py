@@ -54,6 +54,7 @@ from keras_bert_impl.tuning import (
     save_tuned,
 )
 from keras_bert_impl.tuning.choice import count_parameters
+from keras_bert_impl.tuning.settings import FULL
 
 
 class TunedRun(NamedTuple):
@@ -95,6 +96,8 @@ def tune(
     strategy = get_strategy(strategy)
     with strategy.scope():
         tuned = _build(config, checked)
+        if settings.get("learning_rate") is None and config.tuning == FULL:
+            config = dataclasses.replace(config, learning_rate=tuned.default_learning_rate)
         teacher = None
         if config.teacher is not None:
             teacher = load_tuned(config.teacher, config.dtype)

@@ -106,7 +106,8 @@ def find_tokens(
     # Without this value, a batch without words would fail.
     word_ends = tf.concat([words.ends, [0]], axis=0)
     within = (of_word >= 0) & (ends > starts)
-    within &= last < tf.gather(word_ends, tf.maximum(of_word, 0))
+    # Added tokens may contain the white space after the word.
+    within &= starts < tf.gather(word_ends, tf.maximum(of_word, 0))
     of_word = tf.where(within, of_word, -1)
 
     firsts = tf.math.unsorted_segment_min(

@@ -34,8 +34,8 @@ class TuningSettings:
             the encoder. The other values add an `Adapter` of this kind and train the adapter
             instead of the encoder. Except for `"full"`, a run saves only the trained weights, and
             loading them also requires the base model.
-        learning_rate: Peak learning rate. Default: 3e-5, or more if few weights are trained. It is
-            5e-4 for adapters, 1e-3 for LoRA, head and bias, 5e-3 for prefix, and 3e-2 for prompt.
+        learning_rate: Peak learning rate. Default: 3e-5; 3e-4 for tagging with a hidden dimension
+            of at most 384. The default is higher if few weights are trained. It is 5e-4 for adapters, 1e-3 for LoRA, head and bias, 5e-3 for prefix, and 3e-2 for prompt.
         head_rate: Peak learning rate of the weights above the blocks: the pooler and the head.
             Default: `learning_rate`; 1e-3 for prefix and prompt.
         crf_rate: Peak learning rate of the CRF weights. CRF weights start at 0 and must grow to

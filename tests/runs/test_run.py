@@ -174,3 +174,13 @@ def test_rejects_invalid_labels_before_writing_anything(base, tmp_path, train, d
     with pytest.raises(InputError, match=message):
         finetune(base, train, dev, tmp_path / "run", verbose=0)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_tagger_that_predicts_only_entities_is_scored(base, tmp_path):
+    train = TaggedExamples([["good", "film"], ["bad", "plot"]] * 4, [["PER", "PER"], ["O", "LOC"]] * 4,
+                           ["LOC", "O", "PER"])  # fmt: skip
+    dev = TaggedExamples([["good", "film"]] * 2, [["PER", "PER"]] * 2, ["PER"])
+    finetune(base, train, dev, tmp_path, verbose=0, epochs=1, max_length=16)
+    assert "f1" in json.loads((tmp_path / "scores.json").read_text())
+    # The default of taggers with a small encoder.
+    assert "learning_rate: 0.0003" in (tmp_path / "recipe.yaml").read_text()

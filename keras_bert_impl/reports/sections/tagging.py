@@ -34,16 +34,22 @@ def sections(subject: Subject) -> list[Section]:
     for words, labels in zip(texts, predictions):
         if len(words) != len(labels):
             raise InputError(f"{subject.run.path} contains predictions for different sentences.")
-    names = sorted({label for rows in (true_labels, predictions) for row in rows for label in row})
+    labels = {label for rows in (true_labels, predictions) for row in rows for label in row}
+    names = sorted(labels)
     right = [
         np.mean(np.array(a) == np.array(b)) * len(a) for a, b in zip(true_labels, predictions) if a
     ]
     words = np.array([[count, len(a)] for count, a in zip(right, filter(None, true_labels))])
     accuracy = resampled("accuracy of words", _share, words)
     scored, note = subject.scored_as("sentences"), "Sentences are resampled, not words."
-    if read_labels(names) is None:
+    labels |= {*(subject.examples.label_names or ()), *getattr(subject.model, "labels", ())}
+    entity_labels = read_labels(labels)
+    if entity_labels is None:
         return [scores_section([accuracy], scored, note), *_labels(names, true_labels, predictions)]
-    wanted, found = ([set(spans_of(row)) for row in rows] for rows in (true_labels, predictions))
+    wanted, found = (
+        [set(spans_of(row, parts=entity_labels.parts)) for row in rows]
+        for rows in (true_labels, predictions)
+    )
     counts = np.array([[len(w & f), len(w), len(f)] for w, f in zip(wanted, found)])
     parts = {"entity F1": 2, "precision": 0, "recall": 1}
     scores = [

@@ -205,8 +205,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
             loss: Keras loss. Default: the task's cross-entropy; squared error for regression.
             metrics: Keras metrics. Default: accuracy; absolute error for regression; `[]` for none.
                 Also accepts the task's scores by name, such as `"macro_f1"`.
-            learning_rate: peak learning rate of the default optimizer. Default 3e-5, or the default
-                for the kind of adapter.
+            learning_rate: peak learning rate of the default optimizer. Default: 3e-5, 3e-4 for taggers
+                with a hidden dimension of at most 384, or the default for the kind of adapter.
             seed: determines the order of the texts and the dropout masks.
             **kwargs: arguments of `ReplicatedTrainer.compile` and `keras.Model.compile`:
                 `accumulation_steps`, `objective`, `steps_per_execution`, `jit_compile`, ...

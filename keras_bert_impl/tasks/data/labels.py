@@ -130,15 +130,17 @@ def with_labels(
     return {**arguments, "labels": stated}
 
 
-def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
-    """Returns the index of each label in the saved head.
+def classes_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
+    """Returns the index of each label in the saved head, or -1 if the label is new.
 
-    Returns None if the order is the same, or if the saved head has other labels.
+    Returns None if the labels are the same, or if no label is in the saved head. Generated names,
+    such as `LABEL_0`, do not identify a class.
     """
     stated = _stated_labels(source, warn=lambda *args: None)
-    if stated is None or stated == labels or sorted(stated) != sorted(labels):
+    if stated is None or stated == labels or made_names(len(stated)) == stated:
         return None
-    return [stated.index(label) for label in labels]
+    indices = index_of_name(stated)
+    return [indices.get(label, -1) for label in labels] if indices.keys() & {*labels} else None
 
 
 def _stated_labels(source, warn=_LOG.warning):
@@ -179,10 +181,22 @@ def label_config(labels: list[str]) -> dict[str, dict]:
 
 
 def tensors_to_read(
-    source: "ModelSource", names: list["TensorName"], num_classes: int
+    source: "ModelSource",
+    names: list["TensorName"],
+    num_classes: int,
+    classes: list[int] | None = None,
 ) -> list["TensorName"]:
-    """Returns the head tensors to load: none if the number of classes in the file differs."""
+    """Returns the head tensors to load: none if the number of classes in the file differs.
+
+    Args:
+        classes: result of `classes_in_head`. If it is not None, the tensors of the classes are not
+            returned; see `copy_classes`.
+    """
     shape = source.shape(names[-1].tensor)
+    if classes is not None and shape is not None:
+        for name in filter(has_classes, names):
+            source.read(name.tensor)  # `load_weights` must not report it as not loaded
+        return [name for name in names if not has_classes(name)]
     if shape is None or shape[0] == num_classes:
         return names
     _LOG.warning(
@@ -192,6 +206,48 @@ def tensors_to_read(
         num_classes,
     )
     return []
+
+
+def has_classes(name: "TensorName") -> bool:
+    """Returns whether a head tensor has an axis of classes."""
+    parts = name.variable.split("/")
+    return parts[0] == "crf" or parts[-2] == "dense"
+
+
+def copy_classes(
+    model: Any, source: "ModelSource", names: list["TensorName"], classes: list[int]
+) -> None:
+    """Copies the head weights of each class that the saved head has; the others stay random.
+
+    Args:
+        names: tensors of the head.
+        classes: result of `classes_in_head`.
+    """
+    variables = {variable.path: variable for variable in model.weights}
+    new, old = np.array([(i, k) for i, k in enumerate(classes) if k >= 0]).T
+    saved_names = [n for n in names if has_classes(n) and source.shape(n.tensor) is not None]
+    for name in saved_names:
+        saved = source.read(name.tensor)
+        saved = saved.T if name.transpose else saved
+        if saved.shape[-1] <= old.max():
+            raise InputError(
+                f"{source.config.source} has more labels than tensor {name.tensor}, whose shape is "
+                f"{source.shape(name.tensor)}."
+            )
+        variable = variables[name.variable]
+        values = variable.numpy().copy()
+        if name.variable == "crf/transitions":
+            values[np.ix_(new, new)] = saved[np.ix_(old, old)]
+        else:
+            values[..., new] = saved[..., old]
+        variable.assign(values)
+    if saved_names and -1 in classes:
+        _LOG.warning(
+            "%s: the classifier keeps the weights of %s; newly initialized: %s",
+            source.path,
+            listed([model.labels[number] for number in new]),
+            listed([label for label, k in zip(model.labels, classes) if k < 0]),
+        )
 
 
 def class_indices(labels: Any) -> np.ndarray:

@@ -129,7 +129,8 @@ def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
     last = token_ends - 1  # [tokens], position of the last character
     words = np.searchsorted(starts, last, side="right") - 1
     within = (words >= 0) & (token_ends > token_starts)
-    within[within] = last[within] < ends[words[within]]
+    # Added tokens may contain the white space after the word.
+    within[within] = token_starts[within] < ends[words[within]]
     words = np.where(within, words, -1)
 
     firsts = np.full(len(starts), -1, "int64")

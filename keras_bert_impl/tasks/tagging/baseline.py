@@ -1,6 +1,9 @@
 """Tagging baseline: the most frequent label of each word in the training set."""
 
 import collections
+import functools
+import itertools
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -32,15 +35,22 @@ def word_tags(
 
 
 def compared(
-    true_labels: list[list[str]], predicted: list[list[str]], simple: list[list[str]]
+    true_labels: list[list[str]],
+    predicted: list[list[str]],
+    simple: list[list[str]],
+    labels: Iterable[str] = (),
 ) -> Comparison:
     """Compares a tagger with a baseline.
 
     Without entity labels, compares word accuracy instead of F1.
+
+    Args:
+        labels: labels of the model. The examples may contain only some of them.
     """
-    names = {label for rows in (true_labels, predicted, simple) for row in rows for label in row}
-    has_entities = read_labels(names) is not None
-    count = _entities if has_entities else _words
+    rows = itertools.chain(true_labels, predicted, simple)
+    entity_labels = read_labels({*labels, *itertools.chain.from_iterable(rows)})
+    has_entities = entity_labels is not None
+    count = functools.partial(_entities, entity_labels.parts) if has_entities else _words
     metric = {"f1" if has_entities else "accuracy": _f1 if has_entities else _accuracy}
     of_model, of_simple = (count(true_labels, rows) for rows in (predicted, simple))
     outcome = Outcome(np.zeros(len(true_labels)), of_model, metric)
@@ -56,9 +66,11 @@ def _no_entity(counts):
     return (f"No entity is predicted, but the examples contain {wanted:,}. Train longer.",)
 
 
-def _entities(true_labels, predicted):
+def _entities(parts, true_labels, predicted):
     """Counts the correct, true and predicted entities of each sentence, int [sentences, 3]."""
-    pairs = ((set(spans_of(a)), set(spans_of(b))) for a, b in zip(true_labels, predicted))
+    pairs = (
+        [set(spans_of(row, parts=parts)) for row in rows] for rows in zip(true_labels, predicted)
+    )
     return np.array([[len(a & b), len(a), len(b)] for a, b in pairs])
 
 

@@ -7,13 +7,24 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import decoded, raw_lines
+from keras_bert_impl.io.settings import check
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from keras_bert_impl.tasks.tagging.reading.assembly import row_of, tagged_examples
-from keras_bert_impl.tasks.tagging.reading.forms import COLUMNS, CONLLU, form_of
+from keras_bert_impl.tasks.tagging.reading.forms import (
+    COLUMNS,
+    CONLLU,
+    ONTONOTES,
+    TABLE,
+    form_of,
+    has_sentence_rows,
+)
+from keras_bert_impl.tasks.tagging.word_check import SAMPLE, check_words
 
 _CONLLU_COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # ids of multiword tokens and empty nodes
 _SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(\S+)\s*")
+_LEAST_OF_ONTONOTES = 11
+_BRACKETS = re.compile(r"(?:\(([^()*]+))?\*?\)?")
 # Matches comments, but not words such as "#" and "#tag".
 _COMMENT = re.compile(r"#\s*([\w.:-]+\s*=(\s|$)|(newdoc|newpar)\b)|##+ ")
 
@@ -33,7 +44,8 @@ def read_columns(
     `lines.raw_lines` for encodings, line ends and compression. Lines with only white space count as
     blank lines. Lines that start with `-DOCSTART-` are skipped, and so are comments before a
     sentence. A line that starts with `#` is a comment if it has the form `# key = value`, or if the
-    number of columns differs from the first row.
+    number of columns differs from the first row. In the CoNLL-2012 files of OntoNotes, the default
+    columns are 3 for words and 10 for entities, which are converted from brackets to IOB2.
 
     Args:
         path: file to read.
@@ -55,7 +67,11 @@ def read_columns(
     Example:
         read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
     """
+    check("word", word, int)
+    check("label", label, int | None)
     form = form_of(path, has_numbers=(word, label) != (0, -1))
+    if form == COLUMNS and has_sentence_rows(path):
+        form = TABLE
     if form != COLUMNS:
         is_conllu = form == CONLLU
         raise InputError(
@@ -63,6 +79,8 @@ def read_columns(
             f"{'read_conllu' if is_conllu else 'read_tags'}."
         )
     has_tabs, width = _layout(path)
+    if is_ontonotes := next(raw_lines(path), (0, b""))[1].startswith(ONTONOTES):
+        word, label = (3, 10) if (word, label) == (0, -1) else (word, label)
     for name, column in (("word", word), ("label", label)):
         if column is not None and not -width <= column < width:
             raise InputError(f"{path}: no column {name}={column}; the file has {width} columns.")
@@ -71,28 +89,22 @@ def read_columns(
             f"{path}: words and labels are the same column, {word % width}. The file has {width} "
             "column(s), separated by tabs or spaces. Choose another column for one of them."
         )
+    _check_words(path, has_tabs, width, word, label)
+    width = None if is_ontonotes else width  # differs between sentences
     rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
     read_with = {"dev": str(path), "text": str(word), "label": str(label)}
     read_with |= {"word_prefix": word_prefix}
     arguments = labels, outside, skip_bad_rows
-    examples = tagged_examples(str(path), rows, _sentences(path), *arguments, read_with=read_with)
-    _check_words(path, word, examples.texts)
-    return examples
+    return tagged_examples(str(path), rows, _sentences(path), *arguments, read_with=read_with)
 
 
-def _check_words(path, word, texts):
-    """Raises InputError if a column contains numbers of words, or only one name."""
-    first = [text for text in texts[:20] if len(text) > 1]
-    numbers = [[str(number) for number in range(len(text) + 1)] for text in first]
-    if first and (
-        all(text in (each[1:], each[:-1]) for text, each in zip(first, numbers))
-        or len({*itertools.chain(*first)}) == 1
-        and sum(map(len, first)) > 4
-    ):
-        raise InputError(
-            f"{path}: column {word} does not contain words, but {listed(first[0][:3])}. Pass "
-            "column numbers: word=1, label=2 (--text 1 --label 2), or other columns."
-        )
+def _check_words(path, has_tabs, width, word, label):
+    rows = [
+        [cells for _, line in lines if len(cells := _cells(_text(line), has_tabs)) == width]
+        for lines in itertools.islice(_sentences(path), SAMPLE)
+    ]
+    columns = {str(i): [[cells[i] for cells in row] for row in rows] for i in range(width)}
+    check_words(path, columns, str(word % width), None if label is None else str(label % width))
 
 
 def read_conllu(
@@ -159,8 +171,12 @@ def _layout(path):
         line = first  # each row starts with "#"
     if first is None:
         raise InputError(f"{path} has no rows.")
-    text = line.decode("utf-8", "replace").rstrip("\r\n")
+    text = _text(line)
     return "\t" in text, len(_cells(text, "\t" in text))
+
+
+def _text(line):
+    return line.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def _cells(text, has_tabs):
@@ -173,9 +189,12 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
         where = f"{path}, line {number}"
         text = decoded(line, path, number)
         cells = _cells(text, has_tabs)
-        if not rows and text.startswith("#") and (len(cells) != width or _COMMENT.match(text)):
+        is_comment = len(cells) != width or _COMMENT.match(text)
+        if not rows and text.startswith("#") and is_comment:
             continue
-        if len(cells) != width:
+        if width is None and len(cells) < _LEAST_OF_ONTONOTES:
+            raise InputError(f"{where}: {len(cells)} columns, but OntoNotes files have 12 or more.")
+        if width is not None and len(cells) != width:
             raise InputError(f"{where}: {len(cells)} columns, but the first row has {width}.")
         if not cells[word].startswith(prefix):
             raise InputError(
@@ -183,7 +202,21 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
             )
         cells[word] = cells[word].removeprefix(prefix)
         rows.append(row_of(where, number, cells[word], None if label is None else cells[label]))
+    if width is None and label is not None and all(_BRACKETS.fullmatch(row.label) for row in rows):
+        labels = _without_brackets([row.label for row in rows])
+        rows = [row._replace(label=label) for row, label in zip(rows, labels)]
     return rows
+
+
+def _without_brackets(labels):
+    """Converts labels such as "(GPE*", "*)" and "*" to "B-GPE", "I-GPE" and "O"."""
+    converted, kind = [], None
+    for label in labels:
+        begun = _BRACKETS.fullmatch(label)[1]
+        kind = begun or kind
+        converted.append(f"{'B' if begun else 'I'}-{kind}" if kind else "O")
+        kind = None if label.endswith(")") else kind
+    return converted
 
 
 # === CoNLL-U ===

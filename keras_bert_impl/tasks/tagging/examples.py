@@ -1,6 +1,8 @@
 """Labeled sentences, scores of taggers, and files with predicted labels."""
 
+import collections
 import dataclasses
+import itertools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,10 +29,14 @@ from keras_bert_impl.tasks.tagging.spans import (
     invalid_spans,
     misfits,
     outside_candidates,
+    possible_prefixes,
     read_labels,
     spans_of,
 )
+from keras_bert_impl.tasks.tagging.word_check import word_remarks
 
+_MANY_LABELS = 100
+_MOST_ONCE = 0.45  # fraction of the labels, as of the words in a text
 _LOG = logging.getLogger(__name__)
 
 
@@ -83,9 +89,10 @@ class TaggedExamples(LabeledExamples):
         return [np.array([indices[label] for label in labels], "int32") for labels in self.labels]
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
-        if read_labels(self.label_names) is None:
+        entity_labels = read_labels(self.label_names)
+        if entity_labels is None:
             return "tags", most_common(label for row in self.labels for label in row)
-        spans = (span for row in self.labels for span in spans_of(row))
+        spans = (span for row in self.labels for span in spans_of(row, parts=entity_labels.parts))
         return "entities", most_common(span.type for span in spans)
 
     def facts(self) -> dict[str, Any]:
@@ -94,6 +101,25 @@ class TaggedExamples(LabeledExamples):
             return {}
         found: dict[str, Any] = {"label_scheme": scheme, "invalid_entities": len(invalid)}
         return found | ({"first_invalid_entity": self.where(*invalid[0])} if invalid else {})
+
+    def remarks(self) -> list[str]:
+        """Returns a sentence about each property that may be a mistake in the data."""
+        remarks = word_remarks(self.source, self.texts)
+        if self.labels is None:
+            return remarks
+        if prefixed := possible_prefixes(self.label_names):
+            remarks.append(
+                f"{self.source}: labels such as {prefixed[0]!r} are read as entity types. If they "
+                "have a prefix, write them like 'B-PER'."
+            )
+        counts = collections.Counter(itertools.chain.from_iterable(self.labels))
+        once = sum(count == 1 for count in counts.values())
+        if len(counts) > _MANY_LABELS and once > _MOST_ONCE * len(counts):
+            remarks.append(
+                f"{self.source} has {len(counts):,} labels, and {once:,} of them occur only once. If "
+                "they are words, pass another column as label=... (--label COLUMN)."
+            )
+        return remarks
 
     def described(self) -> dict[str, list]:
         """Returns columns for a file of predictions: label, file, line and text of each word."""

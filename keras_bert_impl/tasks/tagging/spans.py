@@ -1,5 +1,6 @@
 """Entity labels, label schemes, and conversion between labels and spans."""
 
+import collections
 import dataclasses
 import functools
 import re
@@ -35,6 +36,21 @@ _STYLES = [
         r"(?P<type>.+)[-_](?P<letter>[biesulmw])",
     )
 ]
+# Other separators, and prefixes that are words: B:PER, I/PER, BEGIN-PER, PER.B, BPER. Types may look
+# like this, too, so these notations are used only if a type has the labels of one entity.
+_RARE_STYLES = [
+    re.compile(pattern, re.DOTALL)
+    for letter in (
+        "[BIESLUMW]|BEG|BEGIN|INSIDE|IN|END|LAST|MID|MIDDLE|SINGLE|UNIT",
+        "[biesulmw]|beg|begin|inside|in|end|last|mid|middle|single|unit",
+        "Beg|Begin|Inside|In|End|Last|Mid|Middle|Single|Unit",
+    )
+    for pattern in (
+        rf"(?P<letter>{letter})[\W_]+(?P<type>.+)",
+        rf"(?P<type>.+?)[\W_]+(?P<letter>{letter})[)\]]?",
+        rf"(?P<letter>{letter})(?P<type>[^\W_].+)",
+    )
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,35 +82,58 @@ def _read(labels, of_scheme):
     inside = labels - set(out)
     if not inside:
         return None
-    for style in _STYLES:
-        found = {label: style.fullmatch(label) for label in inside}
-        if all(found.values()):
-            written = {label: match["letter"].upper() for label, match in found.items()}
-            has_types = all(match["type"] for match in found.values())
-            if set(written.values()) <= set(of_scheme) or _is_scheme(
-                set(written.values()), style, has_types
-            ):
-                parts = {
-                    label: (_CANONICAL[written[label]], match["type"] or "_")
-                    for label, match in found.items()
-                }
-                return EntityLabels(out | parts, written)
-    if labels & set(OUTSIDE) and not any(map(_has_b_or_i_prefix, inside)):
+    for style in (*_STYLES, *_RARE_STYLES):
+        matches = {label: style.fullmatch(label) for label in inside}
+        if not all(matches.values()):
+            continue
+        written = {label: match["letter"][0].upper() for label, match in matches.items()}
+        letters = set(written.values())
+        has_types = all(match["type"] for match in matches.values())
+        is_given = style in _STYLES and letters <= set(of_scheme)
+        if is_given or _is_scheme(letters, style, has_types, matches.values()):
+            parts = {
+                label: (_CANONICAL[written[label]], match["type"] or "_")
+                for label, match in matches.items()
+            }
+            return EntityLabels(out | parts, written)
+    if labels & set(OUTSIDE) and not _matched(inside):
         return EntityLabels(out | {label: ("I", label) for label in inside}, {})
     return None
 
 
-def _is_scheme(letters, style, has_types):
+def _is_scheme(letters, style, has_types, matches):
     if not any(letters <= set(of_scheme) for of_scheme in LETTERS.values()):
         return False
+    if style in _RARE_STYLES:
+        return _has_whole_entities(style, matches)
     # In rare notations, other letters may be part of a type.
     is_usual = style is _STYLES[0] and (has_types or letters <= set("BIESLU"))
     return is_usual or bool(letters & set("BIM"))
 
 
-def _has_b_or_i_prefix(label):
-    found = (style.fullmatch(label) for style in _STYLES)
-    return any(match and match["letter"] in "BIbi" for match in found)
+def _has_whole_entities(style, matches):
+    """Returns whether a type has the labels of one entity: B, and I or the label of its end."""
+    letters = collections.defaultdict(set)
+    for match in matches:
+        letters[match["type"]].add(match["letter"][0].upper())
+    # Without a separator, other letters are the first letter of a type, as in "BOOK" and "LOOK".
+    after = set("IEL") if "_]+" in style.pattern else {"I"}
+    return any("B" in of_type and of_type & after for of_type in letters.values())
+
+
+def _matched(inside):
+    """Returns the labels with a prefix in the notation that most labels have, or []."""
+    best = []
+    for style in (*_STYLES, *_RARE_STYLES):
+        matches = [match for label in inside if (match := style.fullmatch(label))]
+        is_likely = (
+            _has_whole_entities(style, matches) and 2 * len(matches) >= len(inside)
+            if style in _RARE_STYLES
+            else any(match["letter"] in "BIbi" for match in matches)
+        )
+        if is_likely and len(matches) > len(best):
+            best = [match[0] for match in matches]
+    return best
 
 
 def misfits(labels: Iterable[str]) -> list[str]:
@@ -103,8 +142,21 @@ def misfits(labels: Iterable[str]) -> list[str]:
     if read_labels(labels) is not None or not labels & set(OUTSIDE):
         return []
     inside = labels - {*OUTSIDE, *_NO_WORDS}
-    matched = max(([x for x in inside if style.fullmatch(x)] for style in _STYLES), key=len)
+    matched = _matched(inside)
     return sorted(inside - set(matched)) if matched else []
+
+
+def possible_prefixes(labels: Iterable[str]) -> list[str]:
+    """Returns the labels that are read as types but may have a prefix, such as `"B:PER"`."""
+    labels = set(labels) - {*OUTSIDE, *_NO_WORDS}
+    scheme = read_labels(labels | {"O"})
+    if scheme is None or scheme.letters or len(labels) < 2:
+        return []
+    for style in _RARE_STYLES[:2]:
+        matches = [style.fullmatch(label) for label in labels]
+        if all(matches) and {match["letter"] for match in matches} & {"B", "I"}:
+            return sorted(labels)
+    return []
 
 
 def means_none(label: str) -> bool:
@@ -117,7 +169,8 @@ def outside_candidates(labels: Iterable[str]) -> list[str]:
     if labels & set(OUTSIDE):
         return []
     names = labels - set(_NO_WORDS)
-    others = {x for x in names if not any(style.fullmatch(x) for style in _STYLES)}
+    matched = set(_matched(names))
+    others = {x for x in names - matched if not any(style.fullmatch(x) for style in _STYLES)}
     others |= set(filter(means_none, names))
     rest = read_labels((names - others) | {"O"}) if names - others else None
     return sorted(others) if rest is not None and "B" in rest.letters else []
@@ -283,7 +336,11 @@ def _parts_of(labels, scheme, parts):
         parts = found.parts if found else {label: ("O", "") for label in OUTSIDE}
     for label in labels:
         if label not in parts:
-            raise InputError(f"label {label!r} is neither 'O' nor like 'B-PER'.")
+            label = next(iter(misfits({*labels, "O"})), label)
+            raise InputError(
+                f"label {label!r} is neither 'O' nor like 'B-PER'. Sentences in which every word is "
+                "in an entity need the labels of the data set: parts=read_labels(labels).parts."
+            )
     if scheme is not None and found:
         for label, letter in found.written.items():
             if letter not in LETTERS.get(scheme, ""):

@@ -60,6 +60,7 @@ class Tagging(Task):
         model: WordTagger, examples: TaggedExamples, directory: Path | None = None
     ) -> dict[str, float]:
         examples.class_numbers(model.labels)
+        examples = examples.replace(label_names=model.labels)  # decide whether there are entities
         try:
             predictions, scores = model.tag_with_scores(examples.texts)
         except UndefinedScoresError:
@@ -69,11 +70,12 @@ class Tagging(Task):
         return score_tags(examples, predictions)
 
     def score_names(self, dev: TaggedExamples) -> list[str]:
-        return list(score_tags(dev, dev.labels))
+        return list(score_tags(dev.replace(label_names=self._names), dev.labels))
 
     def compare(self, train: TaggedExamples, dev: TaggedExamples, directory: Path) -> Comparison:
         predicted = read_tag_predictions(directory / "predictions.tsv")
-        return compared(dev.labels, predicted, word_tags(train.texts, train.labels, dev.texts))
+        simple = word_tags(train.texts, train.labels, dev.texts)
+        return compared(dev.labels, predicted, simple, train.label_names)
 
     def model_class(self, settings: dict[str, Any]) -> type:
         return FeatureTagger if "features" in settings else TokenClassifier

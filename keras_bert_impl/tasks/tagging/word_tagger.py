@@ -27,8 +27,9 @@ from keras_bert_impl.tasks.data.label_codec import LabelCodec, WordLabels
 from keras_bert_impl.tasks.data.labels import (
     check_several,
     check_token_labels,
+    classes_in_head,
+    copy_classes,
     label_config,
-    order_in_head,
     tensors_to_read,
     with_labels,
 )
@@ -50,6 +51,8 @@ from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tuning.settings import CRF_RATE
 
 _LOG = logging.getLogger(__name__)
+# Small encoders need a higher rate; see docs/measurements/finetuning.md.
+_SMALL, _SMALL_RATE = 384, 3e-4  # hidden dimension, learning rate
 _CRF_TENSORS = [
     TensorName(f"crf/{name}", f"crf.{name}", optional=True)
     for name in ("transitions", "start", "end")
@@ -125,6 +128,11 @@ class WordTagger(TokenLabels, TaskModel):
     def num_classes(self) -> int:
         """Number of labels."""
         return len(self.labels)
+
+    @property
+    def default_learning_rate(self) -> float:
+        is_small = self.config.hidden_dim <= _SMALL and self.config.adapter is None
+        return _SMALL_RATE if is_small else super().default_learning_rate
 
     @property
     def default_rates(self) -> list[tuple[str, float]]:
@@ -367,16 +375,16 @@ class WordTagger(TokenLabels, TaskModel):
         return self.classifier_names() + (_CRF_TENSORS if self.crf else [])
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
-        names = self.classifier_names()
-        return self.head_names() if tensors_to_read(source, names, self.num_classes) else []
+        classes = classes_in_head(source, self.labels)
+        names = tensors_to_read(source, self.classifier_names(), self.num_classes, classes)
+        if not self.crf or not names and classes is None:
+            return names
+        return names + tensors_to_read(source, _CRF_TENSORS, self.num_classes, classes)
 
     def order_classes(self, source: ModelSource) -> None:
-        order = order_in_head(source, self.labels)
-        if order is None:
-            return
-        self.head_layer.order_classes(order)
-        if self.crf:
-            self.crf_layer.order_classes(order)
+        classes = classes_in_head(source, self.labels)
+        if classes is not None:
+            copy_classes(self, source, self.head_names(), classes)
 
     def task_config(self) -> dict[str, Any]:
         return {

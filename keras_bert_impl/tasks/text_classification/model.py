@@ -37,9 +37,10 @@ from keras_bert_impl.tasks.data.labels import (
     REGRESSION,
     SINGLE,
     check_several,
+    classes_in_head,
+    copy_classes,
     label_config,
     label_names,
-    order_in_head,
     tensors_to_read,
     with_labels,
 )
@@ -379,12 +380,13 @@ class TextClassifier(TaskModel):
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
         names = head_tensors(self.config, self.head)
-        return tensors_to_read(source, names, self.num_classes) + self.pooling_names()
+        classes = classes_in_head(source, self.labels)
+        return tensors_to_read(source, names, self.num_classes, classes) + self.pooling_names()
 
     def order_classes(self, source: ModelSource) -> None:
-        order = order_in_head(source, self.labels)
-        if order is not None:
-            self.head_layer.order_classes(order)
+        classes = classes_in_head(source, self.labels)
+        if classes is not None:
+            copy_classes(self, source, head_tensors(self.config, self.head), classes)
 
     def task_config(self) -> dict[str, Any]:
         return {

@@ -31,3 +31,10 @@ def test_parts_of_speech_are_compared_by_words():
     gold = [["NOUN", "VERB"]] * 4
     found = compared(gold, gold, [["NOUN", "NOUN"]] * 4)
     assert found.scores() == {"most_frequent_tag/accuracy": 0.5}
+
+
+def test_sentences_without_o_have_entities_if_the_data_set_has_them():
+    true_labels, predicted, simple = [["PER", "PER"]] * 2, [["LOC", "PER"]] * 2, [["PER"] * 2] * 2
+    comparison = compared(true_labels, predicted, simple, ["O", "PER", "LOC"])
+    assert comparison.scores() == {"most_frequent_tag/f1": 1.0}
+    assert comparison.outcome.score("f1") == 0.0

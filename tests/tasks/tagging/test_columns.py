@@ -6,6 +6,7 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
+from keras_bert_impl.tasks.tagging.reading.read_tags import read_tags
 from keras_bert_impl.tasks.tagging.spans import detect_scheme
 from keras_bert_impl.tasks.tagging.task import Tagging
 
@@ -65,6 +66,25 @@ def test_original_conll_2003_files_are_iob1(tmp_path):
     german.write_text("Größe g NN I-NC O\n", encoding="latin-1")  # its published encoding
     with pytest.raises(InputError, match="deu.train, line 1: not UTF-8 .*pass --encoding"):
         read_columns(german)
+
+
+def test_reads_ontonotes(tmp_path):
+    content = """#begin document (bc/x); part 000
+bc/x 0 0 Mira NNP (TOP* - - - A (PERSON) * (0)
+bc/x 0 1 came VBD *) come - - - * * -
+
+bc/x 0 0 New NNP (TOP* - - - A (GPE* * * -
+bc/x 0 1 York NNP * - - - A *) * * -
+bc/x 0 2 is VBD *) be - - - * (V*) * -
+
+#end document
+"""
+    path = written(tmp_path, content)
+    examples = read_tags(path, groups="document")
+    assert examples.texts == [["Mira", "came"], ["New", "York", "is"]]
+    assert examples.labels == [["B-PERSON", "O"], ["B-GPE", "I-GPE", "O"]]
+    assert examples.groups == ["1", "1"]
+    assert read_tags(path, text=3, label=4).labels[0] == ["NNP", "VBD"]
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
@@ -203,6 +223,7 @@ def test_rejects_labels_that_are_not_allowed(tmp_path):
     [
         (lambda path: read_columns(path / "data.txt", label=2), "no column label=2"),
         (lambda path: read_columns(path / "data.txt", word=-3), "no column word=-3"),
+        (lambda path: read_columns(path / "data.txt", word="0"), "word must be an integer"),
         (lambda path: read_columns(path / "none.txt"), "none.txt cannot be read"),
         (lambda path: read_columns(path / "empty.txt"), "empty.txt has no rows"),
         (lambda path: read_conllu(path / "empty.txt"), "empty.txt has no usable sentences"),

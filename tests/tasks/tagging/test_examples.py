@@ -61,6 +61,7 @@ def test_scheme_is_detected_from_all_labels():
     # The labels of these sentences alone do not show that they are entity types.
     examples = TaggedExamples([["a"], ["b"]], [["PER"], ["PER"]], label_names=["O", "PER"])
     assert score_tags(examples, [["PER"], ["PER"]])["f1/PER"] == 1
+    assert examples.label_counts() == ("entities", {"PER": 2})
 
 
 def test_part_of_speech_scores_equal_scikit_learn():

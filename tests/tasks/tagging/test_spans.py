@@ -19,6 +19,7 @@ from keras_bert_impl.tasks.tagging.spans import (
     invalid_spans,
     labels_of,
     misfits,
+    possible_prefixes,
     read_labels,
     spans_of,
 )
@@ -101,6 +102,8 @@ def test_labels_of_each_scheme():
         (["O", "B_PER", "PER"], None),
         (["O", "B-PER", "L-PER", "E-PER"], None),
         (["O", "B-PER", "B_LOC"], None),
+        (["O", "BOOK", "LOOK", "INSIDE"], "IO"),
+        (["O", "B.A.", "M.A.", "I/O", "S:commerce"], "IO"),
     ],
 )
 def test_detects_the_scheme(labels, scheme):
@@ -116,6 +119,15 @@ FORMS = {
     "BILOU": lambda letter, name: f"{'BILU'['BIES'.index(letter)]}-{name}",
     "BMES": lambda letter, name: f"{'BMES'['BIES'.index(letter)]}-{name}",
     "BMEWO": lambda letter, name: f"{'BMEW'['BIES'.index(letter)]}-{name}",
+    **{
+        f"B{mark}PER": lambda letter, name, mark=mark: f"{letter}{mark}{name}"
+        for mark in (":", "/", ".", "|", "=", " - ", "", *"\u2010\u2011\u2013\u2212\uff0d")
+    },
+    "PER:B": lambda letter, name: f"{name}:{letter}",
+    "PER (B)": lambda letter, name: f"{name} ({letter})",
+    "BEGIN_PER": lambda letter, name: (
+        f"{dict(B='BEGIN', I='INSIDE', E='END', S='SINGLE')[letter]}_{name}"
+    ),
 }
 
 
@@ -143,15 +155,6 @@ def test_every_notation_is_decoded_like_seqeval(form):
         assert found == [(name.upper(), *place) for name, *place in get_entities(labels)]
 
 
-def test_suffixes_are_decoded_like_seqeval():
-    draw = random.Random(4)
-    for _ in range(1000):
-        labels = in_form("PER-B", random_labels(draw, "IOB2"))
-        expected = get_entities(labels, suffix=True)
-        parts = read_labels(["O", "PER-B", "PER-I", *labels]).parts
-        assert [(name, s, e - 1) for name, s, e in spans_of(labels, parts=parts)] == expected
-
-
 def test_bare_types_are_decoded_like_seqeval():
     draw = random.Random(5)
     for _ in range(1000):
@@ -164,8 +167,15 @@ def test_bare_types_are_decoded_like_seqeval():
         assert [(name[1:], s, e - 1) for name, s, e in spans_of(labels)] == expected
 
 
+def test_labels_that_may_have_a_prefix():
+    assert possible_prefixes(["O", "B:PER", "B:LOC"]) == ["B:LOC", "B:PER"]
+    for labels in (["O", "B:PER", "I:PER"], ["O", "B:PER"], ["O", "B:PER", "LOC"], ["O", "PER"]):
+        assert possible_prefixes(labels) == []
+
+
 def test_misfits_are_labels_in_another_notation():
     assert misfits(["O", "B-PER", "I-PER", "LOC", "b-org"]) == ["LOC", "b-org"]
+    assert misfits(["O", "B:PER", "I:PER", "LOC"]) == ["LOC"]
     assert misfits(["O", "B-PER"]) == misfits(["NOUN", "B-PER"]) == misfits(["O", "PER"]) == []
 
 
@@ -209,6 +219,7 @@ def test_undefined_scores_are_zero():
     "call, message",
     [
         (lambda: spans_of(["NOUN"]), "'NOUN' is neither 'O' nor like 'B-PER'"),
+        (lambda: spans_of(["B-PER", "LOC"]), "'LOC' is neither 'O' nor like 'B-PER'"),
         (lambda: spans_of(["E-PER"], "IOB2"), "'E-PER' is not valid in IOB2"),
         (lambda: spans_of(["O"], "IOE1"), "scheme must be one of IOB1, IOB2, BIOES, BILOU"),
         (lambda: spans_of(["O", "U-PER"], "BIOES"), "'U-PER' is not valid in BIOES"),

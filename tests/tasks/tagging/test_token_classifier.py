@@ -275,3 +275,18 @@ def test_a_single_word_entity_of_bmewo_counts_in_every_metric():
         tags = [[names[number] for number in row] for row in gold]
         scores = score_tags(TaggedExamples([["a", "b", "c"]], tags, names), tags)
         assert scores["f1"] == scores["f1/X"] == 1
+
+
+@pytest.mark.parametrize("flags", [{}, {"rstrip": True}, {"lstrip": True, "rstrip": True}])
+def test_words_that_are_added_tokens_are_trained(flags):
+    tokenizer = TOKENIZER.add_tokens([{"content": "<q>", "special": True, **flags}])
+    parts = encoder(vocabulary_size=tokenizer.vocabulary_size, use_pooler=False)
+    model = TokenClassifier(parts, tokenizer, labels=LABELS, max_length=12)
+    words = ["good", "<q>", "<q>", "film", "<q>"]
+    targets, weights = model.rows(model.as_texts([words]), [np.array([0, 1, 2, 0, 1])])[1]
+    assert weights.to_list() == [[0, 1, 1, 1, 1, 1, 0]]
+    assert targets.to_list() == [[0, 0, 1, 2, 0, 1, 0]]
+    # A graph splits at punctuation, so that three words share the token.
+    served = model.signatures().words(tf.constant(["good <q> film"]))["label_ids"].numpy()
+    expected = [[LABELS.index(label) for label in model.tag("good <q> film")]]
+    assert served.tolist() == expected

@@ -99,3 +99,31 @@ def test_labels_in_another_order_are_permuted(tmp_path):
     assert turned.tag(texts) == model.tag(texts)
     for ours, theirs in zip(turned.predict(texts, verbose=0), model.predict(texts, verbose=0)):
         np.testing.assert_allclose(ours, theirs[:, [2, 0, 1]], atol=1e-5)
+
+
+@pytest.mark.parametrize("labels", [["I-X", "O", "B-Y", "B-X"], ["B-X", "O"], ["B-X", "O", "B-Z"]])
+def test_weights_of_labels_with_the_same_name_are_kept(tmp_path, caplog, labels):
+    model = tagger(crf=True, scale=0.5)
+    model.save_pretrained(tmp_path)
+    with caplog.at_level("WARNING"):
+        other = TokenClassifier.from_pretrained(tmp_path, labels=labels, crf=True)
+    same = [label for label in labels if label in LABELS]
+    new, old = [labels.index(x) for x in same], [LABELS.index(x) for x in same]
+    for name in ("kernel", "bias"):
+        ours, saved = (np.array(getattr(m.head_layer.dense, name)) for m in (other, model))
+        np.testing.assert_array_equal(ours[..., new], saved[..., old])
+    ours, saved = (np.array(m.crf_layer.transitions) for m in (other, model))
+    np.testing.assert_array_equal(ours[np.ix_(new, new)], saved[np.ix_(old, old)])
+    np.testing.assert_array_equal(
+        np.array(other.crf_layer.end)[new], np.array(model.crf_layer.end)[old]
+    )
+    message = f"newly initialized: {', '.join(repr(x) for x in labels if x not in LABELS)}"
+    assert (message in caplog.text) == (len(same) < len(labels))
+    assert "not loaded" not in caplog.text
+
+
+def test_generated_label_names_do_not_identify_classes(tmp_path, caplog):
+    tagger(labels=["LABEL_0", "LABEL_1"]).save_pretrained(tmp_path)
+    TokenClassifier.from_pretrained(tmp_path, num_classes=3)
+    assert "has a classifier for 2 classes; a new classifier for 3 classes" in caplog.text
+    assert "keeps the weights" not in caplog.text

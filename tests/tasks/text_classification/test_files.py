@@ -106,6 +106,8 @@ def test_loads_models_saved_by_transformers(tmp_path):
     with torch.no_grad():
         expected = theirs(*(torch.tensor(np.asarray(rows[name])) for name in names)).logits
     np.testing.assert_allclose(model(rows), expected.numpy(), atol=1e-5)
+    grown = TextClassifier.from_pretrained(tmp_path, labels=["z", "new", "x", "w"])
+    np.testing.assert_allclose(grown(rows)[:, ::2], expected.numpy()[:, [2, 0]], atol=1e-5)
 
 
 def test_another_number_of_classes_creates_a_new_head(tmp_path):
@@ -128,6 +130,10 @@ def test_labels_in_another_order_keep_their_meaning(tmp_path):
     expected = model.predict(texts, verbose=0)[:, [2, 0, 1]]
     np.testing.assert_allclose(turned.predict(texts, verbose=0), expected, atol=1e-6)
     assert turned.classify(texts) == model.classify(texts)
+    other = TextClassifier.from_pretrained(tmp_path, labels=["c", "new", "a"])
+    ours, saved = (np.array(one.head_layer.dense.kernel) for one in (other, model))
+    np.testing.assert_array_equal(ours[:, [0, 2]], saved[:, [2, 0]])
+    assert not np.isin(ours[:, 1], saved).any()
     renamed = TextClassifier.from_pretrained(tmp_path, labels=["x", "y", "z"])
     np.testing.assert_allclose(renamed.predict(texts, verbose=0)[:, 2], expected[:, 0], atol=1e-6)
 

@@ -12,6 +12,8 @@ from keras_bert_impl.tasks.data.user_input import is_missing
 from keras_bert_impl.tasks.inputs.words import Words, find_words
 from keras_bert_impl.tasks.tagging.reading.names import TEXTS, find_name
 from keras_bert_impl.tasks.tagging.reading.offsets import (
+    OVERLAPPING,
+    REPEATED,
     Alignment,
     Marked,
     entities_of,
@@ -20,6 +22,7 @@ from keras_bert_impl.tasks.tagging.reading.offsets import (
 from keras_bert_impl.tasks.tagging.spans import Span, labels_of
 
 _LONGEST_LIST = 100_000  # maximum characters of a Python list in a cell
+_LABEL_STUDIO_TYPES = {"labels", "hypertextlabels"}
 _WITHOUT_COMMAS = re.compile(r"""\[\s*('[^']*'|"[^"]*"|\d+)\s+['"\d]""")
 
 
@@ -111,14 +114,14 @@ def _labels_by_word(count, found: list[Marked], alignment, where):
     kept: list[Span] = []
     for span in sorted(spans, key=lambda span: span.start - span.end):
         if any(other.start < span.end and span.start < other.end for other in kept):
-            alignment.overlapping.append(f"{span.type!r} ({where})")
+            alignment.places[OVERLAPPING].append(f"{span.type!r} ({where})")
         else:
             kept.append(span)
     return labels_of(kept, count)
 
 
 def of_label_studio(
-    row: dict[str, Any], text: str | None, alignment: Alignment
+    row: dict[str, Any], text: str | None, alignment: Alignment, where: str
 ) -> dict[str, Any] | None:
     """Converts a task of Label Studio to a row with text and entities.
 
@@ -130,19 +133,43 @@ def of_label_studio(
     done = [one for one in annotations if isinstance(one, dict) and not one.get("was_cancelled")]
     if not done:
         return None
-    alignment.repeated += len(done) > 1
+    if len(done) > 1:
+        alignment.places[REPEATED].append(where)
     strings = {name: value for name, value in data.items() if isinstance(value, str)}
     name = text or find_name(strings, TEXTS) or next(iter(strings), None)
     if name not in strings:
         raise InputError(f"the task has no text {name!r} in its data. Found: {listed(data)}")
     result = done[0].get("result")
     regions = result if isinstance(result, list) else []
-    values = [one.get("value") for one in regions if isinstance(one, dict)]
-    entities = [
-        value | (offsets if isinstance(offsets := value.get("globalOffsets"), dict) else {})
-        for value in values
-        if isinstance(value, dict)
-        and {"start", "end"} <= set(value)
-        and any(value.get(name) for name in ("labels", "hypertextlabels"))
-    ]
+    entities = []
+    for region in regions:
+        value = region.get("value") if isinstance(region, dict) else None
+        if not isinstance(value, dict) or not {"start", "end"} <= set(value):
+            continue
+        # Other regions, such as choices, describe an entity and have no label.
+        if _LABEL_STUDIO_TYPES & {*value, region.get("type")}:
+            offsets = value.get("globalOffsets")
+            of_no_label = {"labels": None}
+            entities.append(of_no_label | value | (offsets if isinstance(offsets, dict) else {}))
     return {text or "text": strings[name], "entities": entities}
+
+
+def of_argilla(row: dict[str, Any]) -> dict[str, Any] | None:
+    """Converts a record of Argilla 2 to a row with text and entities.
+
+    Returns other rows unchanged.
+    """
+    fields, responses = row.get("fields"), row.get("responses")
+    if not isinstance(fields, dict) or not isinstance(responses, dict):
+        return row
+    texts = [value for value in fields.values() if isinstance(value, str)]
+    answers = [
+        answer["value"]
+        for of_question in responses.values()
+        for answer in (of_question if isinstance(of_question, list) else [])
+        if isinstance(answer, dict)
+        and answer.get("status") != "discarded"
+        and isinstance(answer.get("value"), list)
+        and all(isinstance(entity, dict) for entity in answer["value"])
+    ]
+    return {"text": texts[0], "entities": answers[0]} if texts and answers else None

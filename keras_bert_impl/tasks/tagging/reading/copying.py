@@ -10,6 +10,7 @@ from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.tagging.reading.forms import (
     ARROW_ROWS,
     JSON_ROWS,
+    ONTONOTES,
     TABLE,
     form_with_header,
 )
@@ -49,5 +50,5 @@ def copy_sentences(
     with open(path, "wb") as file:
         file.write(mark)
         for number, line in raw_lines(origin):
-            if number in lines:
+            if number in lines or number == 1 and line.startswith(ONTONOTES):
                 file.write(line.rstrip(b"\r\n") + b"\n" * (1 + (number in ends)))

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import raw_lines, suffix_of
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.data.tables import JSON
 from keras_bert_impl.tasks.tagging.reading.names import is_header
 
 COLUMNS, CONLLU, TABLE, JSON_ROWS, ARROW_ROWS = "columns", "conllu", "table", "json", "arrow"
+ONTONOTES = b"#begin document"  # first line of the CoNLL-2012 files
 _SAMPLE = 40  # lines to read
 _HTML = re.compile(rb"\s*<(!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
 _WORDS_OR_COLUMNS = "Expected a word and its label on each line, a table, or JSON; see docs/named-entity-recognition.md."
@@ -23,6 +25,8 @@ _BRAT = (
     "contains brat annotations without their text. Convert the folder to CoNLL with brat's "
     "tools/anntoconll.py."
 )
+_CAS = "is a UIMA CAS file. Export from INCEpTION as CoNLL 2002 or CoNLL-U instead."
+_PAIRS = re.compile(r"\S+([/_|])[^\s/_|]+(\s+\S+\1[^\s/_|]+)+\s*")
 _WEBANNO = (
     "is a WebAnno TSV file. Export from WebAnno or INCEpTION as CoNLL 2002 or CoNLL-U instead."
 )
@@ -30,13 +34,17 @@ _WEBANNO = (
 
 def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = False) -> str:
     suffix = suffix_of(path)
+    folder = local_path(path)
+    if folder.is_dir():
+        has_brat = any(folder.glob("*.ann"))
+        raise InputError(f"{path} {_BRAT if has_brat else 'is a folder. Pass a file in it.'}")
     if suffix == ".spacy":
         raise InputError(f"{path} {_DOCBIN}")
     if suffix in (*PARQUET, *ARROW):
         return ARROW_ROWS
     lines = [line for _, line in itertools.islice(raw_lines(path), _SAMPLE)]
     first = next((line for line in lines if line.strip()), b"")
-    _check_is_labeled_words(path, suffix, first)
+    _check_is_labeled_words(path, suffix, first, b"".join(lines[:2]))
     if suffix in JSON:
         if first.lstrip()[:1] not in (b"[", b"{"):
             raise InputError(
@@ -57,6 +65,11 @@ def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = 
         if is_header(rows[0].split("\t") if "\t" in rows[0] else rows[0].split()):
             return TABLE
     _check_has_no_commas(path, rows)
+    if len(rows) > 1 and all(map(_PAIRS.fullmatch, rows)):
+        raise InputError(
+            f"{path} has a sentence of pairs such as {rows[0].split()[0]!r:.60} on each line. Write "
+            "each word and its label on a separate line, and a blank line after each sentence."
+        )
     return COLUMNS
 
 
@@ -66,9 +79,20 @@ def form_with_header(
     """Returns the format of a file, and whether its first line contains column names."""
     has_numbers = any(is_number(column) for column in (text, label))
     form = form_of(path, delimiter, has_numbers)
+    if form == COLUMNS and has_sentence_rows(path):
+        return TABLE, False
     if form == COLUMNS and _names_in_header(path, text, label):
         form = TABLE
     return form, header and form == TABLE and not has_numbers
+
+
+def has_sentence_rows(path: str | Path) -> bool:
+    """Returns whether each row is a sentence, a tab, and as many labels, separated by spaces."""
+    lines = [_text(line) for _, line in itertools.islice(raw_lines(path), _SAMPLE) if line.strip()]
+    rows = [[len(cell.split()) for cell in line.split("\t")] for line in lines]
+    return all(len(row) == 2 and row[0] == row[1] for row in rows) and any(
+        row[0] > 1 for row in rows
+    )
 
 
 def is_number(column: str | None) -> bool:
@@ -82,7 +106,9 @@ def _names_in_header(source, *columns):
     return bool(names) and names <= {cell.strip() for cell in cells}
 
 
-def _check_is_labeled_words(path, suffix, first):
+def _check_is_labeled_words(path, suffix, first, start):
+    if b"xmi:XMI" in start or b'"%FEATURE_STRUCTURES"' in start or b'"%TYPES"' in start:
+        raise InputError(f"{path} {_CAS}")
     if _HTML.match(first):
         raise InputError(f"{path} is an HTML or XML page. {_WORDS_OR_COLUMNS}")
     if suffix == ".ann" or re.match(rb"[TREAN*]\d*\t\S+ \d+ \d+[;\t]", first):

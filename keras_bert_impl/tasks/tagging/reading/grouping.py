@@ -15,7 +15,7 @@ from keras_bert_impl.tasks.tagging.reading.forms import COLUMNS, CONLLU, form_wi
 from keras_bert_impl.tasks.tagging.reading.numbered_rows import open_rows, rows_in_memory
 
 _DOCUMENT = "document"
-_START = re.compile(rb"-DOCSTART-|#\s*newdoc\b")
+_START = re.compile(rb"-DOCSTART-|#\s*newdoc\b|#begin document")
 
 
 def groups_of(

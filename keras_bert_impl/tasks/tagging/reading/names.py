@@ -25,7 +25,8 @@ def plain(name: str) -> str:
 def is_header(cells: Sequence[str]) -> bool:
     """Returns whether a row is a header with names for a column of words and a column of labels."""
     names = {plain(cell) for cell in cells}
-    return len(names) == len(cells) > 1 and bool(names & {*WORDS}) and bool(names & {*TAGS})
+    has_words, has_tags = bool(names & {*WORDS, *TEXTS}), bool(names & {*TAGS})
+    return len(names) == len(cells) > 1 and has_words and has_tags
 
 
 def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:

@@ -63,8 +63,13 @@ def rows_in_memory(table: Any) -> Rows:
         raise InputError(
             f"expected one table. Received: a dict of {listed(table)}; pass one of them."
         )
-    rows = ((number, lambda row=row: row) for number, row in enumerate(table, 1))
+    rows = ((number, functools.partial(_with_names, row)) for number, row in enumerate(table, 1))
     return Rows(rows, "row", _classes(features or {}))
+
+
+def _with_names(row):
+    """Converts the column names of a row to str, such as the numbers in a frame without names."""
+    return {str(name): value for name, value in row.items()} if isinstance(row, dict) else row
 
 
 def _classes(features):

@@ -1,6 +1,6 @@
 """Converts entities with character offsets to word labels."""
 
-import dataclasses
+import collections
 import functools
 import logging
 from collections.abc import Iterable
@@ -15,22 +15,17 @@ from keras_bert_impl.tasks.tagging.spans import Span, labels_of
 
 _LOG = logging.getLogger(__name__)
 # Keys in files of annotation tools, normalized by `plain`.
-_STARTS = (
-    "start",
-    "startoffset",
-    "startchar",
-    "begin",
-    "beginoffset",
-    "offset",
-    "startidx",
-    "from",
-)
-_ENDS = ("end", "endoffset", "endchar", "stop", "endidx", "to")
+_STARTS = tuple("start startoffset startchar begin beginoffset offset startidx from".split())
+_ENDS = tuple("end endoffset endchar stop endidx to".split())
 _TYPES = (
     "label", "labels", "entity", "type", "tag", "entitytype", "entitygroup", "category", "class",
     "name", "hypertextlabels",
 )  # fmt: skip
 _MENTIONS = ("text", "value", "word", "mention", "surface")
+
+
+class UnlabeledEntityError(InputError):
+    """An entity has no label: the annotation is not complete."""
 
 
 class Marked(NamedTuple):
@@ -42,34 +37,27 @@ class Marked(NamedTuple):
     text: str | None = None
 
 
-@dataclasses.dataclass
-class Alignment:
-    """Counts entities, and lists the entities that had to be extended or dropped."""
+# What may happen to entities and to texts, for the warnings of `Alignment`.
+EXTENDED = "entities do not start and end at word boundaries and were extended"
+OVERLAPPING = "entities overlap a longer entity and were dropped"
+UNANNOTATED = "texts without an accepted annotation were skipped"
+REPEATED = "texts were annotated more than once. The first annotation is used"
+UNLABELED = "texts contain an entity without a label and were skipped"
+EMPTY = "texts contain no words and were skipped"
 
-    source: str
-    total: int = 0
-    extended: list[str] = dataclasses.field(default_factory=list)
-    overlapping: list[str] = dataclasses.field(default_factory=list)
-    unannotated: int = 0
-    repeated: int = 0
+
+class Alignment:
+    """Counts entities, and lists the entities and texts that could not be read as they are."""
+
+    def __init__(self, source: str):
+        self.source, self.total = source, 0
+        self.places: dict[str, list[str]] = collections.defaultdict(list)
 
     def report(self) -> None:
-        for found, what in (
-            (self.extended, "do not start and end at word boundaries and were extended"),
-            (self.overlapping, "overlap a longer entity and were dropped"),
-        ):
-            if found:
-                examples = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
-                _LOG.warning(
-                    "%s: %d of %d entities %s: %s",
-                    *(self.source, len(found), self.total, what, examples),
-                )
-        for count, what in (
-            (self.unannotated, "without an accepted annotation were skipped"),
-            (self.repeated, "were annotated more than once. The first annotation is used"),
-        ):
-            if count:
-                _LOG.warning("%s: %d texts %s.", self.source, count, what)
+        for what, places in self.places.items():
+            total = f" of {self.total}" if what in (EXTENDED, OVERLAPPING) else ""
+            shown = ", ".join(places[:3]) + (", ..." if len(places) > 3 else "")
+            _LOG.warning("%s: %d%s %s: %s", self.source, len(places), total, what, shown)
 
 
 def labels_of_entities(
@@ -84,12 +72,12 @@ def labels_of_entities(
         first = int(np.searchsorted(words.ends, start, side="right"))
         last = int(np.searchsorted(words.starts, end, side="left"))
         if first >= last or is_taken[first:last].any():
-            alignment.overlapping.append(shown)
+            alignment.places[OVERLAPPING].append(shown)
             continue
         spans.append(Span(kind, first, last))
         is_taken[first:last] = True
         if (words.starts[first], words.ends[last - 1]) != (start, end):
-            alignment.extended.append(shown)
+            alignment.places[EXTENDED].append(shown)
     return labels_of(spans, len(words.starts))
 
 
@@ -151,8 +139,8 @@ def _entities(one):
     if isinstance(one, (list, tuple)) and len(one) >= 3:
         numbers = [part for part in one if _is_number(part)]
         kinds = [part for part in one if isinstance(part, str) and not _is_number(part)]
-        if len(numbers) >= 2 and kinds:
-            return [Marked(kinds[0].strip(), int(numbers[0]), int(numbers[1]))]
+        if len(numbers) >= 2 and (kinds or None in one):
+            return [_marked(next(iter(kinds), None), int(numbers[0]), int(numbers[1]))]
     if isinstance(one, dict):
         fields = {plain(key): value for key, value in one.items()}
         points = fields.get("points")
@@ -164,11 +152,12 @@ def _entities(one):
         )
         if end is None and _is_number(start) and _is_number(fields.get("length")):
             end = int(start) + int(fields["length"])
-        if _is_number(start) and _is_number(end) and kinds:
+        has_label_key = bool(fields.keys() & {*_TYPES})
+        if _is_number(start) and _is_number(end) and (kinds or has_label_key):
             mention = mention if isinstance(mention, str) and mention != kinds else None
-            kinds = kinds if isinstance(kinds, list) else [kinds]
-            if all(isinstance(kind, (str, int)) for kind in kinds):
-                return [Marked(str(kind).strip(), int(start), int(end), mention) for kind in kinds]
+            kinds = kinds if isinstance(kinds, list) and kinds else [kinds or None]
+            if all(isinstance(kind, (str, int)) or kind is None for kind in kinds):
+                return [_marked(kind, int(start), int(end), mention) for kind in kinds]
         raise InputError(f"an entity requires a start, an end and a label. Received: {listed(one)}")
     raise InputError(f"an entity must be [start, end, label] or a dict. Received: {one!r:.60}")
 
@@ -183,7 +172,14 @@ def _by_type(value):
             for span in spans if isinstance(spans, list) else [spans]:
                 if not isinstance(span, (list, tuple)) or not all(map(_is_number, span[:2])):
                     raise InputError(f"an entity must be [start, end]. Received: {span!r:.60}")
-                yield Marked(str(kind).strip(), int(span[0]), int(span[1]), mention)
+                yield _marked(kind, int(span[0]), int(span[1]), mention)
+
+
+def _marked(kind, start, end, mention=None):
+    kind = "" if kind is None else str(kind).strip()
+    if not kind:
+        raise UnlabeledEntityError(f"the entity from {start} to {end} has no label.")
+    return Marked(kind, start, end, mention)
 
 
 def _is_number(value):

@@ -6,6 +6,8 @@ from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import encoded_as, suffix_of
+from keras_bert_impl.io.settings import check
+from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.data.tables import JSON, WORD_FILES
 from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
@@ -14,6 +16,7 @@ from keras_bert_impl.tasks.tagging.reading.assembly import tagged_examples
 from keras_bert_impl.tasks.tagging.reading.forms import (
     COLUMNS,
     CONLLU,
+    TABLE,
     form_of,
     form_with_header,
     is_number,
@@ -30,16 +33,16 @@ from keras_bert_impl.tasks.tagging.reading.sentences import RowReader
 
 def read_tags(
     source: Any,
-    text: str | None = None,
-    label: str | None = None,
-    sentence: str | None = None,
+    text: str | int | None = None,
+    label: str | int | None = None,
+    sentence: str | int | None = None,
     labels: list[str] | None = None,
     outside: str | None = None,
     word_prefix: str = "",
     delimiter: str | None = None,
     header: bool = True,
     skip_bad_rows: bool = False,
-    groups: str | None = None,
+    groups: str | int | None = None,
     encoding: str | None = None,
 ) -> TaggedExamples:
     """Reads labeled words or texts with entities, from a file or a table in memory.
@@ -88,6 +91,17 @@ def read_tags(
     Example:
         read_tags("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
     """
+    columns = {"text": text, "label": label, "sentence": sentence, "groups": groups}
+    for name, column in columns.items():
+        check(name, column, str | int | None)
+    text, label, sentence, groups = (
+        None if column is None else str(column) for column in columns.values()
+    )
+    for name, value in dict(outside=outside, delimiter=delimiter, encoding=encoding).items():
+        check(name, value, str | None)
+    check("word_prefix", word_prefix, str)
+    if labels is not None:
+        labels = label_names(None, labels)
     arguments = source, text, label, sentence, labels, outside, word_prefix, delimiter, header
     with encoded_as(encoding):
         examples = _read(*arguments, skip_bad_rows)
@@ -109,8 +123,12 @@ def _read(
         reader = RowReader(table, "table", text, label, sentence, labels, word_prefix=word_prefix)
         return _read_rows(reader, *common, None)
     form, has_header = form_with_header(source, text, label, delimiter, header)
+    if form == COLUMNS and sentence is not None:
+        form, has_header = TABLE, False
+    if form == TABLE and not has_header:
+        text, label = text or "0", label or "-1"
     if form in (COLUMNS, CONLLU):
-        if sentence:
+        if sentence is not None:
             raise InputError(f"{source} has blank lines between sentences. Leave out sentence=...")
         if form == CONLLU and not (is_number(text) or is_number(label)):
             return read_conllu(source, label or "upos", labels, skip_bad_rows)

@@ -1,6 +1,8 @@
 """Reads sentences from tables whose rows are words, sentences or annotated texts."""
 
+import contextlib
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +17,7 @@ from keras_bert_impl.tasks.tagging.reading.cells import (
     as_list,
     labels_of_text,
     name_of,
+    of_argilla,
     of_label_studio,
     split_text,
     word_of,
@@ -29,7 +32,14 @@ from keras_bert_impl.tasks.tagging.reading.names import (
     plain,
 )
 from keras_bert_impl.tasks.tagging.reading.numbered_rows import Rows, as_numbered
-from keras_bert_impl.tasks.tagging.reading.offsets import Alignment
+from keras_bert_impl.tasks.tagging.reading.offsets import (
+    EMPTY,
+    UNANNOTATED,
+    UNLABELED,
+    Alignment,
+    UnlabeledEntityError,
+)
+from keras_bert_impl.tasks.tagging.word_check import SAMPLE, check_words
 
 _REJECTED = ("reject", "ignore")  # values of Prodigy's "answer"
 _NUMBERS = (int, float, np.integer)
@@ -68,11 +78,34 @@ class RowReader:
         if first is None:
             raise InputError(f"{self.source} has no rows.")
         self._has_words = isinstance(first[1], dict) and self._is_word(first[1])
-        rows = _with_first(first, rows)
+        rows = itertools.chain([first], rows)
         if self._has_words:
-            yield from self._grouped(rows)
+            sentences = self._grouped(rows)
         else:
-            yield from ([pair] for pair in rows if pair[1] is not None)
+            sentences = ([pair] for pair in rows if pair[1] is not None)
+        sample = list(itertools.islice(sentences, SAMPLE))
+        self._check_words(sample)
+        yield from itertools.chain(sample, sentences)
+
+    def _check_words(self, sample):
+        """Checks the columns of words, or of lists of words, in the first sentences."""
+        sentences = [[row for _, row in rows if isinstance(row, dict)] for rows in sample]
+        sentences = [rows for rows in sentences if rows]
+        names = list(sentences[0][0]) if sentences else []
+        word = self.text or find_name(names, WORDS)
+        label = self.label or find_name(names, TAGS)
+        if names and label is not None and label.startswith("-"):
+            label = chosen_name(names, label, TAGS, "labels", "label")
+        columns = {}
+        for name in names:
+            values = [[row.get(name) for row in rows] for rows in sentences]
+            if not self._has_words:
+                with contextlib.suppress(InputError):  # `read` reports the row
+                    values = [as_list(value) for (value,) in values]
+            if all(isinstance(value, list) for value in values):
+                columns[name] = [[str(value) for value in row] for row in values]
+        if word in columns:
+            check_words(self.source, columns, word, label)
 
     def read(self, rows: list[tuple[int, Any]]) -> list[Row]:
         found: list[Row] = []
@@ -82,6 +115,9 @@ class RowReader:
                 if isinstance(row, InputError):
                     raise row
                 words, labels = self._word(row) if self._has_words else self._sentence(row, number)
+            except UnlabeledEntityError:
+                self.alignment.places[UNLABELED].append(f"{self.table.unit} {number}")
+                continue
             except InputError as error:
                 raise InputError(f"{where}: {error}") from error
             found += [
@@ -154,12 +190,19 @@ class RowReader:
 
     def _sentence(self, row, number):
         if isinstance(row, (list, tuple)) and len(row) == 2:
+            if isinstance(row[1], dict) and "cats" in row[1] and "entities" not in row[1]:
+                raise InputError(
+                    'spaCy\'s "cats" are labels of whole texts. Use text classification, without '
+                    "--task tagging, on a table with a text and a label in each row."
+                )
             row = {"text": row[0], "entities": row[1]}  # spaCy's training format
         if not isinstance(row, dict):
             raise InputError(f"expected an object with tokens and tags. Received: {row!r:.60}")
-        row = of_label_studio(row, self.text, self.alignment)
+        where = f"{self.table.unit} {number}"
+        row = of_label_studio(row, self.text, self.alignment, where)
+        row = row and of_argilla(row)
         if row is None or row.get("answer") in _REJECTED:
-            self.alignment.unannotated += 1
+            self.alignment.places[UNANNOTATED].append(where)
             return [], []
         names = list(row)
         text = chosen_name(names, self.text, (*WORDS, *TEXTS), "words or texts", "text")
@@ -172,9 +215,13 @@ class RowReader:
         by_word = plain(text) == "tokenizedtext"  # GLiNER's training format
         if by_word or are_entities(words, tags):
             whole = words if isinstance(words, str) else row.get(find_name(names, TEXTS), words)
-            where = f"{self.table.unit} {number}"
-            return labels_of_text(None if by_word else whole, words, tags, self.alignment, where)
+            labeled = labels_of_text(None if by_word else whole, words, tags, self.alignment, where)
+            if not labeled[0]:
+                self.alignment.places[EMPTY].append(where)
+            return labeled
         words = split_text(words)
+        if not words:
+            self.alignment.places[EMPTY].append(where)
         tags = tags if isinstance(tags, list) else re.split(r"[,\s]+", str(tags).strip())
         if len(words) != len(tags):
             raise InputError(
@@ -206,11 +253,6 @@ class RowReader:
 def _number_of(tag):
     """Converts a class index from str to int. Returns other labels unchanged."""
     return int(tag) if isinstance(tag, str) and re.fullmatch("[0-9]{1,9}", tag.strip()) else tag
-
-
-def _with_first(first, rows):
-    yield first
-    yield from rows
 
 
 def _lists_first(row):

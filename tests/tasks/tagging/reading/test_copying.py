@@ -47,6 +47,15 @@ FILES = {
         "",
         "sentence #,word,tag\n",
     ),
+    "m.conll": _lines(
+        lambda n, p, word, label: (
+            f"x 0 {p} {word}{' -' * 6} {'(A*' if p == 1 else '*'}"
+            + (")" if p == len(SENTENCES[n][0]) else "")
+            + " -" * (n % 3 + 1)
+        ),
+        start="#begin document (x); part 000\n",
+    ),
+    "n.tsv": "".join(" ".join(w) + "\t" + " ".join(x) + "\n" for w, x in SENTENCES),
     "f.jsonl": "\n".join(map(json.dumps, ROWS)),
     "g.json": json.dumps(ROWS, indent=1),
     "h.json": json.dumps({"version": 1, "annotations": TEXTS}),

@@ -131,6 +131,21 @@ def test_numbers_in_csv_are_those_of_named_classes(tmp_path):
     assert read_tags(path, sentence="id", labels=NAMES).labels == [["B-PER", "I-PER"], ["O"]]
 
 
+def test_columns_may_be_numbers(tmp_path):
+    rows = [["s1", "Ann", "B-PER"], ["s1", "sat", "O"], ["s2", "Rome", "B-LOC"]]
+    expected = [["Ann", "sat"], ["Rome"]]
+    content = "".join("\t".join(row) + "\n" for row in rows)
+    for source in (pandas.DataFrame(rows), written(tmp_path, "a.conll", content)):
+        for label in (2, "2", -1):
+            examples = read_tags(source, sentence=0, text=1, label=label)
+            assert (examples.texts, examples.labels[1]) == (expected, ["B-LOC"])
+    frame = pandas.DataFrame(rows, columns=[3, 4, 5])
+    assert read_tags(frame, sentence=3, text=4, label=5).texts == expected
+    for wrong in ({"text": 1.5}, {"sentence": True}, {"labels": "O"}, {"outside": 0}, {"text": 9}):
+        with pytest.raises(InputError, match=next(iter(wrong)) + "|'9'"):
+            read_tags(frame, **wrong)
+
+
 def test_columns_may_be_named(tmp_path):
     row = {"tokens": ["Oslo"], "pos_tags": ["NNP"], "ner_tags": ["B-LOC"], "lemmas": ["oslo"]}
     path = written(tmp_path, "a.jsonl", json.dumps(row))
@@ -236,6 +251,45 @@ def test_misaligned_and_overlapping_entities_are_counted(tmp_path, caplog):
     assert "1 of 5 entities overlap a longer entity and were dropped: 'York' (line 2)" in second
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"text": "Mira", "label": [[0, 4, ""]]},
+        {"text": "Mira", "label": [[0, 4, None]]},
+        {"text": "Mira", "entities": [{"label": " ", "start_offset": 0, "end_offset": 4}]},
+        {"text": "Mira", "entities": {"": [[0, 4]]}},
+        {"text": "", "label": []},
+        *(
+            {"data": {"text": "Mira"}, "annotations": [{"result": [{"value": value, "type": type_}]}]}
+            for value, type_ in (
+                ({"start": 0, "end": 4, "labels": []}, "labels"),
+                ({"start": 0, "end": 4}, "labels"),
+                ({"start": 0, "end": 4, "labels": []}, None),
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_texts_without_words_or_labels_are_skipped_and_counted(tmp_path, caplog, row):
+    rows = [row, {"text": "Oslo", "label": [[0, 4, "LOC"]]}]
+    path = written(tmp_path, "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    with caplog.at_level(logging.WARNING):
+        assert entities(read_tags(path)) == [[("LOC", "Oslo")]]
+    what = "an entity without a label" if row.get("text") != "" else "no words"
+    assert f"1 texts contain {what} and were skipped: line 1" in caplog.text
+
+
+def test_reads_records_of_argilla(tmp_path):
+    spans = [{"label": "PER", "start": 0, "end": 4}]
+    records = [
+        {"fields": {"text": text}, "responses": {"spans": [{"value": value, "status": status}]}}
+        for text, value, status in (
+            ("Mira sat", spans, "submitted"), ("He", [], "submitted"), ("Rome", [], "discarded"),
+        )
+    ] + [{"fields": {"text": "open"}, "responses": {}}]  # fmt: skip
+    found = entities(read_tags(written(tmp_path, "a.json", json.dumps(records))))
+    assert found == [[("PER", "Mira")], []]
+
+
 def test_texts_that_were_not_accepted_are_counted(caplog):
     with caplog.at_level(logging.WARNING):
         read_tags(EXPORTS / "prodigy.jsonl")
@@ -282,6 +336,10 @@ WRONG = {
     "germeval.tsv": ("1\tLondon\tB-geo\tO\n2\tsat\tO\tO\n", "column 0 does not contain words.*--text 1"),
     "texts.jsonl": ('{"text": "a good film", "label": "pos"}\n', "3 words.*use text classification"),
     "numpy.csv": ("tokens,tags\n\"['a' 'b']\",\"['O' 'O']\"\n", "a list without commas, printed by NumPy"),
+    "slash.txt": ("Mira/B-PER came/O\nHe/O left/O\n", "pairs such as 'Mira/B-PER' on each line"),
+    "cas.json": ('{"%TYPES": {}, "%FEATURE_STRUCTURES": []}', "a UIMA CAS file. Export .* CoNLL 2002"),
+    "cas.xmi": ('<?xml version="1.0"?><xmi:XMI xmlns:cas=""/>', "a UIMA CAS file. Export .* CoNLL 2002"),
+    "cats.json": ('[["a", {"cats": {"POS": 1}}]]', "labels of whole texts. Use text classification"),
     "empty.jsonl": ("\n", "is not JSON|has no rows"),
 }  # fmt: skip
 
@@ -291,6 +349,14 @@ def test_wrong_kinds_of_files_say_what_to_do(tmp_path, name):
     content, message = WRONG[name]
     with pytest.raises(InputError, match=f"{name}.*{message}"):
         read_tags(written(tmp_path, name, content))
+
+
+def test_folders_say_what_to_do(tmp_path):
+    with pytest.raises(InputError, match="is a folder. Pass a file in it"):
+        read_tags(tmp_path)
+    written(tmp_path, "a.ann", "T1\tLOC 0 6\tLondon\n")
+    with pytest.raises(InputError, match="anntoconll"):
+        read_tags(tmp_path)
 
 
 @pytest.mark.parametrize("name, form", [("doccano.jsonl", "json"), ("kaggle.csv", "table")])
