@@ -10,7 +10,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.lines import encoded_as, raw_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.tasks.data import table_rows
+from keras_bert_impl.tasks.data import csv_rows, table_rows
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.data.tables import table_format
@@ -117,9 +117,9 @@ def lines_of_rows(
         first = next(number for number, line in raw_lines(path) if line.strip())
         return rows | ({first} if has_header else set())
     columns = [name for name in (source.text, source.pair) if name]
-    _, delimiter = table_rows.csv_header(path, source.delimiter, columns, has_header)
+    _, delimiter = csv_rows.csv_header(path, source.delimiter, columns, has_header)
     lines: set[int] = set()
-    for number, record in enumerate(table_rows.csv_records(path, delimiter)):
+    for number, record in enumerate(csv_rows.csv_records(path, delimiter)):
         if record.last in rows:
             lines.update(range(record.first, record.last + 1))
         elif number == 0 and has_header:

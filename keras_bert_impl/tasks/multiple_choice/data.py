@@ -17,9 +17,9 @@ from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data import table_rows
+from keras_bert_impl.tasks.data.csv_rows import csv_cells, csv_header, csv_records
 from keras_bert_impl.tasks.data.examples import LabeledExamples, most_common
 from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
-from keras_bert_impl.tasks.data.table_rows import csv_cells, csv_header, csv_records
 from keras_bert_impl.tasks.scores.decisions import likeliest
 from keras_bert_impl.tasks.scores.metrics import accuracy
 
@@ -254,7 +254,7 @@ def _swag_rows(path):
 
 def _cells(path, record, delimiter):
     try:
-        return csv_cells(record.raw, delimiter)
+        return csv_cells(record, delimiter)
     except InputError as error:
         raise InputError(f"{path}, line {record.last}: {error}") from error
 

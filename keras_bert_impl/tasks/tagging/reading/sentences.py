@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.layout import rejection
 from keras_bert_impl.tasks.data.table_rows import value_of
 from keras_bert_impl.tasks.tagging.reading.assembly import Row, row_of
 from keras_bert_impl.tasks.tagging.reading.cells import (
@@ -31,7 +32,6 @@ from keras_bert_impl.tasks.tagging.reading.names import (
 from keras_bert_impl.tasks.tagging.reading.numbered_rows import Rows, as_numbered
 from keras_bert_impl.tasks.tagging.reading.offsets import Alignment
 
-_REJECTED = ("reject", "ignore")  # values of Prodigy's "answer"
 _NUMBERS = (int, float, np.integer)
 
 
@@ -158,7 +158,7 @@ class RowReader:
         if not isinstance(row, dict):
             raise InputError(f"expected an object with tokens and tags. Received: {row!r:.60}")
         row = of_label_studio(row, self.text, self.alignment)
-        if row is None or row.get("answer") in _REJECTED:
+        if row is None or rejection(row, (self.text, self.label)):
             self.alignment.unannotated += 1
             return [], []
         names = list(row)
