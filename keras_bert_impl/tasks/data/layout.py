@@ -56,22 +56,22 @@ class Layout:
     groups: str | None = None
     dates: str | None = None
 
-    @property
+    @functools.cached_property
     def texts(self) -> list[str]:
         names = (self.text, self.pair, self.negative)
         return [name for name in names if name is not None]
 
-    @property
+    @functools.cached_property
     def columns(self) -> list[str]:
         return self.texts + self.label_columns + list(self.described.values())
 
-    @property
+    @functools.cached_property
     def described(self) -> dict[str, str]:
         """Names of the columns of ids, groups and dates, by field of `Examples`."""
         columns = {"ids": self.id, "groups": self.groups, "dates": self.dates}
         return {name: column for name, column in columns.items() if column is not None}
 
-    @property
+    @functools.cached_property
     def label_columns(self) -> list[str]:
         """Names of the columns with labels: one column, or one column for each label."""
         if self.label is None:
