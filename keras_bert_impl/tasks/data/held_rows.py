@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.lines import encoded_as, raw_lines, suffix_of
+from keras_bert_impl.io.lines import encoded_as, files_in, raw_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.data import csv_rows, table_rows
 from keras_bert_impl.tasks.data.examples import LabeledExamples
@@ -86,7 +86,10 @@ def held_out_files(path: str) -> str | list[str]:
         return path
     found = sorted(map(str, Path(path).glob("dev.*")))
     if not found:
-        raise InputError(f"{path} has no held-out rows. Pass a file, or a run with --dev-split.")
+        raise InputError(
+            f"{path} is a directory without held-out rows. Pass a run with --dev-split, or a file."
+            f"{files_in(path)}"
+        )
     return found if len(found) > 1 else found[0]
 
 

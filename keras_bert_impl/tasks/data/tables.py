@@ -184,7 +184,7 @@ def open_table(
     """Opens a table. `layout.cells` converts its rows.
 
     Args:
-        whole: whether to read all columns of Parquet and Arrow files, not only those of `layout`.
+        whole: whether to read all columns of Parquet and Arrow files, not only the columns of `layout`.
     """
     path, kind = local_path(path), table_format(path, delimiter)
     if kind == "csv":

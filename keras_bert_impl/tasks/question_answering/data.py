@@ -110,7 +110,7 @@ def read_squad(
     `title` and `is_impossible`. The value of `answers` is `{"text": [...], "answer_start": [...]}`
     or a list of dicts. Instead of `answers`, a row may have one answer in `answer_text` (or
     `answer`), which may be empty, and its offset in `answer_start`. The offset is not needed if the
-    answer occurs once in the context. Rows `{"context": ..., "qas": [...]}`, such as those of
+    answer occurs once in the context. Rows `{"context": ..., "qas": [...]}`, as in files for
     `simpletransformers`, are also read.
 
     Tables are CSV, TSV, JSON lines, JSON arrays, JSON objects with a list `data`, Parquet, Arrow, or

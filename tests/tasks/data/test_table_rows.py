@@ -12,7 +12,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs.prediction_table import read_rows
-from keras_bert_impl.tasks import read_table
+from keras_bert_impl.tasks import read_table, read_tags
 from keras_bert_impl.tasks.data.csv_rows import csv_records
 from keras_bert_impl.tasks.data.layout import Layout
 from keras_bert_impl.tasks.data.tables import table_columns
@@ -226,3 +226,15 @@ def test_columns_by_number_and_labels_in_one_string(tmp_path):
         read_table(path, 0, label=3, labels="g,h", header=False)
     with pytest.raises(InputError, match="delimiter must be one character. Received: 9"):
         read_table(path, 0, delimiter=9)
+
+
+def test_a_folder_of_datasets_names_its_files(tmp_path):
+    (tmp_path / "disk" / "train").mkdir(parents=True)
+    table = pyarrow.table({"text": ["a"], "label": ["x"]})
+    file = tmp_path / "disk" / "train" / "data-00000-of-00001.arrow"
+    with pyarrow.ipc.new_stream(str(file), table.schema) as writer:
+        writer.write_table(table)
+    for read in (lambda: read_table(tmp_path / "disk", "text"), lambda: read_tags(tmp_path / "disk")):
+        with pytest.raises(InputError, match=f"is a directory.*Pass {file}."):
+            read()
+    assert read_table(file, "text").texts == ["a"]
