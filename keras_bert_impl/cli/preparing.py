@@ -330,14 +330,14 @@ def _tokens(arguments, examples):
         return None
     from keras_bert_impl.hub import local_directory
     from keras_bert_impl.tasks.data.checks import token_numbers
-    from keras_bert_impl.tasks.data.token_lengths import token_lengths
+    from keras_bert_impl.tasks.data.token_lengths import count_tokens
 
     of_run = Path(arguments.model) / "model"
     directory = of_run if of_run.is_dir() else local_directory(arguments.model)
     try:
-        lengths = token_lengths(directory, examples.sequences)
+        counts = count_tokens(directory, examples.sequences)
     except InputError as error:
         say(f"lengths are in words only: {error}")
         return None
     max_length, are_split = max_length_of(arguments.task)
-    return token_numbers(lengths, arguments.max_length or max_length, are_split)
+    return token_numbers(counts, arguments.max_length or max_length, are_split)

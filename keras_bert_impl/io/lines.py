@@ -112,6 +112,8 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     try:
         with contextlib.ExitStack() as stack:
             yield _converted(_opened(path, stack), stack)
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a directory.{files_in(path)}") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeError as error:
@@ -119,6 +121,14 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
         given = _ENCODING.get()
         what = f"is not in {given}" if given else "does not match its byte order mark"
         raise InputError(f"{name} {what}: {error}.") from error
+
+
+def files_in(directory: str | Path) -> str:
+    """Returns a hint which file of a directory to pass, such as one written by `datasets`."""
+    files = sorted(local_path(directory).glob("**/*.arrow"))
+    of_datasets = " `save_to_disk` of `datasets` has written it." if files else ""
+    names = [str(file) for file in files if file.parent == files[0].parent]
+    return f"{of_datasets} Pass {' and '.join(names[:3]) if names else 'a file'}."
 
 
 def _opened(path, stack):

@@ -1,10 +1,11 @@
 """Summary of the training data, computed before training: counts, lengths and warnings."""
 
+import collections
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
-from keras_bert_impl.io.errors import listed
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data import checks
 from keras_bert_impl.tasks.data.examples import LabeledExamples
@@ -12,8 +13,8 @@ from keras_bert_impl.tasks.data.token_lengths import sample_of
 from keras_bert_impl.tasks.scores.comparison import is_uneven
 
 _SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize, which takes about half a second
-_SHOWN_CLASSES = 8
 _CUT = 0.01  # fraction of truncated texts that causes a warning
+_MOST_WORDS = 2000  # most frequent words among which unknown words are searched
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +61,9 @@ class DataSummary:
         )
         return lines
 
-    def advice(self) -> list[str]:
-        return [f"warning: {warning}" for warning in self.warnings]
+    def advice(self, shown: Sequence[str] = ()) -> list[str]:
+        """Returns the warnings as lines of text, without those in `shown`."""
+        return [f"warning: {warning}" for warning in self.warnings if warning not in shown]
 
 
 def summarize(
@@ -70,16 +72,18 @@ def summarize(
     dev: LabeledExamples,
     metric: str | None = None,
     is_weighted: bool = False,
+    remarks: Sequence[str] | None = None,
 ) -> DataSummary:
     """Counts labels, measures sequence lengths and checks for problems.
 
     Args:
+        remarks: return value of `checks.remarks` for these examples.
         metric: name of the score that compares models.
         is_weighted: whether the run has class weights.
     """
     labels, of_train = train.label_counts()
     _, of_dev = dev.label_counts()
-    lengths = _lengths(model, train)
+    lengths, unknown = _tokens_of(model, train)
     summary = DataSummary(
         len(train),
         len(dev),
@@ -93,10 +97,9 @@ def summarize(
         sum(_is_blank(text) for examples in (train, dev) for text in examples.inputs),
     )
     has_one_each = getattr(train, "is_multi_label", None) is False
-    warnings = _warnings(summary, model, has_one_each, metric, is_weighted)
-    if labels in ("entities", "tags") or (has_one_each and labels == "classes"):
-        warnings += checks.advice(train)
-    return dataclasses.replace(summary, warnings=warnings)
+    warnings = checks.remarks(train, dev) if remarks is None else list(remarks)
+    warnings += _warnings(summary, model, has_one_each, metric, is_weighted)
+    return dataclasses.replace(summary, warnings=warnings + unknown + checks.advice(train))
 
 
 # === Texts ===
@@ -106,8 +109,11 @@ def _is_blank(text):
     return not text.strip() if isinstance(text, str) else not text or any(map(_is_blank, text))
 
 
-def _lengths(model, examples):
-    """Returns the sequence lengths of a sample of the examples, with special tokens: int [rows]."""
+def _tokens_of(model, examples):
+    """Tokenizes a sample of the examples.
+
+    Returns the sequence lengths with special tokens, int [rows], and a list of warnings.
+    """
     texts = examples.inputs
     rows, characters = [], 0
     # A permutation, so that the sample is spread over the file.
@@ -118,10 +124,21 @@ def _lengths(model, examples):
             break
     tokenizer = model.tokenizer
     segments = [segment for row in rows for segment in row]
-    lengths = tokenizer.tokenize(segments).row_lengths().numpy()
+    tokens = tokenizer.tokenize(segments)
+    num_unknown = np.sum(tokens.flat_values.numpy() == tokenizer.unk_id)
+    share = num_unknown / max(len(tokens.flat_values), 1)
+    words = _unknown_words(tokenizer, segments) if share else []
+    warnings = checks.about_unknown_tokens(share, words)
     starts = np.cumsum([0, *(len(row) for row in rows[:-1])])
     special = [2 + tokenizer.num_separators * (len(row) - 1) for row in rows]
-    return np.add.reduceat(lengths, starts) + special
+    return np.add.reduceat(tokens.row_lengths().numpy(), starts) + special, warnings
+
+
+def _unknown_words(tokenizer, texts):
+    counts = collections.Counter(" ".join(texts).split())
+    words = [word for word, _ in counts.most_common(_MOST_WORDS)]
+    ids = tokenizer.tokenize([f" {word}" for word in words]).to_list()
+    return [word for word, row in zip(words, ids) if tokenizer.unk_id in row]
 
 
 # === Warnings ===
@@ -131,9 +148,8 @@ def _warnings(summary, model, has_classes, metric, is_weighted):
     found = []
     if summary.truncated is not None and summary.truncated > _CUT:
         found.append(_of_length(summary, model))
-    if summary.labels in ("classes", "entities", "tags"):
-        has_classes &= summary.labels == "classes"
-        found += _of_classes(summary, has_classes, metric, is_weighted)
+    if has_classes and summary.labels == "classes":
+        found += _of_uneven_classes(summary.train_labels, metric, is_weighted)
     if summary.in_both:
         found.append(
             f"{summary.in_both:,} of the {summary.dev_rows:,} validation texts are also in the "
@@ -158,29 +174,13 @@ def _of_length(summary, model):
     return f"{cut}. With max_length={wanted}, {share} fit."
 
 
-def _of_classes(summary, has_one_each, metric, is_weighted):
-    train, dev = summary.train_labels, summary.dev_labels
-    missing = [name for name, count in dev.items() if count and not train.get(name)]
-    if missing:
-        verb = "occurs" if len(missing) == 1 else "occur"
-        yield f"{listed(missing)} {verb} only in the validation set. Add training examples."
-    single = [name for name, count in train.items() if count == 1]
-    if single:
-        yield f"{_first(single)} {_has(single)} one training example. Add some, or merge classes."
-    counts = np.array([count for count in train.values() if count])
-    if has_one_each and is_uneven(counts):
-        most, least = max(train, key=train.get), min(filter(train.get, train), key=train.get)
+def _of_uneven_classes(counts, metric, is_weighted):
+    numbers = np.array([count for count in counts.values() if count])
+    if is_uneven(numbers):
+        most, least = max(counts, key=counts.get), min(filter(counts.get, counts), key=counts.get)
         compared = f" Models are compared by {metric}." if metric else ""
         advice = "" if is_weighted else " Try class_weight=balanced."
         yield (
-            f"{most!r} has {counts.max():,} examples and {least!r} {counts.min():,}."
+            f"{most!r} has {numbers.max():,} examples and {least!r} {numbers.min():,}."
             f"{compared}{advice}"
         )
-
-
-def _first(names):
-    return listed(names) if len(names) <= _SHOWN_CLASSES else f"{len(names):,} classes"
-
-
-def _has(names):
-    return "has" if len(names) == 1 else "have"

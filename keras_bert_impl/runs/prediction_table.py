@@ -17,8 +17,8 @@ from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.lines import read_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.base.prediction_files import write_cells
-from keras_bert_impl.tasks.data import table_rows
-from keras_bert_impl.tasks.data.layout import Layout
+from keras_bert_impl.tasks.data import csv_rows, table_rows
+from keras_bert_impl.tasks.data.layout import Layout, cells
 from keras_bert_impl.tasks.data.tables import open_table, table_format
 
 Row = dict[str, Any]
@@ -37,7 +37,7 @@ def read_rows(
     for number, read in table.rows:
         try:
             row = read()
-            yield layout.text_of(table_rows.cells(row, layout)), row
+            yield layout.text_of(cells(row, layout)), row
         except InputError as error:
             raise InputError(f"{path}, {table.unit} {number}: {error}") from error
 
@@ -109,7 +109,7 @@ def _delimiter_of(like, delimiter):
     """Returns the delimiter of a CSV file; a comma for other files."""
     if delimiter is not None or like is None or suffix_of(like) != ".csv":
         return delimiter or ","
-    return table_rows.csv_header(local_path(like))[1]
+    return csv_rows.csv_header(local_path(like))[1]
 
 
 def _in_columns(answer):

@@ -32,6 +32,7 @@ from keras_bert_impl.runs.phases import (
 from keras_bert_impl.runs.settings import MAY_CHANGE, FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data import checks
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.data.source import given_options
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
@@ -90,6 +91,9 @@ def tune(
         raise InputError(f"{output_directory} contains a set of runs. Choose another directory.")
     checked = task_with(config, train, dev)
     task, metric = checked.task, checked.metric
+    verbose = verbose if is_chief() else 0
+    remarks = checks.remarks(train, dev)
+    _show(verbose, *(f"warning: {remark}" for remark in remarks))
     for more in more_dev.values():
         task_of(train, more)  # This raises an error for invalid labels before training.
     dev = task.with_metric(dev, metric)
@@ -107,12 +111,11 @@ def tune(
     # All checks come first, so that invalid input leaves no directory.
     read = made_of(config, train, dev) if is_chief() else None
     run = RunDirectory(output_directory, config, resume, MAY_CHANGE, read)
-    verbose = verbose if is_chief() else 0
     if run.is_finished:
         _show(verbose, f"{run.path} is already finished; its model is in {run.model}")
         return TunedRun(run.path, load_tuned(run.path, config.dtype), dev, is_new=False)
     if is_chief():
-        summary = summarize(tuned, train, dev, metric, checked.class_weight is not None)
+        summary = summarize(tuned, train, dev, metric, checked.class_weight is not None, remarks)
         read_with = read_with or read_options(train, dev, task.name)
         options = None if read_with is None else given_options(read_with)
         run.note({"summary": dataclasses.asdict(summary), "read_with": options})
@@ -123,7 +126,7 @@ def tune(
             with replace_file(run.path / "skipped.txt") as temporary:
                 temporary.write_text("".join(f"{one}\n" for one in skipped), encoding="utf-8")
         plan = _plan(tuned, config, phases[-1].end, data[0])
-        _show(verbose, *summary.lines(), *plan, *summary.advice())
+        _show(verbose, *summary.lines(), *plan, *summary.advice(shown=remarks))
     callbacks = list(callbacks)
     if config.unfreeze_gradually:
         callbacks.append(GradualUnfreezing(config.frozen_layers))
@@ -262,7 +265,7 @@ def _plan(model, settings, epochs, train):
 
 
 def _show(verbose, *lines):
-    if verbose != 0:
+    if verbose != 0 and lines:
         print("\n".join(lines), file=sys.stderr)
 
 

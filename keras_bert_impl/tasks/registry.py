@@ -10,6 +10,7 @@ from keras_bert_impl.interop import OWN_SETTINGS, open_model
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.task_model import MODEL_CLASS, TaskModel
+from keras_bert_impl.tasks.data.checks import check_learnable
 
 
 class NotFineTunedError(InputError):
@@ -73,6 +74,7 @@ def task_of(train: Any, dev: Any) -> Task:
         raise InputError(f"{train.source} and {dev.source} contain examples of different tasks.")
     for examples in (train, dev):
         _check_labeled(examples)
+    check_learnable(train)
     return task_of_examples(train)(train, dev)
 
 

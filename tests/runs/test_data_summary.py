@@ -80,7 +80,21 @@ def test_uneven_classes_are_told_what_is_not_yet_done(model):
 
 def test_no_warnings_without_a_reason(model):
     train = Examples(["good film", "bad", "the plot", "joy"], ["a", "b", "b", "a"])
-    assert summarize(model, train, Examples(["dull"], ["a"])).warnings == []
+    assert summarize(model, train, Examples(["dull", "new"], ["a", "b"])).warnings == []
+
+
+@pytest.mark.parametrize(
+    "examples",
+    [
+        Examples(["फिल्म कहानी", "good"] * 2, ["a", "b"] * 2),
+        AnchorExamples([("फिल्म", "good film")] * 2),
+        TaggedExamples([["फिल्म", "good"]], [["N", "V"]], ["N", "V"]),
+        ChoiceExamples([("फिल्म", ["good", "bad"])], [0]),
+    ],
+)
+def test_unknown_tokens_are_told_for_every_task(model, examples):
+    (remark,) = [one for one in summarize(model, examples, examples).warnings if "unknown" in one]
+    assert "such as 'फिल्म'" in remark
 
 
 def test_a_model_that_takes_no_more(model):

@@ -1,4 +1,4 @@
-"""Checks of labeled examples before training: labels, duplicates, leaks, HTML and skipped rows."""
+"""Checks of labeled examples before training: labels, texts, duplicates, leaks and skipped rows."""
 
 import collections
 import re
@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import shown
-from keras_bert_impl.tasks.data.examples import LabeledExamples, segments_of
+from keras_bert_impl.io.errors import InputError, listed, shown
+from keras_bert_impl.tasks.data.examples import LabeledExamples, plain_name, segments_of
 from keras_bert_impl.tasks.data.layout import count_reasons
 from keras_bert_impl.tasks.data.splits import same_text
+from keras_bert_impl.tasks.data.token_lengths import TokenCounts, sample_of
 
 _HTML = re.compile(
     r"</?(p|br|div|span|a|b|i|em|strong|ul|ol|li|table|tr|td|h[1-6]|img|html|body|script|style)"
     r"\b[^<>]*>|&(nbsp|amp|lt|gt|quot|apos|#\d+|#x[0-9a-f]+);",
     re.IGNORECASE,
 )
+_UNKNOWN = 0.05  # fraction of unknown tokens that causes a remark
+_FEW = 10  # with fewer examples, equal texts or different labels are no surprise
 _PERCENTILES = (50, 90, 99)
 _SHOWN = 8  # maximum number of labels or reasons per line
 _COUNTED = ("classes", "numbers", "entities", "tags", "questions", "endings")
@@ -25,12 +28,13 @@ _COUNTED = ("classes", "numbers", "entities", "tags", "questions", "endings")
 def similar_labels(names: Iterable[str]) -> list[list[str]]:
     groups = collections.defaultdict(list)
     for name in names:
-        groups["".join(name.casefold().split())].append(name)
+        groups[plain_name(name)].append(name)
     return [group for group in groups.values() if len(group) > 1]
 
 
 def count_html(texts: Iterable[Any]) -> int:
-    return sum(any(map(_HTML.search, segments_of(text))) for text in texts)
+    parts = (text if isinstance(text, str) else "\n".join(segments_of(text)) for text in texts)
+    return sum(1 for text in parts if ("<" in text or "&" in text) and _HTML.search(text))
 
 
 def count_in_both(train: LabeledExamples, dev: LabeledExamples) -> int:
@@ -41,10 +45,12 @@ def count_in_both(train: LabeledExamples, dev: LabeledExamples) -> int:
 
 def count_repeated(examples: LabeledExamples) -> tuple[int, int]:
     """Returns the number of duplicate texts, and how many of them have a different label."""
+    keys = list(map(same_text, examples.texts))
+    if len(set(keys)) == len(keys):
+        return 0, 0
     first: dict[Any, Any] = {}
     repeated = different = 0
-    for text, label in zip(examples.texts, examples.labels or [None] * len(examples)):
-        key = same_text(text)
+    for key, label in zip(keys, examples.labels or [None] * len(examples)):
         if key in first:
             repeated, different = repeated + 1, different + (first[key] != label)
         else:
@@ -57,10 +63,118 @@ def percentiles(lengths: Sequence[int]) -> dict[str, int]:
     return found | {"max": int(max(lengths))}
 
 
-def advice(train: Any) -> list[str]:
-    _, counts = train.label_counts()
+# === Remarks ===
+
+
+def check_learnable(train: LabeledExamples) -> None:
+    """Raises `InputError` if all labels are equal, so that a model has nothing to learn."""
+    remark = next(_about_equal_labels(*train.label_counts()), None)
+    if remark:
+        raise InputError(f"{train.source}: {remark}")
+
+
+def remarks(train: LabeledExamples, dev: LabeledExamples | None = None) -> list[str]:
+    """Returns a sentence for each odd property of the examples, for every task.
+
+    The texts are checked in a sample of 10,000 examples.
+    """
+    kind, counts = train.label_counts()
+    of_dev = None if dev is None else dev.label_counts()[1]
+    found = [*_about_equal_labels(kind, counts)]
+    if kind in ("classes", "entities", "tags"):
+        found += _about_classes(counts, of_dev, len(train))
+    sample = [train.inputs[number] for number in sample_of(len(train))]
+    found += _about_texts(sample)
+    if not hasattr(train, "contexts"):  # many questions may have the same context
+        found += _about_equal_texts(sample)
+    return found + train.remarks()
+
+
+def _about_equal_labels(kind, counts):
+    if kind == "numbers" and counts["min"] == counts["max"]:
+        yield f"all labels are {counts['min']:g}, so a model has nothing to learn."
+    if kind == "classes" and counts and not any(counts.values()):
+        yield "no text has a label. In the label columns, write 1 for each label of a text."
+
+
+def _about_classes(train, dev, num_examples):
+    if dev is not None:
+        missing = [name for name, count in dev.items() if count and not train.get(name)]
+        if missing:
+            verb = "occurs" if len(missing) == 1 else "occur"
+            yield f"{_first(missing)} {verb} only in the validation set. Add training examples."
+        unseen = [name for name, count in train.items() if count and not dev.get(name)]
+        if unseen:
+            verb = "does" if len(unseen) == 1 else "do"
+            yield (
+                f"{_first(unseen)} {verb} not occur in the validation set, so the scores do not "
+                "show how well the model predicts this."
+            )
+    if num_examples >= _FEW and len(train) > 0.9 * num_examples:
+        yield (
+            f"the {num_examples:,} examples have {len(train):,} different labels, as in a column "
+            "of ids. Check the label column."
+        )
+        return
+    never = [name for name, count in train.items() if not count and not (dev or {}).get(name)]
+    if never:
+        yield f"no example has the label {_first(never)}. Add examples, or remove the label."
+    single = [name for name, count in train.items() if count == 1]
+    if single:
+        verb = "has" if len(single) == 1 else "have"
+        yield f"{_first(single)} {verb} one training example. Add some, or merge classes."
+
+
+def _about_texts(inputs):
+    """Yields remarks on a sample of inputs, which may have several segments."""
+    segments = list(map(segments_of, inputs))
+    without = sum(not any(map(str.isalpha, "".join(row))) for row in segments)
+    if without > len(inputs) / 2:
+        yield (
+            f"{without / len(inputs):.0%} of the texts contain no letter, as in a column of ids or "
+            "numbers. Check the text column."
+        )
+
+
+def _about_equal_texts(inputs):
+    segments = [(row,) if isinstance(row, str) else row for row in inputs]
+    if len(inputs) < _FEW or not all(isinstance(part, str) for row in segments for part in row):
+        return  # the inputs are words, or prompts with endings
+    equal = sum(len(row) > 1 and row[0] == row[1] for row in segments)
+    if equal > len(inputs) / 2:
+        yield f"{equal / len(inputs):.0%} of the pairs are the same text twice. Check the columns."
+    names = ("first", "second", "third") if isinstance(inputs[0], tuple) else ("",)
+    for name, column in zip(names, zip(*segments)):
+        if len(set(column)) == 1:
+            which = f"the {name} texts of all pairs" if name else "all texts"
+            yield f"{which} are {shown(column[0])}. Check the column."
+
+
+def about_unknown_tokens(share: float, words: Sequence[str]) -> list[str]:
+    """Returns a remark if too many tokens of the texts are unknown to the tokenizer.
+
+    Args:
+        share: fraction of the tokens that are the unknown token.
+        words: unknown words or characters.
+    """
+    if share <= _UNKNOWN:
+        return []
+    return [
+        f"{share:.0%} of the tokens are unknown to the tokenizer, such as {listed(words[:5])}, so "
+        "the model cannot tell them apart. Choose a model whose vocabulary contains the language "
+        "of the texts."
+    ]
+
+
+def _first(names):
+    return listed(names) if len(names) <= _SHOWN else f"{len(names):,} classes"
+
+
+def advice(train: LabeledExamples) -> list[str]:
+    """Returns a sentence for each problem that `keras-bert check` prints as a number."""
+    kind, counts = train.label_counts()
     found = []
-    for group in similar_labels(counts):
+    for group in similar_labels(counts) if kind != "numbers" else ():
         names = ", ".join(f"{shown(name)} {counts[name]:,}" for name in group)
         found.append(f"classes differ in case or spaces only: {names}. Use one spelling.")
     facts = train.facts()
@@ -72,23 +186,24 @@ def advice(train: Any) -> list[str]:
     different = count_repeated(train)[1]
     if different:
         found.append(f"{different:,} duplicate texts have different labels. Check them.")
-    html = count_html(train.texts)
+    html = count_html(train.inputs)
     if html:
         found.append(f"{html:,} texts have HTML tags or entities such as &nbsp;. Remove them.")
     return found
 
 
-def token_numbers(lengths: Sequence[int], max_length: int, are_split: bool) -> dict[str, Any]:
+def token_numbers(counts: TokenCounts, max_length: int, are_split: bool) -> dict[str, Any]:
     """Returns percentiles of the lengths in tokens, and the fraction of texts that are too long.
 
     Args:
-        lengths: number of tokens of each sequence, including special tokens.
+        counts: return value of `count_tokens`.
         max_length: maximum length of the model.
         are_split: whether longer texts are split into windows instead of truncated.
     """
-    fraction = float(np.mean(np.array(lengths) > max_length))
+    fraction = float(np.mean(np.array(counts.lengths) > max_length))
     name = "split" if are_split else "truncated"
-    return {"tokens": percentiles(lengths), "max_length": max_length, name: fraction}
+    found = {"tokens": percentiles(counts.lengths), "max_length": max_length, name: fraction}
+    return found | {"unknown": counts.unknown, "unknown_words": counts.unknown_words}
 
 
 def check_examples(
@@ -122,6 +237,10 @@ def check_examples(
         **(tokens or {}),
         "html": count_html(train.inputs),
         "in_both": None if dev is None else count_in_both(train, dev),
+        "warnings": [
+            *remarks(train, dev),
+            *(about_unknown_tokens(tokens["unknown"], tokens["unknown_words"]) if tokens else ()),
+        ],
     }
 
 
@@ -171,7 +290,7 @@ def lines_of(found: Mapping[str, Any]) -> list[str]:
             else "{:,} validation texts"
         )
         lines.append(f"leak: {what.format(found['in_both'])} are also in the training set")
-    return lines
+    return [*lines, *(f"warning: {warning}" for warning in found["warnings"])]
 
 
 def lengths_text(lengths: Mapping[str, int]) -> str:

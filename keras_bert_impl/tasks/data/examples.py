@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
 import logging
 from collections.abc import Iterable
@@ -29,6 +30,19 @@ def content_hash(*columns: Any) -> str:
 
 def index_of_name(names: Iterable[str]) -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
+
+
+def not_one_of(label: Any, names: Iterable[str]) -> str:
+    """Returns the message for an unknown label, with the name that is meant if it is similar."""
+    names = list(names)
+    similar = [name for name in names if plain_name(name) == plain_name(str(label))]
+    hint = f" Did you mean {similar[0]!r}?" if similar else ""
+    return f"label {label!r:.80} is not one of {listed(names)}.{hint}"
+
+
+def plain_name(name: str) -> str:
+    """Returns a name without differences in case and spaces."""
+    return "".join(name.casefold().split())
 
 
 def made_names(num_classes: int) -> list[str]:
@@ -130,6 +144,10 @@ class LabeledExamples:
         """Returns the kind of labels, such as `"classes"`, and the count of each label."""
         return None, {}
 
+    def remarks(self) -> list[str]:
+        """Returns a sentence for each odd property of the examples of this class."""
+        return []
+
     def facts(self) -> dict[str, Any]:
         """Returns additional statistics for `keras-bert check`."""
         return {}
@@ -223,8 +241,9 @@ class Examples(LabeledExamples):
             numbers = {"min": values.min(), "mean": values.mean(), "max": values.max()}
             return "numbers", {name: float(value) for name, value in numbers.items()}
         names = dict.fromkeys(self.label_names or (), 0)
-        rows = self.labels if self.is_multi_label else [[label] for label in self.labels]
-        return "classes", names | most_common(self._name(label) for row in rows for label in row)
+        labels = itertools.chain(*self.labels) if self.is_multi_label else self.labels
+        counts = collections.Counter(labels).most_common()
+        return "classes", names | {self._name(label): count for label, count in counts}
 
     def label_text(self, label: Any) -> str:
         return join_names(map(self._name, label)) if self.is_multi_label else self._name(label)
@@ -281,8 +300,7 @@ class Examples(LabeledExamples):
                 )
             label = names[label]
         if label not in indices:
-            where = self.where(position)
-            raise InputError(f"{where}: label {label!r} is not one of {listed(indices)}.")
+            raise InputError(f"{self.where(position)}: {not_one_of(label, indices)}")
         return indices[label]
 
     @property

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.lines import encoded_as, raw_lines, suffix_of
+from keras_bert_impl.io.lines import encoded_as, files_in, raw_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.tasks.data import table_rows
+from keras_bert_impl.tasks.data import csv_rows, table_rows
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.data.tables import table_format
@@ -86,7 +86,10 @@ def held_out_files(path: str) -> str | list[str]:
         return path
     found = sorted(map(str, Path(path).glob("dev.*")))
     if not found:
-        raise InputError(f"{path} has no held-out rows. Pass a file, or a run with --dev-split.")
+        raise InputError(
+            f"{path} is a directory without held-out rows. Pass a run with --dev-split, or a file."
+            f"{files_in(path)}"
+        )
     return found if len(found) > 1 else found[0]
 
 
@@ -117,9 +120,9 @@ def lines_of_rows(
         first = next(number for number, line in raw_lines(path) if line.strip())
         return rows | ({first} if has_header else set())
     columns = [name for name in (source.text, source.pair) if name]
-    _, delimiter = table_rows.csv_header(path, source.delimiter, columns, has_header)
+    _, delimiter = csv_rows.csv_header(path, source.delimiter, columns, has_header)
     lines: set[int] = set()
-    for number, record in enumerate(table_rows.csv_records(path, delimiter)):
+    for number, record in enumerate(csv_rows.csv_records(path, delimiter)):
         if record.last in rows:
             lines.update(range(record.first, record.last + 1))
         elif number == 0 and has_header:

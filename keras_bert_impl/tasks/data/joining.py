@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.examples import LabeledExamples, check_read
+from keras_bert_impl.tasks.data.labels import sort_names
 from keras_bert_impl.tasks.data.layout import SKIP_HINT, warn_of_skipped
 
 AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
@@ -50,7 +51,7 @@ def join_examples(parts: Iterable[AnyExamples]) -> AnyExamples:
     }
     names = [getattr(part, "label_names", None) for part in parts]
     if any(one != names[0] for one in names):
-        fields["label_names"] = sorted(set().union(*(one or () for one in names)))
+        fields["label_names"] = sort_names(name for one in names for name in one or ())
     if any(getattr(part, "is_impossible", None) is not None for part in parts):
         # SQuAD 1.1 does not have this column.
         fields["is_impossible"] = [not answers for answers in fields["answers"]]

@@ -2,13 +2,15 @@
 
 import logging
 import re
+from collections.abc import Iterable
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.io.settings import PositiveInt, check
-from keras_bert_impl.tasks.data.examples import index_of_name, made_names
+from keras_bert_impl.tasks.data.examples import index_of_name, made_names, not_one_of
 from keras_bert_impl.tasks.data.user_input import is_missing, values
 
 if TYPE_CHECKING:
@@ -53,6 +55,17 @@ def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
     return labels
 
 
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
+
+
+def sort_names(names: Iterable[str]) -> list[str]:
+    """Sorts class names. If all names are numbers, such as "0" to "11", sorts them as numbers."""
+    distinct = set(names)
+    if all(isinstance(name, str) and _NUMBER.fullmatch(name) for name in distinct):
+        return sorted(distinct, key=lambda name: (Decimal(name), name))
+    return sorted(distinct)
+
+
 def check_several(names: list[str], source: str | None = None, unit: str = "texts") -> None:
     if len(names) > 1:
         return
@@ -78,7 +91,7 @@ def label_values(labels: Any, count: int) -> list | np.ndarray:
 def number_of(name: Any, position: int, indices: dict[str, int]) -> int:
     name = name.decode() if isinstance(name, bytes) else name
     if not isinstance(name, str) or name not in indices:
-        wrong = f"text {position}: label {name!r} is not one of {listed(indices)}."
+        wrong = f"text {position}: {not_one_of(name, indices)}"
         if isinstance(name, str) and list(indices) == made_names(len(indices)):
             wrong += " Pass the class names when creating or loading the model: labels=[...]."
         raise InputError(wrong)

@@ -9,7 +9,7 @@ import functools
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.io.reading import parse_json_line
-from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.data.examples import Examples, not_one_of
+from keras_bert_impl.tasks.data.table_rows import SURROGATE, Table, value_of
+from keras_bert_impl.tasks.data.user_input import is_missing
 
 _LOG = logging.getLogger(__name__)
 _MOST_SKIPPED, _SHOWN_SKIPPED, _SHOWN_REASONS = 100_000, 3, 10
@@ -54,29 +56,40 @@ class Layout:
     groups: str | None = None
     dates: str | None = None
 
-    @property
+    @functools.cached_property
     def texts(self) -> list[str]:
         names = (self.text, self.pair, self.negative)
         return [name for name in names if name is not None]
 
-    @property
+    @functools.cached_property
     def columns(self) -> list[str]:
         return self.texts + self.label_columns + list(self.described.values())
 
-    @property
+    @functools.cached_property
     def described(self) -> dict[str, str]:
         """Names of the columns of ids, groups and dates, by field of `Examples`."""
         columns = {"ids": self.id, "groups": self.groups, "dates": self.dates}
         return {name: column for name, column in columns.items() if column is not None}
 
-    @property
+    @functools.cached_property
     def label_columns(self) -> list[str]:
         """Names of the columns with labels: one column, or one column for each label."""
         if self.label is None:
             return []
         return [self.label] if isinstance(self.label, str) else self.label
 
+    def class_names(self, classes: dict[str, list[str]]) -> list[str] | None:
+        """Returns the names of the classes in their order, if the table states them."""
+        if isinstance(self.label, list):
+            return self.label
+        return None if self.numeric or self.labels or not self.label else classes.get(self.label)
+
     def check_labels(self) -> None:
+        if isinstance(self.labels, str) or isinstance(self.label_separator, int):
+            raise InputError(
+                f"labels must be a list of names, and label_separator a string. Received: "
+                f"labels={self.labels!r:.60}, label_separator={self.label_separator!r:.20}"
+            )
         if isinstance(self.label, list):
             if not self.label or len(set(self.label)) < len(self.label):
                 raise InputError(f"label columns must be unique names. Received: {self.label}")
@@ -142,7 +155,7 @@ class Layout:
         if not value:
             raise InputError("the label is empty.")
         if self.labels is not None and value not in self._known:
-            raise InputError(f"label {value!r:.80} is not one of {listed(self.labels)}.")
+            raise InputError(not_one_of(value, self.labels))
         return value
 
     @functools.cached_property
@@ -160,50 +173,134 @@ def _number(value):
     return number
 
 
+# === Rows ===
+
+
+def cells(row: Any, layout: Layout, classes: dict[str, list[str]] | None = None) -> dict[str, Any]:
+    """Returns the values of the columns in `layout`: str; for labels, also lists and dicts.
+
+    Args:
+        classes: class names of columns of class indices; see `Table`.
+    """
+    if not isinstance(row, dict):
+        raise InputError(f"expected a row with the columns {listed(layout.columns)}: a dict.")
+    found: dict[str, Any] = {}
+    for name in layout.columns:
+        value = value_of(row, name)
+        if not (type(value) is str and value.isascii()):
+            value = _cell(name, value, name in layout.label_columns)
+        if classes and name == layout.label and name in classes and not layout.numeric:
+            value = _class_name(value, classes[name])
+        found[name] = value
+    return found
+
+
+def _cell(name, value, is_label):
+    value = value.tolist() if hasattr(value, "tolist") else value  # NumPy
+    if is_label and isinstance(value, (list, dict)):
+        return value
+    if is_label and isinstance(value, bool):
+        return str(value).lower()  # JSON writes true and false
+    if is_label and isinstance(value, float) and value.is_integer():
+        value = int(value)  # 1 and 1.0 are the same number
+    if is_missing(value):
+        raise InputError(f"{name!r} is missing.")
+    value = value.isoformat() if hasattr(value, "isoformat") else value
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        is_nested = isinstance(value, dict) and value
+        nested = f" Use a nested column, such as {name}.{next(iter(value))}." if is_nested else ""
+        raise InputError(f"{name!r} must be a string or a number. Received: {shown(value)}{nested}")
+    text = str(value)
+    if SURROGATE.search(text):
+        raise InputError(f"{name!r} contains an unpaired surrogate.")
+    return text
+
+
+def _class_name(value, names):
+    if isinstance(value, list):
+        return [_class_name(str(one), names) for one in value]
+    if value in names or not re.fullmatch("-?[0-9]{1,9}", value):
+        return value
+    if not 0 <= int(value) < len(names):
+        raise InputError(f"the label is {value}, so the row is unlabeled.")
+    return names[int(value)]
+
+
+_ANSWERS = ("reject", "ignore")  # of Prodigy
+_ARGILLA = {  # columns of Argilla
+    *("annotation", "prediction", "inputs", "metadata", "vectors", "fields", "responses"),
+    *("suggestions", "_server_id", "external_id", "record_id", "annotation_agent"),
+}
+
+
+def rejection(row: Any, columns: Collection[str] = ()) -> str | None:
+    """Returns the reason why an annotation tool does not count a row as annotated; else None.
+
+    Args:
+        columns: columns with texts and labels, which contain no decisions.
+    """
+    if not isinstance(row, dict):
+        return None
+    if row.get("answer") in _ANSWERS and "answer" not in columns:
+        return f"the annotator's answer is {row['answer']!r}."
+    status = row.get("status")
+    if not isinstance(status, str) or "status" in columns:
+        return None
+    # "pending" is also a common status of orders and tickets.
+    is_pending = status.lower() == "pending" and any(
+        name in _ARGILLA or name.endswith(".responses") for name in row
+    )
+    return f"the status is {status!r}." if is_pending or status.lower() == "discarded" else None
+
+
 def examples_of(
-    source: str | Path,
-    rows: Iterable[tuple[int, Callable[[], dict]]],
-    layout: Layout,
-    skip_bad_rows: bool = False,
-    unit: str = "line",
+    source: str | Path, table: Table, layout: Layout, skip_bad_rows: bool = False
 ) -> Examples:
+    """Reads the rows of a table. Rows that an annotator rejected are always skipped."""
     ids: dict[str, int] = {}
     skipped: list[str] = []
+    rejected: list[str] = []
 
     def example(numbered):
         number, read = numbered
         try:
             row = read()
+            reason = rejection(row, layout.columns)
+            if reason:
+                rejected.append(f"{source}, {table.unit} {number}: {reason}")
+                return None
+            row = cells(row, layout, table.classes)
             text, label = layout.text_of(row), layout.label_of(row)
             if layout.id is not None:
-                _check_id(row[layout.id], number, ids, unit)
-            kept = [row[column] for column in layout.described.values()]
+                _check_id(row[layout.id], number, ids, table.unit)
+            described = [row[column] for column in layout.described.values()]
             if layout.dates is not None:
-                kept[-1] = date_number(kept[-1])
+                described[-1] = date_number(described[-1])
         except InputError as error:
-            raise InputError(f"{source}, {unit} {number}: {error}") from error
-        return text, label, number, kept
+            raise InputError(f"{source}, {table.unit} {number}: {error}") from error
+        return text, label, number, described
 
-    found = usable(example, rows, skipped if skip_bad_rows else None)
+    found = list(filter(None, usable(example, table.rows, skipped if skip_bad_rows else None)))
+    skipped += rejected
     warn_of_skipped(source, skipped)
     if not found:
         raise InputError(f"{source} has no {'usable ' if skipped else ''}rows.")
-    texts, labels, lines, kept = map(list, zip(*found))
-    kinds = [isinstance(label, list) for label in labels]
-    if any(kinds) and not all(kinds):
+    texts, labels, lines, described = map(list, zip(*found))
+    are_lists = [isinstance(label, list) for label in labels]
+    if any(are_lists) and not all(are_lists):
         raise InputError(
-            f"{source}, {unit} {lines[kinds.index(False)]}: this row has a single label, but other "
-            "rows have a list of labels. Use a list in every row."
+            f"{source}, {table.unit} {lines[are_lists.index(False)]}: this row has a single label, "
+            "but other rows have a list of labels. Use a list in every row."
         )
     return Examples(
         texts,
         None if layout.label is None else labels,
-        layout.label_columns if isinstance(layout.label, list) else None,
+        layout.class_names(table.classes),
         source=str(source),
         lines=lines,
-        unit=unit,
+        unit=table.unit,
         skipped=tuple(skipped),
-        **dict(zip(layout.described, map(list, zip(*kept)))),  # type: ignore[arg-type]
+        **dict(zip(layout.described, map(list, zip(*described)))),  # type: ignore[arg-type]
     )
 
 

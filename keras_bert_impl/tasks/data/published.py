@@ -11,6 +11,7 @@ from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.io.tfds import open_dataset
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.layout import Layout, examples_of
+from keras_bert_impl.tasks.data.table_rows import Table
 from keras_bert_impl.tasks.data.tables import tsv_rows
 
 
@@ -143,7 +144,7 @@ def read_glue(
         id=spec.id,
     )
     rows = tsv_rows(path, layout, None if has_header else spec.columns)
-    examples = examples_of(path, rows, layout, skip_bad_rows)
+    examples = examples_of(path, Table(rows, "line"), layout, skip_bad_rows)
     read_with = {"task": task, "data": str(directory), "skip_bad_rows": skip_bad_rows}
     return _with_names(examples, spec.labels, spec.metrics, read_with)
 
@@ -230,7 +231,7 @@ def read_xnli(
         path = find_file(directory, "XNLI-1.0", f"xnli.{split}.tsv")
         layout = Layout("sentence1", "sentence2", "gold_label", labels=list(NLI))
         rows = _of_language(path, tsv_rows(path, layout), language)
-    examples = examples_of(path, rows, layout, skip_bad_rows)
+    examples = examples_of(path, Table(rows, "line"), layout, skip_bad_rows)
     read_with = _options("xnli", directory, language, skip_bad_rows)
     return _with_names(examples, _TRANSLATED_NLI, ("accuracy",), read_with)
 
@@ -257,7 +258,8 @@ def read_paws_x(
     check("split", split, Annotated[str, OneOf(*names)])
     path = find_file(directory, language, names[split] + ".tsv")
     layout = Layout("sentence1", "sentence2", "label", labels=list(_PARAPHRASE))
-    examples = examples_of(path, _translated(tsv_rows(path, layout)), layout, skip_bad_rows)
+    rows = _translated(tsv_rows(path, layout))
+    examples = examples_of(path, Table(rows, "line"), layout, skip_bad_rows)
     read_with = _options("paws_x", directory, language, skip_bad_rows)
     return _with_names(examples, _PARAPHRASE, ("accuracy", "f1"), read_with)
 
@@ -344,7 +346,7 @@ def read_tfds(
         for number, example in enumerate(dataset.as_numpy_iterator())
     )
     source = f"{name}, split {split}"
-    examples = examples_of(source, rows, layout, skip_bad_rows, unit="example")
+    examples = examples_of(source, Table(rows, "example"), layout, skip_bad_rows)
     read_with: dict[str, Any] | None = None
     if data_dir is None:  # the command line has no option for `data_dir`
         read_with = {"tfds": str(name), "dev": split, "text": text, "pair": pair, "label": label}

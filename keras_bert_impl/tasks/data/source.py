@@ -1,6 +1,5 @@
 """`ExampleSource`: command-line options for files of labeled examples."""
 
-import csv
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -111,15 +110,6 @@ class ExampleSource:
         hint = f" They look like columns for --task {task}." if task else ""
         return f" The columns of {path} are {listed(columns)}.{hint}"
 
-    def _label(self, path):
-        from keras_bert_impl.tasks.data.tables import table_columns
-
-        if "," not in (self.label or ""):
-            return self.label
-        if self.label in table_columns(path, self.delimiter, not self.no_header):
-            return self.label
-        return [name.strip() for name in next(csv.reader([self.label], skipinitialspace=True))]
-
     def check_table(self, *needed: str) -> None:
         for split in self.splits:
             for one in self.each(split):
@@ -127,7 +117,7 @@ class ExampleSource:
 
     def _check_columns(self, path):
         from keras_bert_impl.tasks.data.layout import Layout
-        from keras_bert_impl.tasks.data.tables import check_columns
+        from keras_bert_impl.tasks.data.tables import check_columns, label_columns
 
         if self.tfds:
             return
@@ -135,7 +125,7 @@ class ExampleSource:
             layout = Layout(
                 self.text,
                 self.pair,
-                self._label(path),
+                label_columns(path, self.label, self.delimiter, not self.no_header),
                 id=self.id,
                 groups=self.groups,
                 dates=self.dates,
@@ -160,7 +150,7 @@ class ExampleSource:
             path,
             self.text,
             self.pair,
-            self._label(path),
+            self.label,
             labels=self.labels,
             numeric=numeric,
             id=self.id,

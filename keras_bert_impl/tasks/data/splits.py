@@ -9,6 +9,7 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Fraction, check
 from keras_bert_impl.tasks.data.examples import LabeledExamples, check_read
+from keras_bert_impl.tasks.data.labels import sort_names
 
 AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
 _PARTS = 10  # number of label bins for regression
@@ -104,7 +105,7 @@ def with_all_names(examples: AnyExamples) -> AnyExamples:
     if not labels or not isinstance(labels[0], (str, list)) or examples.label_names:  # type: ignore[attr-defined]
         return examples
     rows = labels if isinstance(labels[0], list) else [labels]
-    return examples.replace(label_names=sorted(set().union(*rows)))
+    return examples.replace(label_names=sort_names(name for row in rows for name in row))
 
 
 def leave_out(examples: AnyExamples, held: LabeledExamples) -> AnyExamples:

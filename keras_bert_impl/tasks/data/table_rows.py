@@ -1,14 +1,12 @@
-"""Readers of table rows in JSON, Arrow, Parquet and CSV files."""
+"""Readers of table rows in JSON, Arrow and Parquet files, and in memory."""
 
 import codecs
 import contextlib
-import csv
 import functools
-import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,54 +20,37 @@ from keras_bert_impl.io.lines import (
     text_of,
 )
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import parse_json_line
-from keras_bert_impl.tasks.data.layout import Layout
+from keras_bert_impl.io.reading import parse_json, parse_json_line
 
 LONGEST_ROW = LONGEST_LINE  # in longer rows, a closing quote is usually missing
 SURROGATE = re.compile("[\ud800-\udfff]")  # allowed in JSON escapes, but not in UTF-8
-_CHUNK = 1 << 16  # bytes read at once
+CHUNK = 1 << 16  # bytes read at once
 _ROWS = 1024  # Arrow rows read at once
 _BATCH_BYTES = 64 << 20  # bytes of rows converted to Python at once
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 _ITEM = re.compile(r"\s*([\[,\]]?)\s*")
-_DELIMITERS = (",", ";", "\t", "|")  # in order of preference
-_SEPARATOR = re.compile(rb'"?sep=([^\r\n"])"?[\r\n]*', re.IGNORECASE)
 # Pairs of a number (1-based) and a function that returns the row or raises `InputError`.
-Rows = Iterator[tuple[int, Callable[[], dict[str, Any]]]]
+Rows = Iterator[tuple[int, Callable[[], Any]]]
+
+
+class Table(NamedTuple):
+    """A table that is read row by row.
+
+    Attributes:
+        rows: pairs of a 1-based number and a function. The function returns the row, or raises
+            `InputError` if the row is invalid.
+        unit: `"line"` or `"row"`: whether the numbers are line or row numbers.
+        classes: {column: class names} for columns of class indices.
+    """
+
+    rows: Rows
+    unit: str
+    classes: dict[str, list[str]] = {}
 
 
 def check_size(row: bytes) -> None:
     if len(row) > LONGEST_ROW:
         raise InputError(f"the row has more than {LONGEST_ROW:,} bytes.")
-
-
-def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
-    """Returns the values of the columns in `layout`: str; for labels, also lists and dicts."""
-    found: dict[str, Any] = {}
-    for name in layout.columns:
-        value, is_label = value_of(row, name), name in layout.label_columns
-        if is_label and isinstance(value, (list, dict)):
-            found[name] = value
-            continue
-        if is_label and isinstance(value, bool):
-            value = str(value).lower()  # JSON writes true and false
-        if is_label and isinstance(value, float) and value.is_integer():
-            value = int(value)  # 1 and 1.0 are the same number
-        if value is None or value != value:  # Arrow and pandas have missing values
-            raise InputError(f"{name!r} is missing.")
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            nested = (
-                f" Use a nested column, such as {name}.{next(iter(value))}."
-                if (isinstance(value, dict) and value)
-                else ""
-            )
-            raise InputError(
-                f"{name!r} must be a string or a number. Received: {shown(value)}{nested}"
-            )
-        if SURROGATE.search(str(value)):
-            raise InputError(f"{name!r} contains an unpaired surrogate.")
-        found[name] = str(value)
-    return found
 
 
 def value_of(row: dict[str, Any], column: str) -> Any:
@@ -88,30 +69,27 @@ def value_of(row: dict[str, Any], column: str) -> Any:
 def is_json_array(path: str | Path) -> bool:
     """Whether a file starts with a JSON array instead of an object on each line."""
     with open_bytes(path) as file:
-        parts = iter(functools.partial(file.read, _CHUNK), b"")
+        parts = iter(functools.partial(file.read, CHUNK), b"")
         return next((part.lstrip()[:1] == b"[" for part in parts if part.strip()), False)
 
 
-def json_lines(path: str | Path, layout: Layout | None = None) -> Rows:
+def json_lines(path: str | Path) -> Rows:
     for line, raw in raw_lines(path):
         if raw.strip():
-            yield line, functools.partial(_json_row, raw, layout)
+            yield line, functools.partial(_json_row, raw)
 
 
-def json_array(path: str | Path, layout: Layout | None = None) -> Rows:
+def json_array(path: str | Path) -> Rows:
     for number, text in enumerate(array_items(path), 1):
-        yield number, functools.partial(_json_row, text.encode("utf-8"), layout)
+        yield number, functools.partial(_json_row, text.encode("utf-8"))
 
 
-def _json_row(raw, layout):
+def _json_row(raw):
     check_size(raw)
-    return _object(parse_json_line(text_of(raw), finite=True), layout)
-
-
-def _object(row, layout):
+    row = parse_json_line(text_of(raw), finite=True)
     if not isinstance(row, dict):
         raise InputError("expected a JSON object.")
-    return row if layout is None else cells(row, layout)
+    return row
 
 
 def array_items(path: str | Path) -> Iterator[str]:
@@ -120,7 +98,7 @@ def array_items(path: str | Path) -> Iterator[str]:
     # The caller parses numbers and reports errors.
     decoder = json.JSONDecoder(parse_int=float)
     with open_bytes(path) as file:
-        parts = iter(functools.partial(file.read, _CHUNK), b"")
+        parts = iter(functools.partial(file.read, CHUNK), b"")
         text, place, number = "", 0, 0
         while True:
             start, what = _next_item(text, place, number)
@@ -182,18 +160,39 @@ def arrow_schema(path: str | Path) -> Any:
         return schema
 
 
-def arrow_rows(path: str | Path, layout: Layout | None = None) -> Rows:
+def arrow_rows(path: str | Path, columns: Collection[str] | None = None) -> Rows:
+    """Reads the given columns, if the file has them; default: all columns."""
     number = 0
     with open_arrow(path) as (schema, batches):
-        columns = schema.names
-        if layout is not None:
-            names = (n if n in columns else n.partition(".")[0] for n in layout.columns)
-            columns = list(dict.fromkeys(names))
-        for batch in batches(columns):
+        names = [name for name in schema.names if columns is None or name in columns]
+        for batch in batches(names):
             batch.validate(full=True)  # a damaged file may have offsets out of range
             for row in _python_rows(batch):
                 number += 1
-                yield number, functools.partial(_object, row, layout)
+                yield number, functools.partial(dict, row)
+
+
+def arrow_classes(path: str | Path) -> dict[str, list[str]]:
+    """Returns the class names of columns of class indices, which `datasets` stores in the schema."""
+    stored = (arrow_schema(path).metadata or {}).get(b"huggingface", b"{}")
+    information = parse_json(stored, path)
+    return class_names((information.get("info") or {}).get("features") or {})
+
+
+def class_names(features: Any) -> dict[str, list[str]]:
+    """Returns {column: class names} for the features of `datasets`, as objects or as JSON."""
+    found = {}
+    for column, feature in features.items():
+        while getattr(feature, "feature", None) is not None:
+            feature = feature.feature
+        while isinstance(feature, dict) and isinstance(feature.get("feature"), dict):
+            feature = feature["feature"]
+        feature = feature[0] if isinstance(feature, list) and feature else feature
+        names = feature.get("names") if isinstance(feature, dict) else None
+        names = names or getattr(feature, "names", None)
+        if names:
+            found[column] = list(names)
+    return found
 
 
 def _python_rows(batch):
@@ -285,101 +284,28 @@ def _slices(batches, columns):
             yield batch.slice(start, _ROWS)
 
 
-# === CSV ===
+# === In memory ===
 
 
-def column_names(cells, header):
-    return [cell.strip() for cell in cells] if header else list(map(str, range(len(cells))))
-
-
-def csv_header(
-    path: Path, delimiter: str | None = None, needed: Sequence[str] = (), header: bool = True
-) -> tuple[list[str], str]:
-    headers, errors = [], []
-    for each in delimiter or _stated_delimiter(path) or _DELIMITERS:
-        record = next(csv_records(path, each), None)
-        try:
-            columns = column_names(csv_cells(record.raw, each), header) if record else []
-        except InputError as error:
-            errors.append(f"{path}, line {record.last}: {error}")
-            continue
-        if needed and set(needed) <= set(columns):
-            return columns, each
-        headers.append((columns, each))
-    if not headers:
-        raise InputError(errors[0])
-    return max(headers, key=lambda header: len(header[0]))
-
-
-def _stated_delimiter(path):
-    """Returns the delimiter in a first line such as `sep=;` (Excel)."""
-    stated = _SEPARATOR.fullmatch(next(raw_lines(path), (1, b""))[1])
-    return stated and stated[1].decode("ascii", "replace")
-
-
-class Record(NamedTuple):
-    """A row of a CSV file.
-
-    Attributes:
-        first, last: 1-based line numbers.
-        raw: the bytes of the row with line ends; truncated if longer than `LONGEST_ROW`.
-    """
-
-    first: int
-    last: int
-    raw: bytes
-
-
-def csv_records(path: str | Path, delimiter: str = ",") -> Iterator[Record]:
-    """Yields the rows that are not blank; quoted cells may span several lines."""
-    raw, first, number = bytearray(), 1, 0
-    is_open, before = False, delimiter.encode("utf-8")[-1:]
-    for number, line in raw_lines(path):
-        if number == 1 and _SEPARATOR.fullmatch(line):
-            continue
-        if not raw:
-            first = number
-        if len(raw) <= LONGEST_ROW:
-            raw += line
-        is_open = _ends_in_quotes(line, is_open, before)
-        if not is_open:
-            if raw.strip(b" \r\n"):
-                yield Record(first, number, bytes(raw))
-            raw = bytearray()
-    if raw:
-        yield Record(first, number, bytes(raw))
-
-
-def _ends_in_quotes(line, is_open, before):
-    """Whether a quoted cell continues after this line."""
-    place, closed_at = line.find(b'"'), -1
-    while place >= 0:
-        if is_open:
-            is_open, closed_at = False, place
-        else:
-            # The quote starts a cell or completes an escaped quote.
-            is_open = place == 0 or line[place - 1 : place] == before or closed_at == place - 1
-        place = line.find(b'"', place + 1)
-    return is_open
-
-
-def csv_cells(raw: bytes, delimiter: str = ",") -> list[str]:
-    check_size(raw)
-    before = csv.field_size_limit(LONGEST_ROW)
-    try:
-        texts = (text_of(line) + "\n" for line in io.BytesIO(raw))
-        rows = list(csv.reader(texts, strict=True, delimiter=delimiter))
-    except csv.Error as error:
-        raise InputError(f"not valid CSV: {error}.{_about_quotes(delimiter)}") from error
-    finally:
-        csv.field_size_limit(before)
-    if len(rows) != 1:
-        raise InputError(
-            f"not valid CSV: a quote in the middle of a cell.{_about_quotes(delimiter)}"
+def table_in_memory(table: Any) -> Table:
+    """Opens a `datasets.Dataset`, a `DataFrame`, an Arrow table, a list of dicts or columns."""
+    features = getattr(table, "features", None) or {}
+    for name in ("to_dicts", "to_pylist"):  # polars; Arrow
+        if hasattr(table, name):
+            table = getattr(table, name)()
+    if hasattr(table, "to_dict") and hasattr(table, "columns"):
+        table = table.rename(columns=str).to_dict("records")
+    if isinstance(table, dict):
+        columns = [list(one.values()) if isinstance(one, dict) else one for one in table.values()]
+        are_columns = all(isinstance(one, list) for one in columns) and not all(
+            isinstance(row, dict) for one in columns for row in one[:1]
         )
-    return rows[0]
-
-
-def _about_quotes(delimiter):
-    is_tab = delimiter == "\t"
-    return " If quotes are part of the texts, rename the file to .tsv." if is_tab else ""
+        if not are_columns or len(set(map(len, columns))) > 1:
+            raise InputError(
+                f"expected one table. Received: a dict of {listed(table)}; pass one of them."
+            )
+        table = [dict(zip(table, row)) for row in zip(*columns)]
+    if isinstance(table, (str, bytes)) or not hasattr(table, "__iter__"):
+        raise InputError(f"expected a table or the path of a file. Received: {shown(table)}")
+    rows = ((number, lambda row=row: row) for number, row in enumerate(table, 1))
+    return Table(rows, "row", class_names(features))

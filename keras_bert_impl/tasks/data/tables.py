@@ -1,12 +1,15 @@
 """Readers for tables of labeled texts: CSV, TSV, JSON, Arrow and Parquet."""
 
+import csv
 import dataclasses
 import functools
 import itertools
+import logging
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import (
@@ -21,27 +24,33 @@ from keras_bert_impl.io.lines import (
 )
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.data import table_rows
-from keras_bert_impl.tasks.data.examples import Examples, join_names
-from keras_bert_impl.tasks.data.layout import Layout, examples_of
-from keras_bert_impl.tasks.data.table_rows import (
-    Rows,
+from keras_bert_impl.tasks.data.csv_rows import (
     column_names,
     csv_cells,
     csv_header,
     csv_records,
+    has_quoted_cells,
 )
+from keras_bert_impl.tasks.data.examples import Examples, join_names
+from keras_bert_impl.tasks.data.layout import Layout, examples_of
+from keras_bert_impl.tasks.data.table_rows import Rows, Table, table_in_memory
 
+_LOG = logging.getLogger(__name__)
 JSON = (".jsonl", ".ndjson", ".json")
 WITHOUT_DELIMITER = (*JSON, *table_rows.PARQUET, *table_rows.ARROW)
 FORMATS = (".csv", ".tsv", *WITHOUT_DELIMITER)
 WORD_FILES = (".conll", ".conllu", ".iob", ".iob2", ".bio")  # suffixes of files for `read_tags`
 _COLUMNS = ("text", "pair", "negative", "id", "groups", "dates", "label_separator", "single_label")
+_ABOUT_QUOTES = (
+    "all quotes enclose whole cells, as pandas and Excel write them, and are removed. To keep them, "
+    "save the table as .jsonl."
+)
 # Column names that indicate a header.
 _USUAL_COLUMNS = {"text", "label", "sentence"}
 
 
 def read_table(
-    path: str | Path,
+    path: Any,
     text: str | int,
     pair: str | int | None = None,
     label: str | int | list[str] | None = None,
@@ -59,13 +68,14 @@ def read_table(
     groups: str | None = None,
     dates: str | None = None,
 ) -> Examples:
-    """Reads texts and labels from a table.
+    """Reads texts and labels from a table, in a file or in memory.
 
-    The suffix determines the format:
+    The suffix of a file determines the format:
 
     - `.csv`: cells may be quoted. A first line such as `sep=;` sets the delimiter. Otherwise, the
       delimiter (comma, semicolon, tab or `|`) is detected from the header;
-    - `.tsv`: tabs, without quoting;
+    - `.tsv`: tabs. Quotes are part of the texts, unless all quotes in the file enclose whole cells,
+      as pandas and Excel write them;
     - `.jsonl`, `.ndjson`: a JSON object on each line;
     - `.json`: a JSON object on each line, or an array of objects;
     - `.parquet`, `.arrow`, `.feather`.
@@ -74,11 +84,13 @@ def read_table(
     is UTF-8, or UTF-16 with a byte order mark; see `lines.raw_lines`. Blank lines are skipped.
 
     Args:
-        path: file to read.
+        path: file to read; or a table in memory: a `datasets.Dataset`, a `DataFrame`, an Arrow
+            table or a list of dicts.
         text: column of the text. In JSON, Arrow and Parquet, `a.b` is field `b` of column `a`.
         pair: column of the second segment; None for single texts.
         label: column of the label; None for unlabeled texts. For multi-label data, may be a list of
-            columns of 0 and 1, one for each label.
+            columns of 0 and 1, one for each label, or their names in a string, `"A,B"`. Class
+            indices of `datasets` are replaced by the class names that the table states.
         labels: allowed labels; None allows any.
         numeric: whether labels are numbers, for regression.
         allow_empty: whether a text may be empty.
@@ -88,7 +100,8 @@ def read_table(
             Not needed for lists, or for dicts of label name to 0 or 1. In CSV and TSV, lists are
             written in JSON or pandas format.
         skip_bad_rows: whether to skip invalid rows. A warning reports the number of skipped rows,
-            and the attribute `skipped` lists them.
+            and the attribute `skipped` lists them. Rows that were rejected in Prodigy or discarded
+            in Argilla are always skipped.
         negative: column of the negative of a text pair; see `AnchorExamples`.
         delimiter: character between cells. If given, the file is read as CSV; not supported for
             JSON, Arrow and Parquet. Default: the delimiter of the format.
@@ -113,28 +126,31 @@ def read_table(
         from keras_bert_impl.tasks import read_table
         read_table("reviews.csv", text="review", label="stars", numeric=True)
     """
-    path = local_path(path)
-    layout = Layout(
-        str(text),
-        _column(pair),
-        label if isinstance(label, list) else _column(label),
-        labels,
-        numeric,
-        allow_empty,
-        id,
-        label_separator,
-        negative,
-        header,
-        single_label,
-        groups,
-        dates,
-    )
-    layout.check_labels()
+    is_file = isinstance(path, (str, os.PathLike))
+    path = local_path(path) if is_file else path
     with encoded_as(encoding):
-        table = open_table(path, layout, delimiter)
-        examples = examples_of(path, table.rows, layout, skip_bad_rows, table.unit)
+        layout = Layout(
+            str(text),
+            _column(pair),
+            label_columns(path, label, delimiter, header) if is_file else _column(label),
+            labels,
+            numeric,
+            allow_empty,
+            _column(id),
+            label_separator,
+            _column(negative),
+            header,
+            single_label,
+            _column(groups),
+            _column(dates),
+        )
+        layout.check_labels()
+        table = open_table(path, layout, delimiter) if is_file else table_in_memory(path)
+        examples = examples_of(path if is_file else "table", table, layout, skip_bad_rows)
+    if not is_file:
+        return examples
     read_with = {name: getattr(layout, name) for name in _COLUMNS}
-    read_with["label"] = join_names(label) if isinstance(label, list) else layout.label
+    read_with["label"] = join_names(label) if isinstance(label, list) else _column(label)
     read_with |= {"dev": str(path), "labels": labels, "delimiter": delimiter}
     read_with |= {
         "encoding": encoding,
@@ -146,53 +162,61 @@ def read_table(
 
 
 def _column(name):
+    if isinstance(name, (list, tuple)):
+        return list(map(str, name))
     return None if name is None else str(name)
 
 
-class Table(NamedTuple):
-    """A table that is read row by row.
-
-    Attributes:
-        rows: pairs of a 1-based number and a function. The function returns the row, or raises
-            `InputError` if the row is invalid.
-        unit: `"line"` or `"row"`: whether the numbers are line or row numbers.
-    """
-
-    rows: Rows
-    unit: str
+def label_columns(
+    path: str | Path, label: Any, delimiter: str | None = None, header: bool = True
+) -> Any:
+    """Returns the column of the labels, or a list of columns if `label` is a string `A,B`."""
+    if not isinstance(label, str) or "," not in label:
+        return _column(label)
+    if label in table_columns(path, delimiter, header):
+        return label
+    return [name.strip() for name in next(csv.reader([label], skipinitialspace=True))]
 
 
 def open_table(
     path: str | Path, layout: Layout, delimiter: str | None = None, whole: bool = False
 ) -> Table:
-    """Opens a table; rows contain only the columns of `layout`.
+    """Opens a table. `layout.cells` converts its rows.
 
     Args:
-        whole: whether to read all columns, with their original values.
+        whole: whether to read all columns of Parquet and Arrow files, not only the columns of `layout`.
     """
     path, kind = local_path(path), table_format(path, delimiter)
     if kind == "csv":
+        if delimiter is None and suffix_of(path) == ".tsv":
+            _LOG.warning("%s: %s", path, _ABOUT_QUOTES)
         return Table(_csv_rows(path, layout, delimiter), "line")
     if kind == "tsv":
         return Table(tsv_rows(path, layout), "line")
     if kind == "arrow" and not whole:
-        _check_header(path, table_rows.arrow_schema(path).names, layout, are_nested=True)
-    return _typed_rows(path, kind, None if whole else layout)
+        names = table_rows.arrow_schema(path).names
+        _check_header(path, names, layout, are_nested=True)
+        if "status" in names:  # `rejection` also needs the other columns
+            return typed_rows(path)
+        outer = {name.partition(".")[0] for name in layout.columns}
+        return typed_rows(path, {*layout.columns, *outer, "answer"})
+    return typed_rows(path)
 
 
-def _typed_rows(path, kind, layout=None):
-    if kind == "arrow":
-        return Table(table_rows.arrow_rows(path, layout), "row")
-    if kind == "json" and table_rows.is_json_array(path):
-        return Table(table_rows.json_array(path, layout), "row")
-    return Table(table_rows.json_lines(path, layout), "line")
+def typed_rows(path: str | Path, columns: Collection[str] | None = None) -> Table:
+    """Opens a JSON, Parquet or Arrow file; `columns` selects the columns of Parquet and Arrow."""
+    if suffix_of(path) not in JSON:
+        return Table(table_rows.arrow_rows(path, columns), "row", table_rows.arrow_classes(path))
+    if suffix_of(path) == ".json" and table_rows.is_json_array(path):
+        return Table(table_rows.json_array(path), "row")
+    return Table(table_rows.json_lines(path), "line")
 
 
 def table_format(path: str | Path, delimiter: str | None = None) -> str:
-    """Returns `"csv"`, `"tsv"`, `"jsonl"`, `"json"` or `"arrow"`."""
+    """Returns `"csv"` (also for a TSV file with quoted cells), `"tsv"`, `"jsonl"`, `"json"` or `"arrow"`."""
     suffix = suffix_of(path)
     if delimiter is not None:
-        if len(delimiter) != 1 or delimiter in '"\r\n':
+        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
             raise InputError(f"the delimiter must be one character. Received: {delimiter!r}")
         if suffix in WITHOUT_DELIMITER:
             raise InputError(f"{path} is not a CSV or TSV file, so it has no delimiter.")
@@ -210,6 +234,8 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
         )
     if suffix in (*table_rows.PARQUET, *table_rows.ARROW):
         return "arrow"
+    if suffix == ".tsv" and has_quoted_cells(path):
+        return "csv"
     return {".ndjson": "jsonl"}.get(suffix, suffix[1:])
 
 
@@ -231,7 +257,7 @@ def table_columns(path: str | Path, delimiter: str | None = None, header: bool =
     if kind == "tsv":
         first = (decoded(raw, path, line).split("\t") for line, raw in raw_lines(path))
         return column_names(next(first, []), header)
-    return next((list(read()) for _, read in _typed_rows(path, kind).rows), [])
+    return next((list(read()) for _, read in typed_rows(path).rows), [])
 
 
 def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None) -> None:
@@ -300,7 +326,7 @@ def _csv_rows(path, layout, delimiter):
 
 def _csv_row(columns, delimiter, record):
     try:
-        cells = csv_cells(record.raw, delimiter)
+        cells = csv_cells(record, delimiter)
         if len(cells) > 1 and [cell.strip() for cell in cells] == columns:
             raise InputError("the row repeats the header; remove it if files were concatenated.")
         return _row(columns, cells)

@@ -174,7 +174,7 @@ def _text_columns(x, columns, names, most, are_rows):
         for name in columns
         if str(name).lower() in NO_TEXTS
         or not _holds_texts(x[name])
-        or (len(columns) > 1 and not _names_texts(name))
+        or (len(columns) > 1 and not names_texts(name))
     ]
     if others or len(columns) > most:
         raise InputError(_which(x, columns, others, most, are_rows))
@@ -211,7 +211,7 @@ def _columns_of(rows):
     return {name: [row[name] for row in rows] for name in names}
 
 
-def _names_texts(name):
+def names_texts(name):
     name = str(name).lower()
     return name in _TEXTS or _SUFFIX.sub("", name) in _TEXTS
 

@@ -19,7 +19,7 @@ from keras_bert_impl.io.files import replace_file, replace_files
 from keras_bert_impl.io.lines import LONGEST_LINE, read_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.settings import OneOf, check
-from keras_bert_impl.tasks.data.layout import Layout
+from keras_bert_impl.tasks.data.layout import Layout, cells
 from keras_bert_impl.tasks.data.tables import FORMATS, open_table, text_lines
 from keras_bert_impl.tasks.inputs.blocks import blocks
 
@@ -129,7 +129,7 @@ def _column(path, layout, delimiter):
     table = open_table(path, layout, delimiter)
     for number, read in table.rows:
         try:
-            yield number, read()[layout.text]
+            yield number, cells(read(), layout)[layout.text]
         except InputError as error:
             raise InputError(f"{path}, {table.unit} {number}: {error}") from error
 

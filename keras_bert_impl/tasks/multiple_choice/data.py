@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +14,20 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of
+from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of, text_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
-from keras_bert_impl.tasks.data import table_rows
 from keras_bert_impl.tasks.data.examples import LabeledExamples, most_common
-from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
-from keras_bert_impl.tasks.data.table_rows import csv_cells, csv_header, csv_records
+from keras_bert_impl.tasks.data.layout import Layout, usable, warn_of_skipped
+from keras_bert_impl.tasks.data.table_rows import Table, table_in_memory
+from keras_bert_impl.tasks.data.tables import (
+    JSON,
+    WITHOUT_DELIMITER,
+    open_table,
+    table_columns,
+    typed_rows,
+)
+from keras_bert_impl.tasks.data.user_input import is_missing
 from keras_bert_impl.tasks.scores.decisions import likeliest
 from keras_bert_impl.tasks.scores.metrics import accuracy
 
@@ -105,14 +113,15 @@ _SIQA = ("answerA", "answerB", "answerC")
 
 
 def read_choices(
-    path: str | Path, labels: str | Path | None = None, skip_bad_rows: bool = False
+    path: Any, labels: str | Path | None = None, skip_bad_rows: bool = False
 ) -> ChoiceExamples:
     """Reads prompts with endings.
 
     The suffix determines the format. A `.csv` file must have the SWAG format, and a `.tsv` file the
     CODAH format. A `.jsonl` or `.json` file contains an object per line or an array of objects. The
     objects are in the SIQA format, or have the keys `prompt`, `endings` (a list of two or more) and
-    `answer` (the 0-based index of the correct ending). See `lines.raw_lines` for encodings, line
+    `answer` (the 0-based index of the correct ending). Parquet and Arrow files, and tables in memory
+    (see `read_table`), have rows in one of these formats, also in the SWAG format. See `lines.raw_lines` for encodings, line
     ends and compression. Blank lines are skipped.
 
     - SWAG: the prompt is `sent1`, and `sent2` is prepended to each of `ending0`, `ending1`, ... If
@@ -140,36 +149,31 @@ def read_choices(
         examples = read_choices("codah/full_data.tsv")
         examples.texts[0], examples.labels[0]  # ("I am very hungry. I", ["sleep.", ...]), 3
     """
-    path = local_path(path)
-    suffix, unit = suffix_of(path), "line"
-    if suffix == ".csv":
-        example, rows = _swag_rows(path)
-    elif suffix == ".tsv":
-        example, rows = functools.partial(_codah_row, path), _lines(path)
-    elif suffix in (".jsonl", ".ndjson", ".json"):
-        beside = path.with_name(f"{path.stem}-labels.lst")
-        unit = "row" if table_rows.is_json_array(path) else "line"
-        example, rows = _json_rows(path, labels or (beside if beside.exists() else None), unit)
-    else:
-        raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl, .ndjson or .json.")
-    if labels is not None and suffix in (".csv", ".tsv"):
-        raise InputError(f"{path} contains its answers. Leave out labels={str(labels)!r}.")
+    is_file = isinstance(path, (str, os.PathLike))
+    source, table = str(path) if is_file else "table", _open(path, is_file)
+    if labels is not None and not (is_file and suffix_of(path) in JSON):
+        raise InputError(f"{source} contains its answers. Leave out labels={str(labels)!r}.")
+    if is_file and labels is None and suffix_of(path) in JSON:
+        beside = local_path(path).with_name(f"{local_path(path).stem}-labels.lst")
+        labels = beside if beside.exists() else None
     skipped: list[str] | None = [] if skip_bad_rows else None
-    found = usable(example, rows, skipped)
+    rows = _with_answers(source, table.rows, labels)
+    found = usable(functools.partial(_example, source, table.unit, labels), rows, skipped)
     if any(label is not None for *_, label in found):
-        found = usable(functools.partial(_labeled, path, unit), found, skipped)
-    warn_of_skipped(path, skipped)
+        found = usable(functools.partial(_labeled, source, table.unit), found, skipped)
+    warn_of_skipped(source, skipped)
     if not found:
-        raise InputError(f"{path} has no usable rows.")
+        raise InputError(f"{source} has no usable rows.")
     lines, prompts, endings, answers = map(list, zip(*found))
+    is_read_again = is_file and not labels
     return ChoiceExamples(
         list(zip(prompts, endings)),
         None if answers[0] is None else answers,
-        source=str(path),
+        source=source,
         lines=lines,
         skipped=tuple(skipped or ()),
-        read_with=None if labels else {"dev": str(path), "skip_bad_rows": skip_bad_rows},
-        unit=unit,
+        read_with={"dev": source, "skip_bad_rows": skip_bad_rows} if is_read_again else None,
+        unit=table.unit,
     )
 
 
@@ -221,86 +225,75 @@ def _number(where, value, first=0):
     return int(value) - first
 
 
-# === SWAG ===
+# === Rows ===
 
 
-def _swag_rows(path):
-    """Returns a function that converts a row to an example, and an iterator over the rows."""
-    header, delimiter = csv_header(path, needed=("ending0", "ending1"))
-    records = itertools.islice(csv_records(path, delimiter), 1, None)
-    endings = sorted(filter(_ENDING.fullmatch, header), key=lambda name: int(name[6:]))
-    has_sentences = {"sent1", "sent2"} <= set(header)
-    if len(endings) < 2 or not (has_sentences or "startphrase" in header):
-        raise InputError(
-            f"{path}: SWAG requires the columns sent1 and sent2, or startphrase, and ending0, "
-            f"ending1, ... Received: {listed(header)}"
+def _open(path, is_file):
+    if not is_file:
+        return table_in_memory(path)
+    suffix = suffix_of(path)
+    if suffix == ".tsv":
+        return Table(
+            ((line, functools.partial(_codah_row, raw)) for line, raw in _lines(path)), "line"
         )
-
-    def example(record):
-        line, cells = record.last, _cells(path, record, delimiter)
-        where = f"{path}, line {line}"
-        if len(cells) != len(header):
-            raise InputError(f"{where}: {len(cells)} columns, expected {len(header)}.")
-        row = dict(zip(header, cells))
-        label = _number(where, row["label"]) if "label" in row else None
-        texts = [row[name] for name in endings]
-        if not has_sentences:
-            return line, *_checked(where, row["startphrase"], texts, label)
-        prompt, texts, label = _checked(where, row["sent1"], texts, label)
-        return line, prompt, [f"{row['sent2']} {text}".strip() for text in texts], label
-
-    return example, records
-
-
-def _cells(path, record, delimiter):
-    try:
-        return csv_cells(record.raw, delimiter)
-    except InputError as error:
-        raise InputError(f"{path}, line {record.last}: {error}") from error
+    if suffix == ".csv":
+        names = table_columns(path)
+        endings = _names_of_endings(names)
+        if len(endings) < 2 or not ({"sent1", "sent2"} <= set(names) or "startphrase" in names):
+            raise InputError(
+                f"{path}: SWAG requires the columns sent1 and sent2, or startphrase, and ending0, "
+                f"ending1, ... Received: {listed(names)}"
+            )
+        return open_table(path, Layout(*endings[:2]))
+    if suffix not in WITHOUT_DELIMITER:
+        raise InputError(
+            f"{path}: the name must end in .csv, .tsv, .jsonl, .ndjson, .json, .parquet or .arrow."
+        )
+    return typed_rows(path)
 
 
-# === CODAH ===
-
-
-def _codah_row(path, numbered):
-    line, content = numbered
-    where = f"{path}, line {line}"
-    cells = decoded(content, path, line).split("\t")
+def _codah_row(raw):
+    cells = text_of(raw).split("\t")
     if len(cells) != 7:
         raise InputError(
-            f"{where}: {len(cells)} columns, expected 7: category, prompt, four endings, answer."
+            f"{len(cells)} columns, expected 7: category, prompt, four endings, answer."
         )
-    return line, *_checked(where, cells[1], cells[2:6], _number(where, cells[6]))
+    return {"prompt": cells[1], "endings": cells[2:6], "answer": cells[6]}
 
 
-# === JSON lines ===
-
-
-def _json_rows(path, labels, unit):
-    """See `_swag_rows`. `labels` is the path of a SIQA label file, or None."""
-    rows = table_rows.json_array(path) if unit == "row" else table_rows.json_lines(path)
-    example = functools.partial(_json_row, path, unit, labels)
+def _with_answers(source, rows, labels):
+    """Yields (row, line of the file of answers or None)."""
     if labels is None:
-        return example, zip(rows, itertools.repeat(None))
+        return zip(rows, itertools.repeat(None))
     rows, numbers = list(rows), list(_lines(labels))
     if len(rows) != len(numbers):
-        raise InputError(f"{path} has {len(rows)} rows, but {labels} has {len(numbers)} labels.")
-    return example, zip(rows, numbers)
+        raise InputError(f"{source} has {len(rows)} rows, but {labels} has {len(numbers)} labels.")
+    return zip(rows, numbers)
 
 
-def _json_row(path, unit, labels, numbered_and_label):
+def _example(source, unit, labels, numbered_and_label):
+    """Returns (line, prompt, endings, answer or None) for a row in any of the formats."""
     (line, read), label = numbered_and_label
-    where = f"{path}, {unit} {line}"
+    where = f"{source}, {unit} {line}"
     try:
         row = read()
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
+    if not isinstance(row, dict):
+        raise InputError(f"{where}: expected an object. Received: {row!r:.40}")
+    row = {name: _plain(value) for name, value in row.items()}
     if {"context", "question", *_SIQA} <= set(row):
         label = _siqa_label(where, row) if label is None else _label_of_line(labels, *label)
         prompt = f"{row['context']} {row['question']}"
         for name in ("context", "question"):
             _check_text(where, name, row[name])
         return line, *_checked(where, prompt, [row[name] for name in _SIQA], label)
+    if label is not None:
+        raise InputError(
+            f"{where}: only SIQA supports a separate file of answers. Received: {labels}"
+        )
+    if len(_names_of_endings(row)) > 1:
+        return line, *_swag_example(where, row)
     if not isinstance(row.get("endings"), list):
         raise InputError(
             f"{where}: expected an object with prompt, endings (a list) and answer, or a SIQA "
@@ -308,10 +301,6 @@ def _json_row(path, unit, labels, numbered_and_label):
         )
     if len(row["endings"]) < 2:
         raise InputError(f"{where}: there must be at least two endings.")
-    if label is not None:
-        raise InputError(
-            f"{where}: only SIQA supports a separate file of answers. Received: {labels}"
-        )
     answer = row.get("answer")
     if answer is None and row.get("label") is not None:
         raise InputError(
@@ -319,6 +308,29 @@ def _json_row(path, unit, labels, numbered_and_label):
         )
     label = None if answer is None else _number(where, answer)
     return line, *_checked(where, row.get("prompt"), row["endings"], label)
+
+
+def _names_of_endings(names):
+    return sorted(filter(_ENDING.fullmatch, map(str, names)), key=lambda name: int(name[6:]))
+
+
+def _plain(value):
+    """Converts NumPy arrays and numbers of pandas; None for missing values."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    return None if is_missing(value) else value
+
+
+def _swag_example(where, row):
+    endings = [row[name] for name in _names_of_endings(row)]
+    label = None if row.get("label") is None else _number(where, row["label"])
+    if row.get("sent1") is None:
+        return _checked(where, row.get("startphrase"), endings, label)
+    prompt, endings, label = _checked(where, row["sent1"], endings, label)
+    return prompt, [f"{row.get('sent2') or ''} {ending}".strip() for ending in endings], label
+
+
+# === SIQA ===
 
 
 def _siqa_label(where, row):

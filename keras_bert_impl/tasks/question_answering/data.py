@@ -1,8 +1,10 @@
 """Reader of questions, contexts and answers in the SQuAD 1.1 and 2.0 formats."""
 
+import ast
 import dataclasses
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any, Self
@@ -10,14 +12,21 @@ from typing import Any, Self
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.lines import read_document, suffix_of
-from keras_bert_impl.io.reading import parse_json
+from keras_bert_impl.io.reading import parse_json, parse_json_line
 from keras_bert_impl.tasks.data import table_rows
 from keras_bert_impl.tasks.data.examples import LabeledExamples, join_names
-from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
+from keras_bert_impl.tasks.data.layout import Layout, usable, warn_of_skipped
+from keras_bert_impl.tasks.data.tables import open_table, typed_rows
+from keras_bert_impl.tasks.data.user_input import is_missing
 
 _LONGEST_TEXT = 4 << 20  # maximum characters
 _PLACE = re.compile(r"(line|row) \d+|data\[\d+\]")  # ids of flat rows without an id
 _NO_ANSWERS: dict[str, list] = {"text": [], "answer_start": []}  # keys of a flat row
+# Columns of tables with one answer per row.
+_ANSWER = ("answer_text", "answer", "text")
+_START = ("answer_start", "start", "answer_start_idx", "start_position")
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+_LONGEST_CELL = 100_000  # maximum characters of answers in a cell
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,18 +102,24 @@ class QuestionExamples(LabeledExamples):
 
 
 def read_squad(
-    path: str | Path, skip_bad_rows: bool = False, groups: str | None = None
+    path: Any, skip_bad_rows: bool = False, groups: str | None = None
 ) -> QuestionExamples:
-    """Reads questions in the SQuAD 1.1 or 2.0 format, in a mix of both, or in flat rows.
+    """Reads questions in the SQuAD 1.1 or 2.0 format, in a mix of both, or in rows of a table.
 
-    Flat rows have the keys `question`, `context` and `answers`, and optionally `id`, `title` and
-    `is_impossible`. The value of `answers` is `{"text": [...], "answer_start": [...]}` or a list of
-    dicts. Files of flat rows are JSON lines, JSON arrays, JSON objects with a list `data`, Parquet
-    or Arrow. If any question has the key `is_impossible` or an empty list of answers, the file is
-    read as SQuAD 2.0, where questions without answers are impossible.
+    The rows of a table have the columns `question`, `context` and `answers`, and optionally `id`,
+    `title` and `is_impossible`. The value of `answers` is `{"text": [...], "answer_start": [...]}`
+    or a list of dicts. Instead of `answers`, a row may have one answer in `answer_text` (or
+    `answer`), which may be empty, and its offset in `answer_start`. The offset is not needed if the
+    answer occurs once in the context. Rows `{"context": ..., "qas": [...]}`, as in files for
+    `simpletransformers`, are also read.
+
+    Tables are CSV, TSV, JSON lines, JSON arrays, JSON objects with a list `data`, Parquet, Arrow, or
+    tables in memory; see `read_table`. If any question has the key `is_impossible` or an empty list
+    of answers, the file is read as SQuAD 2.0, where questions without answers are impossible.
 
     Args:
-        path: str or `Path`; see `lines.raw_lines` for encodings and compression.
+        path: str or `Path`, see `lines.raw_lines` for encodings and compression; or a table in
+            memory.
         skip_bad_rows: whether to skip invalid questions. A warning reports the number of skipped
             questions, and `skipped` of the result lists them.
         groups: key of a flat row, question, paragraph or article, such as `"title"`. Questions with
@@ -125,9 +140,9 @@ def read_squad(
         examples.pairs[0], examples.answers[0]
         # ("Who came?", "Ann came."), [("Ann", 0)]
     """
-    found = list(_questions(path))
+    source, found = _name_of(path), list(_questions(path))
     if not found:
-        raise InputError(f"{path} has no questions.")
+        raise InputError(f"{source} has no questions.")
     is_v2 = any(map(_may_have_no_answer, found))
     seen: dict[str, str] = {}
     skipped: list[str] | None = [] if skip_bad_rows else None
@@ -139,13 +154,14 @@ def read_squad(
             return *_row(question, context, is_v2, seen, place), title, group
         except InputError as error:
             name = question.get("id") if isinstance(question, dict) else None
-            raise InputError(f"{path}, question {name!r:.60} ({place}): {error}") from error
+            raise InputError(f"{source}, question {name!r:.60} ({place}): {error}") from error
 
     rows = usable(example, found, skipped)
-    warn_of_skipped(path, skipped, "questions")
+    warn_of_skipped(source, skipped, "questions")
     if not rows:
-        raise InputError(f"{path} has no usable questions.")
+        raise InputError(f"{source} has no usable questions.")
     ids, questions, contexts, answers, is_impossible, titles, of_groups = map(list, zip(*rows))
+    read_with = {"dev": source, "skip_bad_rows": skip_bad_rows, "groups": groups}
     return QuestionExamples(
         ids,
         questions,
@@ -153,9 +169,9 @@ def read_squad(
         answers,
         is_impossible if is_v2 else None,
         titles,
-        source=str(path),
+        source=source,
         skipped=tuple(skipped or ()),
-        read_with={"dev": str(path), "skip_bad_rows": skip_bad_rows, "groups": groups},
+        read_with=read_with if isinstance(path, (str, os.PathLike)) else None,
         groups=None if groups is None else of_groups,
     )
 
@@ -186,58 +202,119 @@ def _may_have_no_answer(found):
     return "is_impossible" in row or row.get("answers") == _NO_ANSWERS
 
 
-def _questions(path):
+def _questions(source):
     """Yields (location, title, context, question, (paragraph, article)) without validation."""
-    rows, unit = _flat_rows(path)
-    if rows is not None:
-        for number, read in rows:
-            place = f"{unit} {number}"
+    table = _table(source)
+    if table is not None:
+        for number, read in table.rows:
+            place = f"{table.unit} {number}"
             try:
                 row = read()
             except InputError as error:
-                raise InputError(f"{path}, {place}: {error}") from error
-            yield _flat(row, place)
+                raise InputError(f"{_name_of(source)}, {place}: {error}") from error
+            yield from _questions_in(row, place)
         return
-    document = parse_json(read_document(path), path)
-    for i, article in enumerate(_list_in(document, "data", path, "the file")):
-        place = f"data[{i}]"
-        if isinstance(article, dict) and "question" in article:
-            yield _flat(article, place)
-            continue
-        for j, paragraph in enumerate(_list_in(article, "paragraphs", path, place)):
-            inner = f"{place}.paragraphs[{j}]"
-            for k, question in enumerate(_list_in(paragraph, "qas", path, inner)):
-                where = f"{inner}.qas[{k}]"
-                title, context = str(article.get("title", "")), paragraph.get("context")
-                yield where, title, context, question, (paragraph, article)
+    document = parse_json(read_document(source), source)
+    for number, article in enumerate(_list_in(document, "data", source)):
+        yield from _questions_in(article, f"data[{number}]", source)
 
 
-def _flat_rows(path):
-    """Returns (number, function that reads the row) tuples, and the unit of the numbers.
-
-    Returns (None, None) if the file does not contain flat rows.
-    """
-    suffix = suffix_of(path)
-    if suffix in (*table_rows.PARQUET, *table_rows.ARROW):
-        return table_rows.arrow_rows(path), "row"
-    if suffix in (".jsonl", ".ndjson"):
-        return table_rows.json_lines(path), "line"
-    if table_rows.is_json_array(path):
-        return table_rows.json_array(path), "row"
+def _table(source):
+    """Opens a table in memory or a file of rows; returns None for one JSON object."""
+    if not isinstance(source, (str, os.PathLike)):
+        return table_rows.table_in_memory(source)
+    suffix = suffix_of(source)
+    if suffix in (".csv", ".tsv"):
+        return open_table(source, Layout("question", "context"))
+    if suffix != ".json" or table_rows.is_json_array(source):
+        return typed_rows(source)
     try:
-        first = next(read() for _, read in table_rows.json_lines(path))
+        first = next(read() for _, read in table_rows.json_lines(source))
     except (InputError, StopIteration):
-        return None, None  # the file has one object on several lines
-    return (table_rows.json_lines(path), "line") if "question" in first else (None, None)
+        return None  # the file has one object on several lines
+    return None if "data" in first else typed_rows(source)
+
+
+def _name_of(source):
+    return str(source) if isinstance(source, (str, os.PathLike)) else "table"
+
+
+def _questions_in(row, place, source=None, around=()):
+    """Yields the questions of an article, a paragraph or a flat row."""
+    if isinstance(row, dict):
+        for key in ("paragraphs", "qas"):
+            if isinstance(row.get(key), list):
+                for number, inner in enumerate(row[key]):
+                    yield from _questions_in(
+                        inner, f"{place}.{key}[{number}]", source, (row, *around)
+                    )
+                return
+    if source is not None and len(around) < 2 and not (isinstance(row, dict) and "question" in row):
+        key = "qas" if around else "paragraphs"
+        raise InputError(
+            f"{source}: {place} has no list {key!r}. The file is not in the SQuAD format."
+        )
+    if isinstance(row, dict):
+        row = _flat(row, place) if not around else row
+    of_context = next(
+        (one for one in (row, *around) if isinstance(one, dict) and "context" in one), {}
+    )
+    of_title = next((one for one in (row, *around) if isinstance(one, dict) and "title" in one), {})
+    yield place, str(of_title.get("title", "")), of_context.get("context"), row, around
 
 
 def _flat(row, place):
-    if not isinstance(row, dict):
-        return place, "", None, row, ()
-    question = {"id": place} | {name: row[name] for name in row if row[name] is not None}
+    """Returns a question with the keys of SQuAD, from a row of a table."""
+    values = {name: _plain(value) for name, value in row.items()}
+    question = {"id": place} | {
+        name: value for name, value in values.items() if not is_missing(value)
+    }
+    if isinstance(question.get("is_impossible"), str):  # CSV
+        question["is_impossible"] = _FLAGS.get(question["is_impossible"].strip().lower())
+    if isinstance(question.get("answers"), str):
+        question["answers"] = _parsed(question["answers"])
+    if "answers" not in question:
+        text = next((question[name] for name in _ANSWER if name in question), None)
+        start = next((question[name] for name in _START if name in question), None)
+        if text is not None and str(text).strip():
+            question["answers"] = [{"text": text, "answer_start": _offset(start, text, question)}]
+        elif any(name in row for name in _ANSWER):
+            question["answers"] = []
     if question.get("answers") == []:
         question["answers"] = _NO_ANSWERS
-    return place, str(question.get("title", "")), question.get("context"), question, ()
+    return question
+
+
+def _plain(value):
+    """Converts the arrays of pandas to lists."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _parsed(cell):
+    try:
+        return parse_json_line(cell)
+    except InputError:
+        pass
+    try:
+        # `datasets` and pandas write array(['a'], dtype=object).
+        text = re.sub(r"array\((\[[^]]*\])(, dtype=\w+)?\)", r"\1", cell.strip())
+        return ast.literal_eval(text) if len(cell) <= _LONGEST_CELL else cell
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return cell
+
+
+def _offset(start, text, question):
+    """Returns the offset of an answer; if it is not given, the only place of the answer."""
+    if isinstance(start, str) and re.fullmatch(r"\s*[0-9]{1,9}(\.0)?\s*", start):
+        return int(float(start))
+    if isinstance(start, float) and start.is_integer():
+        return int(start)
+    context = question.get("context")
+    if start is None and isinstance(context, str) and context.count(str(text)) == 1:
+        return context.index(str(text))
+    return start
 
 
 def _group(key, *objects):
@@ -258,14 +335,17 @@ def _answers_of(question):
             )
         answers = [{"text": text, "answer_start": start} for text, start in zip(*parts)]
     if not isinstance(answers, list):
-        raise InputError("there is no 'answers' list.")
+        raise InputError(
+            "there is no 'answers' list. In a table, write the answer in the columns answer_text and "
+            f"answer_start. Received: {answers!r:.60}"
+        )
     return answers
 
 
-def _list_in(value, key, path, place):
+def _list_in(value, key, path):
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
         raise InputError(
-            f"{path}: {place} has no list {key!r}. The file is not in the SQuAD format."
+            f"{path}: the file has no list {key!r}. The file is not in the SQuAD format."
         )
     return value[key]
 

@@ -10,7 +10,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.data.held_rows import write_held_out
-from keras_bert_impl.tasks.data.labels import check_several
+from keras_bert_impl.tasks.data.labels import check_several, sort_names
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.inputs.words import as_words
 from keras_bert_impl.tasks.scores.comparison import Comparison
@@ -52,7 +52,7 @@ class Tagging(Task):
     def examples_of(texts: list, labels: list, source: str) -> TaggedExamples | None:
         if not isinstance(texts[0], list):
             return None
-        names = sorted({label for row in labels for label in row})
+        names = sort_names(label for row in labels for label in row)
         return TaggedExamples(texts, labels, names, source=source)
 
     @staticmethod

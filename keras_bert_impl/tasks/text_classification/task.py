@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,13 @@ from keras_bert_impl.tasks.base.prediction_files import (
 from keras_bert_impl.tasks.data.examples import Examples, join_names
 from keras_bert_impl.tasks.data.held_rows import copy_rows, write_held_out
 from keras_bert_impl.tasks.data.label_checks import class_weights
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE, check_several
+from keras_bert_impl.tasks.data.labels import (
+    MULTI,
+    REGRESSION,
+    SINGLE,
+    check_several,
+    sort_names,
+)
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tasks.scores.comparison import (
     Comparison,
@@ -63,7 +70,7 @@ class TextClassification(Task):
             self.arguments = {"num_classes": 1, "problem_type": REGRESSION}
             return
         if self._problem_type == MULTI:
-            self._names = train.label_names or sorted(set().union(*train.labels))
+            self._names = train.label_names or sort_names(itertools.chain(*train.labels))
             if not self._names:
                 raise InputError(f"{train.source}: no text has a label.")
             if all(len(labels) == 1 for labels in train.labels):
@@ -73,7 +80,7 @@ class TextClassification(Task):
                     train.source,
                 )
         else:
-            self._names = train.label_names or sorted(set(train.labels))
+            self._names = train.label_names or sort_names(train.labels)
             check_several(self._names, train.source)
         _targets(dev, self._problem_type, self._names)
         self.arguments = {"labels": list(self._names), "problem_type": self._problem_type}

@@ -85,6 +85,6 @@ def test_arrow(suffix, tmp_path):
 def test_examples_of_another_origin_are_not_written(tmp_path):
     _, dev = hold_out(Examples(["a", "b", "c", "d"], ["x", "y"] * 2), 0.5)
     assert write_held_out(dev, tmp_path, copy_rows) == [] and not any(tmp_path.iterdir())
-    with pytest.raises(InputError, match="has no held-out rows. Pass a file, or a run"):
+    with pytest.raises(InputError, match="is a directory without held-out rows. Pass a run"):
         held_out_files(str(tmp_path))
     assert held_out_files("new.csv") == "new.csv"

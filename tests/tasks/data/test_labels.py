@@ -186,3 +186,36 @@ def test_rejects_numbers_for_labels_that_are_other_numerals():
         model.evaluate(["good", "bad"], [1, 0], verbose=0)
     model.evaluate(["good", "bad"], ["1", "0"], verbose=0)
     classifier(labels=["0", "1"]).label_codec.encode([1, 0], 2)
+
+
+@pytest.mark.parametrize(
+    "names, expected",
+    [
+        (map(str, range(12)), [str(number) for number in range(12)]),
+        (["10", "-1", "2", "2"], ["-1", "2", "10"]),
+        (["01", "1.0", "1", "0.5"], ["0.5", "01", "1", "1.0"]),
+        (["10", "2", "b"], ["10", "2", "b"]),
+        (["²", "1", "nan"], ["1", "nan", "²"]),
+        ([], []),
+    ],
+)
+def test_names_that_are_numbers_are_sorted_as_numbers(names, expected):
+    assert sort_names(names) == expected
+
+
+def test_twelve_numbers_are_their_own_class_indices():
+    texts, labels = [f"text {n}" for n in range(24)], [str(n % 12) for n in range(24)]
+    examples = Examples(texts, labels)
+    names = TextClassification(examples, examples).arguments["labels"]
+    assert [names.index(label) for label in labels] == list(map(int, labels))
+    assert with_all_names(examples).label_names == names
+    assert join_examples([examples, examples.replace(label_names=names)]).label_names == names
+
+
+def test_a_similar_label_is_suggested(tmp_path):
+    examples = Examples(["a"], ["pos "])
+    with pytest.raises(InputError, match="label 'pos ' is not one of 'Pos', 'neg'. Did you mean 'Pos'?"):
+        examples.class_numbers(["Pos", "neg"])
+    (tmp_path / "a.csv").write_text("text,label\na,POS\n")
+    with pytest.raises(InputError, match="line 2: label 'POS' is not one .* Did you mean 'Pos'?"):
+        read_table(tmp_path / "a.csv", "text", label="label", labels=["Pos", "neg"])

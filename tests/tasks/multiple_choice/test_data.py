@@ -5,6 +5,8 @@ import gzip
 import io
 import json
 
+import numpy as np
+import pandas
 import pytest
 
 from keras_bert_impl.io.errors import InputError
@@ -206,7 +208,7 @@ def test_rejects_a_bad_line_of_a_label_file(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("a.txt", "a\n", "must end in .csv, .tsv, .jsonl, .ndjson or .json"),
+        ("a.txt", "a\n", "must end in .csv, .tsv, .jsonl, .ndjson, .json, .parquet or"),
         ("a.csv", "sent1,label,ending0,ending1\n", "SWAG requires the columns sent1 and sent2"),
         ("a.csv", "", "SWAG requires the columns"),
         ("a.tsv", "\n\n", "has no usable rows"),
@@ -255,3 +257,25 @@ def test_held_out_rows_are_read_again(tmp_path):
     again = read_choices(tmp_path / "dev.jsonl")
     assert (again.texts, again.labels) == (dev.texts, dev.labels) and len(again) == 6
     assert Choice.write_held_out(examples, tmp_path) == []
+
+
+SWAG_DICT = {"sent1": "A dog runs.", "sent2": "It", "ending0": "barks.", "ending1": "flies."}
+ROWS = [
+    ({"prompt": "A dog runs. It", "endings": ["barks.", "flies."], "answer": 0}, 0),
+    ({"prompt": "A dog runs. It", "endings": np.array(["barks.", "flies."]), "answer": 1.0}, 1),
+    (SWAG_DICT | {"label": np.int64(1)}, 1),
+    (SWAG_DICT, None),
+]
+
+
+@pytest.mark.parametrize("row, label", ROWS)
+def test_tables_in_memory_and_parquet(tmp_path, row, label):
+    path = tmp_path / "a.parquet"
+    pandas.DataFrame([row]).to_parquet(path)
+    for table in ([row], pandas.DataFrame([row]), path):
+        examples = read_choices(table)
+        (prompt, endings), labels = examples.texts[0], examples.labels
+        assert f"{prompt} {endings[0]}" == "A dog runs. It barks."
+        assert len(endings) == 2 and labels == (None if label is None else [label])
+    with pytest.raises(InputError, match="table, row 1: expected an object"):
+        read_choices(["a.csv"])

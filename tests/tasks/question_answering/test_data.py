@@ -1,5 +1,7 @@
 import json
 
+import numpy as np
+import pandas
 import pyarrow.parquet
 import pytest
 
@@ -256,3 +258,48 @@ def test_several_files_of_flat_rows_without_ids_are_joined(tmp_path):
     joined = join_examples(parts)
     assert joined.ids == ["file 1, line 1", "own0", "file 2, line 1", "own1"]
     assert joined.questions[2] == "q1"
+
+
+OFFICE = "The office opens at 9:00. It has 120 desks."
+ASKED = {"id": "1", "question": "When?", "answers": [{"text": "9:00", "answer_start": 20}]}
+ARRAYS = "\"{'text': array(['9:00'], dtype=object), 'answer_start': array([20], dtype=int32)}\""
+ROW = {"question": "When?", "context": OFFICE}
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.csv", f"question,context,answer_text,answer_start\nWhen?,{OFFICE},9:00,20\n"),
+        ("a.csv", f"question;context;answer;id\nWhen?;{OFFICE};9:00;7\n"),
+        ("a.csv", f"question,context,answers\nWhen?,{OFFICE},{ARRAYS}\n"),
+        ("a.tsv", f"question\tcontext\tanswer\nWhen?\t{OFFICE}\t9:00\n"),
+        ("a.json", json.dumps([{"context": OFFICE, "qas": [ASKED]}])),
+        ("a.jsonl", json.dumps({"context": OFFICE, "qas": [ASKED]})),
+        (
+            "a.json",
+            json.dumps([{"title": "t", "paragraphs": [{"context": OFFICE, "qas": [ASKED]}]}]),
+        ),
+        ("a.json", json.dumps({"data": [{"context": OFFICE, "qas": [ASKED]}]})),
+        (None, [{"context": OFFICE, "qas": [ASKED]}]),
+        (None, pandas.DataFrame([ROW | {"answers": ASKED["answers"], "is_impossible": None}])),
+        (None, [ROW | {"answers": {"text": np.array(["9:00"]), "answer_start": np.array([20])}}]),
+    ],
+)
+def test_reads_tables_and_rows_with_several_questions(tmp_path, name, content):
+    if name:
+        (tmp_path / name).write_text(content)
+    examples = read_squad(tmp_path / name if name else content)
+    assert examples.pairs == [("When?", OFFICE)] and examples.answers == [[("9:00", 20)]]
+    assert (examples.read_with is None) == (name is None)
+
+
+def test_questions_without_an_answer_in_a_table(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"question,context,answer\nWhen?,{OFFICE},9:00\nWho?,{OFFICE},\n")
+    assert read_squad(path).is_impossible == [False, True]
+    path.write_text(f"question,context,answer\nHow many?,{OFFICE},0\n")
+    with pytest.raises(InputError, match="line 2.*answer_start must be an integer. Received: None"):
+        read_squad(path)
+    path.write_text(f"question,text,answer\nWhen?,{OFFICE},9:00\n")
+    with pytest.raises(InputError, match="no column named 'context'"):
+        read_squad(path)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.labels import sort_names
 from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
 from keras_bert_impl.tasks.data.table_rows import SURROGATE
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
@@ -68,7 +69,7 @@ def tagged_examples(
     lines, words, tags = ([[row[i] for row in rows] for rows in found] for i in range(3))
     has_labels = tags[0][0] is not None
     if has_labels and labels is None:
-        labels = sorted({label for sentence in tags for label in sentence})
+        labels = sort_names(label for sentence in tags for label in sentence)
     return TaggedExamples(
         words,
         tags if has_labels else None,

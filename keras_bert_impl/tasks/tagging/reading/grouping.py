@@ -10,9 +10,9 @@ from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import raw_lines
-from keras_bert_impl.tasks.data.table_rows import value_of
+from keras_bert_impl.tasks.data.table_rows import table_in_memory, value_of
 from keras_bert_impl.tasks.tagging.reading.forms import COLUMNS, CONLLU, form_with_header
-from keras_bert_impl.tasks.tagging.reading.numbered_rows import open_rows, rows_in_memory
+from keras_bert_impl.tasks.tagging.reading.numbered_rows import open_rows
 
 _DOCUMENT = "document"
 _START = re.compile(rb"-DOCSTART-|#\s*newdoc\b|#begin document")
@@ -34,7 +34,7 @@ def groups_of(
         lines: line or row numbers of the words of each sentence.
     """
     if not isinstance(source, (str, Path)):
-        return _values(rows_in_memory(source), "table", groups, lines)
+        return _values(table_in_memory(source), "table", groups, lines)
     form, has_header = form_with_header(source, text, label, delimiter, header)
     if form not in (COLUMNS, CONLLU):
         rows = open_rows(source, form, delimiter, has_header)

@@ -4,87 +4,39 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import open_bytes, raw_lines, suffix_of, text_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import parse_json, parse_json_line
 from keras_bert_impl.tasks.data import table_rows
-from keras_bert_impl.tasks.data.table_rows import csv_cells, csv_header, csv_records
+from keras_bert_impl.tasks.data.csv_rows import (
+    csv_cells,
+    csv_header,
+    csv_records,
+    has_quoted_cells,
+)
+from keras_bert_impl.tasks.data.table_rows import Table as Rows
 from keras_bert_impl.tasks.tagging.reading.forms import ARROW_ROWS, TABLE
 from keras_bert_impl.tasks.tagging.reading.names import TEXTS, WORDS, find_name
 
 _LARGEST_OBJECT = 256 << 20  # maximum bytes of a JSON object
 
 
-class Rows(NamedTuple):
-    """Rows of a table.
-
-    Attributes:
-        rows: (number, function that reads the row) tuples. Numbers start at 1. The function returns
-            a dict {column: value}, a list, or None for a blank line. If the row is invalid, the
-            function raises `InputError`.
-        unit: `"line"` if the numbers are line numbers, `"row"` if they are row numbers.
-        classes: {column: class names} for columns of class indices.
-    """
-
-    rows: Iterator[tuple[int, Callable[[], Any]]]
-    unit: str
-    classes: dict[str, list[str]] = {}
-
-
 def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bool) -> Rows:
     if form == ARROW_ROWS:
-        metadata = table_rows.arrow_schema(path).metadata or {}
-        information = parse_json(metadata.get(b"huggingface", b"{}"), path)
-        features = (information.get("info") or {}).get("features") or {}
-        return Rows(table_rows.arrow_rows(path), "row", _classes(features))
+        return Rows(table_rows.arrow_rows(path), "row", table_rows.arrow_classes(path))
     if form == TABLE:
-        is_quoted = delimiter is not None or suffix_of(path) == ".csv"
+        suffix = suffix_of(path)
+        is_quoted = delimiter is not None or suffix == ".csv"
+        is_quoted = is_quoted or suffix == ".tsv" and has_quoted_cells(path)
         read = _quoted_rows if is_quoted else _plain_rows
         return Rows(read(local_path(path), delimiter, has_header), "line")
     if table_rows.is_json_array(path) and not _has_lists_in_lines(path):
         items = enumerate(table_rows.array_items(path), 1)
         return Rows(((number, functools.partial(_parsed, text)) for number, text in items), "row")
     return _json_rows(path)
-
-
-def rows_in_memory(table: Any) -> Rows:
-    features = getattr(table, "features", None)
-    for name in ("to_dicts", "to_pylist"):  # polars; Arrow
-        if hasattr(table, name):
-            table = getattr(table, name)()
-    if hasattr(table, "to_dict") and hasattr(table, "columns"):
-        table = table.to_dict("records")
-    if isinstance(table, dict):
-        table = _rows_of_columns(table) or table
-    if isinstance(table, dict):
-        raise InputError(
-            f"expected one table. Received: a dict of {listed(table)}; pass one of them."
-        )
-    rows = ((number, functools.partial(_with_names, row)) for number, row in enumerate(table, 1))
-    return Rows(rows, "row", _classes(features or {}))
-
-
-def _with_names(row):
-    """Converts the column names of a row to str, such as the numbers in a frame without names."""
-    return {str(name): value for name, value in row.items()} if isinstance(row, dict) else row
-
-
-def _classes(features):
-    found = {}
-    for column, feature in features.items():
-        while getattr(feature, "feature", None) is not None:
-            feature = feature.feature
-        while isinstance(feature, dict) and isinstance(feature.get("feature"), dict):
-            feature = feature["feature"]
-        feature = feature[0] if isinstance(feature, list) and feature else feature
-        names = feature.get("names") if isinstance(feature, dict) else None
-        names = names or getattr(feature, "names", None)
-        if names:
-            found[column] = list(names)
-    return found
 
 
 # === Tables ===
@@ -98,7 +50,7 @@ def _quoted_rows(path, delimiter, has_header):
             yield last + 1, lambda: None
         last = record.last
         if number or not has_header:
-            cells = functools.partial(csv_cells, record.raw, delimiter)
+            cells = functools.partial(csv_cells, record, delimiter)
             yield last, functools.partial(_as_dict, header, cells)
 
 

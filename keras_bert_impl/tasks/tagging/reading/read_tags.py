@@ -8,7 +8,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import encoded_as, suffix_of
 from keras_bert_impl.io.settings import check
 from keras_bert_impl.tasks.data.labels import label_names
-from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
+from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET, table_in_memory
 from keras_bert_impl.tasks.data.tables import JSON, WORD_FILES
 from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
@@ -26,7 +26,6 @@ from keras_bert_impl.tasks.tagging.reading.names import WORDS, find_name
 from keras_bert_impl.tasks.tagging.reading.numbered_rows import (
     as_numbered,
     open_rows,
-    rows_in_memory,
 )
 from keras_bert_impl.tasks.tagging.reading.sentences import RowReader
 
@@ -119,7 +118,7 @@ def _read(
 ):
     common = labels, outside, skip_bad_rows
     if not isinstance(source, (str, Path)):
-        table = rows_in_memory(source)
+        table = table_in_memory(source)
         reader = RowReader(table, "table", text, label, sentence, labels, word_prefix=word_prefix)
         return _read_rows(reader, *common, None)
     form, has_header = form_with_header(source, text, label, delimiter, header)

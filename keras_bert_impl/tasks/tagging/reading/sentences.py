@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.layout import rejection
 from keras_bert_impl.tasks.data.table_rows import value_of
 from keras_bert_impl.tasks.tagging.reading.assembly import Row, row_of
 from keras_bert_impl.tasks.tagging.reading.cells import (
@@ -41,7 +42,6 @@ from keras_bert_impl.tasks.tagging.reading.offsets import (
 )
 from keras_bert_impl.tasks.tagging.word_check import SAMPLE, check_words
 
-_REJECTED = ("reject", "ignore")  # values of Prodigy's "answer"
 _NUMBERS = (int, float, np.integer)
 
 
@@ -201,7 +201,7 @@ class RowReader:
         where = f"{self.table.unit} {number}"
         row = of_label_studio(row, self.text, self.alignment, where)
         row = row and of_argilla(row)
-        if row is None or row.get("answer") in _REJECTED:
+        if row is None or rejection(row, (self.text, self.label)):
             self.alignment.places[UNANNOTATED].append(where)
             return [], []
         names = list(row)
