@@ -5,6 +5,8 @@ import codecs
 import errno
 import importlib
 import os
+import re
+import shlex
 import sys
 
 from keras_bert_impl.cli.parser import Command, CommandParser, suggestion
@@ -104,6 +106,7 @@ GROUPS = {
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+_DASH = "\ufdd0"  # stands for the dash at the start of a word after `--`
 
 
 _ESCAPED = "keras_bert_impl.escaped"
@@ -160,6 +163,9 @@ def _run(arguments):
     if command is None:
         _overview().parse_args(rest or ["--help"])
         return
+    if command in GUESSES["keras-bert COMMAND"] and command not in COMMANDS:
+        line = _whole_line(GUESSES["keras-bert COMMAND"][command], rest)
+        raise InputError(f"there is no command {command!r}; write {line}")
     chosen, parser = load(command)
     from keras_bert_impl.cli.common import (
         check_values,
@@ -182,12 +188,23 @@ def _run(arguments):
         raise KeyboardInterrupt(chosen.kept.format(**vars(parsed))) from stop
 
 
+def _whole_line(call, rest):
+    """Returns the whole command to write for a command of another name, with its arguments."""
+    words = [word for word in call.split() if not (rest and word.isupper())] + rest
+    try:
+        if words[0] in COMMANDS:
+            parse(load(words[0])[1], words[1:])
+    except InputError as error:
+        written = re.search(r"; write (keras-bert .*) \(`", str(error))
+        if written:
+            return written[1]
+    return f"keras-bert {shlex.join(words)}"
+
+
 def load(command: str) -> tuple[Command, CommandParser]:
     """Imports a command; returns (command, parser of its arguments)."""
     if command not in COMMANDS:
-        call = GUESSES["keras-bert COMMAND"].get(command)
-        hint = f"write keras-bert {call}." if call else suggestion(command, COMMANDS)
-        hint = hint or "`keras-bert --help` lists them."
+        hint = suggestion(command, COMMANDS) or "`keras-bert --help` lists them."
         raise InputError(f"there is no command {command!r}; {hint}")
     address, what = COMMANDS[command]
     module, _, name = address.rpartition(".")
@@ -200,16 +217,34 @@ def load(command: str) -> tuple[Command, CommandParser]:
     )
     chosen.add_arguments(parser)
     parser.add_common()
+    parser.take_words(chosen.words, chosen.needed)
     return chosen, parser
 
 
 def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
     """Parses the arguments of a command. Settings and options may be in any order."""
-    parsed = parser.parse_intermixed_args(list(map(_dashed, words)))
+    end = words.index("--") if "--" in words else len(words)
+    typed = [_Word(_dashed(word)) for word in words[:end]]
+    # argparse does not know in its second pass which words were after `--`.
+    typed += [_Word(re.sub("^-", _DASH, word)) for word in words[end + 1 :]]
+    parsed = parser.parse_intermixed_args(typed)
     for name, value in vars(parsed).items():
         if value == "" and value != parser.get_default(name):  # "" would mean the current folder
             parser.error(f"the value of {name} is empty; check that the shell variable is set.")
+    parser.complete(parsed, typed)
+    for name, value in vars(parsed).items():
+        setattr(parsed, name, _without_marks(value))
     return parsed
+
+
+class _Word(str):
+    """A word of the command line: an object of its own, so that equal words can be told apart."""
+
+
+def _without_marks(value):
+    if isinstance(value, list):
+        return list(map(_without_marks, value))
+    return value.replace(_DASH, "-") if isinstance(value, str) else value
 
 
 def _split(arguments):

@@ -18,6 +18,7 @@ from keras_bert_impl.cli.examples import (
     form_of_tables,
     read_split,
     reads_tables,
+    take_columns,
 )
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.io.errors import InputError, listed
@@ -291,8 +292,11 @@ class Check(Command):
         add_examples(parser, is_training=False, title="columns and validation set")
 
     def check(self, arguments: Namespace) -> None:
-        if arguments.task not in readers() or arguments.data or arguments.tfds:
-            raise InputError("`keras-bert check` reads files: leave out --data, --tfds and GLUE.")
+        names = [name for name in ("data", "tfds") if getattr(arguments, name)]
+        names += [] if arguments.task in readers() else ["task"]
+        if names:
+            given = ", ".join(f"--{name} {getattr(arguments, name)}" for name in names)
+            raise InputError(f"`keras-bert check` reads only files: leave out {given}.")
         if arguments.max_length and not arguments.model:
             raise InputError("--max-length requires --model, the model with the tokenizer.")
         check_examples(arguments)
@@ -307,11 +311,13 @@ class Check(Command):
         if others and not given["encoding"]:
             given["encoding"] = "cp1252"
             say(f"{listed(others)}: the file is not UTF-8 and was read with --encoding cp1252.")
-        train = read_split(Namespace(**given), "train")
-        dev = read_split(Namespace(**given), "dev") if arguments.dev else None
+        source = Namespace(**given)
+        take_columns(source)
+        train = read_split(source, "train")
+        dev = read_split(source, "dev") if arguments.dev else None
         form = {"encoding": given["encoding"] or "utf-8"} if text_files else {}
         if reads_tables(arguments.task):
-            form |= form_of_tables(Namespace(**given), "train")
+            form |= form_of_tables(source, "train")
         found = checks.check_examples(train, dev, form, _tokens(arguments, train))
         if arguments.json:
             print_json(found)

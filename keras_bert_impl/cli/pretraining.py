@@ -208,6 +208,7 @@ class _Settings(AdaptationSettings):
 class Adapt(Command):
     kept = "The last checkpoint is in {out}."
 
+    words = ("model", "text")
     example = (
         "  keras-bert adapt --model DIR corpus.txt --out adapted --adapt-steps 5000\n"
         "  keras-bert finetune --model adapted/run/model --out run \\\n"

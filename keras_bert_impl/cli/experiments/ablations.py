@@ -21,6 +21,7 @@ from keras_bert_impl.cli.examples import (
     add_examples,
     check_examples,
     check_tables,
+    needed_files,
     read_files,
     read_train_and_dev,
 )
@@ -102,6 +103,9 @@ class Ablate(Command):
         add_run(parser)
         add_examples(parser, is_training=True)
         add_settings(parser, self.settings_class, main=_MAIN)
+
+    def needed(self, arguments: Namespace) -> list[str]:
+        return needed_files(arguments)
 
     def check(self, arguments: Namespace) -> None:
         check_run(arguments)

@@ -23,6 +23,7 @@ from keras_bert_impl.cli.examples import (
     add_examples,
     check_examples,
     check_tables,
+    needed_files,
     read_files,
     read_train_and_dev,
 )
@@ -42,6 +43,7 @@ class LearningCurve(Command):
 
     kept = "The finished runs are in {out}."
 
+    words = ("model", "train")
     example = (
         "  keras-bert learning-curve --model DIR --train train.csv --dev dev.csv \\\n"
         "      --text body --label tag --sizes 8,32 --tune full:1e-4,lora --out curve"
@@ -86,6 +88,9 @@ class LearningCurve(Command):
         group.add_argument(
             "--keep-checkpoints", action="store_true", help="keep the checkpoints of finished runs"
         )
+
+    def needed(self, arguments: Namespace) -> list[str]:
+        return needed_files(arguments)
 
     def check(self, arguments: Namespace) -> None:
         check_run(arguments)
