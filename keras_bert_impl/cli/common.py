@@ -194,6 +194,13 @@ def say(line: object) -> None:
     print(line, file=sys.stderr)
 
 
+def say_skipped(unreadable: Sequence[object]) -> None:
+    """Prints which files were skipped because they cannot be read."""
+    if unreadable:
+        say(f"skipped {len(unreadable):,} files that cannot be read:")
+        say("\n".join(f"  {error}" for error in unreadable))
+
+
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
     """Prints a table. Numbers are right-aligned and have thousands separators."""
     cells = [[_cell(row[key]) for key in columns] for row in rows]

@@ -11,6 +11,7 @@ from keras_bert_impl.cli.common import (
     positive_int,
     print_json,
     say,
+    say_skipped,
 )
 from keras_bert_impl.cli.examples import (
     add_examples,
@@ -85,9 +86,12 @@ class Vocab(Command):
         from keras_bert_impl.pretraining import read_documents
         from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
 
-        documents = read_documents(arguments.text, arguments.format, arguments.text_field)
+        unreadable: list[InputError] = []
+        source = arguments.text, arguments.format, arguments.text_field
+        documents = read_documents(*source, unreadable)
         if arguments.extend:
             _extend(arguments, documents)
+            say_skipped(unreadable)
             return
         # An invalid directory raises before the slow work.
         with replace_directory(arguments.out) as temporary:
@@ -98,6 +102,7 @@ class Vocab(Command):
                 min_frequency=arguments.min_frequency or 2,
             )
             WordPieceTokenizer(vocabulary, lowercase=not arguments.cased).save_pretrained(temporary)
+        say_skipped(unreadable)
         say(f"wrote {len(vocabulary):,} tokens to {arguments.out}")
 
 

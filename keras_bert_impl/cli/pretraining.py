@@ -23,6 +23,7 @@ from keras_bert_impl.cli.common import (
     print_json,
     print_table,
     say,
+    say_skipped,
 )
 from keras_bert_impl.cli.parser import Command, suggestion
 from keras_bert_impl.cli.settings import add_settings, resolve_settings
@@ -92,6 +93,7 @@ class Clean(Command):
         if arguments.json:
             print_json(counts)
             return
+        say_skipped(counts["unreadable"])
         rows = [{"step": name} | counted for name, counted in counts["steps"].items()]
         print_table(
             rows,
