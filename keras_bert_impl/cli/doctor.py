@@ -84,7 +84,7 @@ class Doctor(Command):
 def required_packages() -> dict[str, tuple[Requirement, list[str]]]:
     """Returns {name: (requirement, extras that need it)}, without extras if all commands need it.
 
-    A requirement of all commands comes before those of extras, which may only narrow its range.
+    A requirement of all commands comes first; an extra may only narrow its range.
     """
     required: dict[str, tuple[Requirement, list[str]]] = {}
     for line in metadata.requires(DISTRIBUTION) or []:

@@ -13,6 +13,7 @@ from keras_bert_impl.cli.parser import Command, CommandParser, suggestion
 from keras_bert_impl.first_guesses import GUESSES
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import encoded_as
+from keras_bert_impl.io.progress import print_message
 from keras_bert_impl.version import __version__
 
 # Group -> command -> (class in `keras_bert_impl.cli`, description). Only the module of the
@@ -109,7 +110,14 @@ INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 _DASH = "\ufdd0"  # stands for the dash at the start of a word after `--`
 
 
-_ESCAPED = "keras_bert_impl.escaped"
+_ESCAPED, _RAW = "keras_bert_impl.escaped", "keras_bert_impl.raw"
+
+
+def _raw(error):
+    """Encoding error handler that restores the bytes of names which Python could not decode."""
+    text = error.object[error.start : error.end]
+    is_undecoded = all("\udc80" <= character <= "\udcff" for character in text)
+    return (os.fsencode(text), error.end) if is_undecoded else _escaped(error)
 
 
 def _escaped(error):
@@ -120,6 +128,8 @@ def _escaped(error):
 
 
 codecs.register_error(_ESCAPED, _escaped)
+codecs.register_error(_RAW, _raw)
+_HANDLERS = {"strict": _ESCAPED, "surrogateescape": _RAW, "backslashreplace": _RAW}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -129,18 +139,16 @@ def main(arguments: list[str] | None = None) -> int:
         stream = getattr(sys, name)
         if stream is None:  # The parent process has closed the stream.
             setattr(sys, name, open(os.devnull, "w"))
-        elif getattr(stream, "errors", None) == "strict":  # Some characters cannot be encoded.
-            stream.reconfigure(errors=_ESCAPED)
+        elif getattr(stream, "errors", None) in _HANDLERS:  # Some characters cannot be encoded.
+            stream.reconfigure(errors=_HANDLERS[stream.errors])
     if not debug:
         # TensorFlow raises the errors that it logs.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # By default, TensorFlow enables oneDNN only on newer processors (docs/decisions/onednn.md).
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     try:
-        _run(arguments)
+        status = _exit_status(arguments)
         sys.stdout.flush()
-    except SystemExit as stop:  # argparse raises this after --help
-        return stop.code or 0  # type: ignore[return-value]  # argparse's codes are int
     except KeyboardInterrupt as stop:
         kept = f". {stop} Run the same command again to continue." if str(stop) else ""
         print(f"keras-bert: interrupted{kept}", file=sys.stderr)
@@ -153,6 +161,14 @@ def main(arguments: list[str] | None = None) -> int:
         if debug:
             raise
         return _report(error)
+    return status
+
+
+def _exit_status(arguments):
+    try:
+        _run(arguments)
+    except SystemExit as stop:  # argparse raises this after --help
+        return stop.code or 0
     return 0
 
 
@@ -238,7 +254,7 @@ def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
 
 
 class _Word(str):
-    """A word of the command line: an object of its own, so that equal words can be told apart."""
+    """A word of the command line. Equal words are different objects."""
 
 
 def _without_marks(value):
@@ -300,7 +316,7 @@ def _report(error):
     else:
         text = f"{type(error).__name__}: {error}"
         message, status = f"{text[:500]} (`--debug` shows where)", FAILURE
-    print(f"keras-bert: {' '.join(message.split())}", file=sys.stderr)
+    print_message(f"keras-bert: {' '.join(message.split())}", sys.stderr)
     return status
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -146,7 +147,7 @@ class CommandParser(argparse.ArgumentParser):
         return sorted(missing, key=lambda action: (action.dest == "out", order.index(action)))
 
     def _incomplete(self, line, missing, unplaced):
-        """Returns the error that says which command to write instead of `line`."""
+        """Returns the error with the whole command to write instead of `line`."""
         shown = []
         for action in missing:
             word = next((word for word in unplaced if _can_be(action, word, is_output=True)), None)
@@ -191,6 +192,9 @@ class CommandParser(argparse.ArgumentParser):
             message = f"there is no option {unknown[1]}; {nearest(unknown[1], sorted(options))}"
         message = message.removeprefix("argument ")
         raise InputError(f"{message} (`{self.prog} --help` explains the arguments)")
+
+    def _print_message(self, message, file=None):
+        (file or sys.stderr).write(message)  # argparse would hide that the disk is full.
 
     def _check_value(self, action, value):
         # None is the task without a name.

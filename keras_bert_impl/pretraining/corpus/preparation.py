@@ -31,7 +31,6 @@ _LOG = logging.getLogger(__name__)
 _FEW_TRUE_PAIRS = 0.2  # fraction of pairs that are consecutive; about one half is normal
 _MOST_INSIDE_WORDS = 0.7  # fraction of the tokens; about 0.4 is normal for segmented Chinese text
 _MOST_NAMED = 20  # unreadable files in a warning
-_MOST_NAMED = 20  # unreadable files in a warning
 _SECONDS_ALONE = 6  # about the time in seconds that a process needs to import TensorFlow
 
 

@@ -21,7 +21,7 @@ from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 _LONGEST_LINE = 64 << 20  # bytes; a file with a longer line is not text
 _READ_AT_ONCE = 1 << 20  # bytes
 _MOST_AHEAD = 8 << 20  # characters of a file that are read before it counts as readable
-_BINARY = 0.1  # share of NUL bytes above which a file is not text
+_BINARY = 0.1  # fraction of NUL bytes above which a file is not text
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
 _MANY_LINED_JSON = re.compile(r'\[\s*\{\s*("|$)|\{\n"')
 _HTML = re.compile(r"<!doctype html|<html", re.IGNORECASE)
