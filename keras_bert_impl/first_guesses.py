@@ -36,7 +36,11 @@ _CALLS = {
         "predict": "infer classify inference",
         "calibrate --threshold f1": "threshold",
         "check FILE": "validate validate-data lint stats",
-        "export --precision int8": "quantize",
+        "export MODEL --format onnx --precision int8": "quantize",
+        "convert MODEL": "download pull",
+        "models": "list ls",
+        "doctor": "info env",
+        "--version": "version",
     },
     # Options and settings, without leading dashes. A name may have several lines, for different
     # commands.
@@ -66,6 +70,9 @@ _CALLS = {
         "--label COLUMN": "label-column-name label-column",
         "--delimiter CHAR": "sep",
         "--input FILE": "file",
+        "--format onnx": "onnx",
+        "--format litert": "litert tflite",
+        "--format openvino": "openvino",
         "--strategy mirrored": "gpus",
         "--seed 1": "random-state random-seed",
         "--report-every 100": "logging-steps save-steps",

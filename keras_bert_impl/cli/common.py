@@ -16,6 +16,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import is_remote
 from keras_bert_impl.io.lines import STANDARD_INPUT
 from keras_bert_impl.io.paths import expanded
+from keras_bert_impl.io.progress import print_message
 from keras_bert_impl.io.settings import DType
 from keras_bert_impl.lazy import import_tensorflow_alone
 
@@ -191,7 +192,14 @@ def import_tensorflow_quietly(alone: bool) -> None:
 
 def say(line: object) -> None:
     """Prints a line to stderr, so that results on stdout can be piped."""
-    print(line, file=sys.stderr)
+    print_message(line, sys.stderr)
+
+
+def say_skipped(unreadable: Sequence[object]) -> None:
+    """Prints which files were skipped because they cannot be read."""
+    if unreadable:
+        say(f"skipped {len(unreadable):,} files that cannot be read:")
+        say("\n".join(f"  {error}" for error in unreadable))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:

@@ -12,7 +12,6 @@ from keras_bert_impl.cli.common import (
     PATH,
     add_dtype,
     add_table_form,
-    check_model,
     check_not_read,
     positive_int,
     print_json,
@@ -25,6 +24,7 @@ from keras_bert_impl.tasks.base.options import LONG_TEXTS
 
 
 class Embed(Command):
+    words = ("model", "paths")
     example = (
         "  keras-bert embed --model DIR folder --out vectors.npy\n"
         "  keras-bert embed --model DIR rows.csv --text body --out vectors.parquet"
@@ -129,6 +129,7 @@ class Embed(Command):
 
 
 class Search(Command):
+    words = ("model", "vectors", "query")
     example = '  keras-bert search --model DIR --vectors vectors.npy "repair a bicycle" --top 5'
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -189,15 +190,22 @@ class Search(Command):
 
 
 class FillMask(Command):
+    words = ("model", "text")
     example = '  keras-bert fill-mask run/model "Paris is the [MASK] of France."'
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "text",
             nargs="+",
-            help="texts with [MASK]; if --model is left out, the first argument is the model",
+            help="model directory or name, and texts with [MASK]",
         )
-        parser.add_argument("--model", type=MODEL, metavar="MODEL", help="model directory or name")
+        parser.add_argument(
+            "--model",
+            required=True,
+            type=MODEL,
+            metavar="MODEL",
+            help="the model, if it is not the first argument",
+        )
         parser.add_argument(
             "--top-k", type=positive_int, default=5, metavar="N", help="number of words per mask"
         )
@@ -209,17 +217,11 @@ class FillMask(Command):
         )
         parser.add_argument("--json", action="store_true", help="print the words as JSON")
 
-    def check(self, arguments: Namespace) -> None:
-        path, texts = _model_and_texts(arguments)
-        if not texts:
-            raise InputError('the text is missing: write keras-bert fill-mask DIR "a [MASK] text".')
-        check_model("model", path)
-
     def run(self, arguments: Namespace) -> None:
         from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 
-        path, texts = _model_and_texts(arguments)
-        model = MaskedLM.from_pretrained(path)
+        texts = arguments.text
+        model = MaskedLM.from_pretrained(arguments.model)
         fillings = model.fill(texts, arguments.top_k, arguments.candidate)
         if arguments.json:
             print_json(
@@ -239,6 +241,7 @@ class FillMask(Command):
 
 
 class Generate(Command):
+    words = ("model", "text")
     example = (
         '  keras-bert generate gpt2 "Paris is"\n'
         '  keras-bert generate run/model "Paris is" --temperature 0.8 --top-p 0.9'
@@ -248,9 +251,15 @@ class Generate(Command):
         parser.add_argument(
             "text",
             nargs="+",
-            help="texts to continue; if --model is left out, the first argument is the model",
+            help="model directory or name, and texts to continue",
         )
-        parser.add_argument("--model", type=MODEL, metavar="MODEL", help="model directory or name")
+        parser.add_argument(
+            "--model",
+            required=True,
+            type=MODEL,
+            metavar="MODEL",
+            help="the model, if it is not the first argument",
+        )
         parser.add_argument(
             "--max-new-tokens",
             type=positive_int,
@@ -283,31 +292,19 @@ class Generate(Command):
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the draws")
         parser.add_argument("--json", action="store_true", help="print the results as JSON")
 
-    def check(self, arguments: Namespace) -> None:
-        path, texts = _model_and_texts(arguments)
-        if not texts:
-            raise InputError('the text is missing: write keras-bert generate DIR "a text".')
-        check_model("model", path)
-
     def run(self, arguments: Namespace) -> None:
         from keras_bert_impl.tasks import CausalLM
 
-        path, texts = _model_and_texts(arguments)
+        texts = arguments.text
         names = ("max_new_tokens", "temperature", "top_k", "top_p", "stop", "seed")
         settings = {name: getattr(arguments, name) for name in names}
-        found = CausalLM.from_pretrained(path).generate(texts, **settings)
+        found = CausalLM.from_pretrained(arguments.model).generate(texts, **settings)
         if arguments.json:
             rows = zip(texts, found, strict=True)
             print_json([{"prompt": text, **dataclasses.asdict(one)} for text, one in rows])
             return
         for text, one in zip(texts, found, strict=True):
             print(text + one.text)
-
-
-def _model_and_texts(arguments):
-    if arguments.model is None:
-        return arguments.text[0], arguments.text[1:]
-    return arguments.model, arguments.text
 
 
 class Look(Command):

@@ -10,14 +10,21 @@ from typing import Any
 from keras_bert_impl.cli.common import DATA_SET, EXAMPLES, FOLDER, add_table_form, say
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import encoded_as
+from keras_bert_impl.io.lines import encoded_as, suffix_of
 from keras_bert_impl.tasks.data.held_rows import held_out_files
 from keras_bert_impl.tasks.data.joining import join_examples
 from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
 from keras_bert_impl.tasks.data.splits import hold_out, leave_out
-from keras_bert_impl.tasks.names import reader_help, reader_options, readers, task_names
+from keras_bert_impl.tasks.names import (
+    reader_help,
+    reader_options,
+    readers,
+    task_called,
+    task_names,
+)
 
 GLUE = "glue"  # value of --task for all tasks of the benchmark
+_USUAL = {"text": ("text", "sentence"), "label": ("label", "labels")}  # names of columns
 _OF_TFDS = {"text", "pair", "label"}
 _OF_DATA = "With --data, the task is one of GLUE, xnli or paws_x."
 
@@ -60,7 +67,9 @@ def _add_sources(group, is_training, is_scored):
             if is_training
             else f"labeled examples: {tables}"
         )
-        group.add_argument("--dev", type=EXAMPLES, metavar="FILE", help=what)
+        dev = group.add_argument("--dev", type=EXAMPLES, metavar="FILE", help=what)
+        if is_training:
+            dev.instead = "--dev-split 0.1"  # type: ignore[attr-defined]
     if is_scored and is_training:
         group.add_argument(
             "--dev-split",
@@ -154,6 +163,7 @@ def _add_task(group, is_training, runs_glue):
     default = "classification" if is_training else "the model's task"
     group.add_argument(
         "--task",
+        type=task_called,
         choices=[*glue, *MULTILINGUAL, *task_names()],
         metavar="NAME",
         help=f"{', '.join(task_names())} or one of GLUE{all_of_glue}; default: {default}",
@@ -172,6 +182,16 @@ def _add_data_sets(group):
         help="name or directory of a dataset of TensorFlow Datasets; --train and --dev are then "
         "split names",
     )
+
+
+def needed_files(arguments: argparse.Namespace) -> list[str]:
+    """Returns the arguments of files without which a command cannot train."""
+    from keras_bert_impl.tasks.data.published import TASKS
+
+    if arguments.data or arguments.task in (GLUE, *TASKS, *MULTILINGUAL):
+        return []
+    is_split = any(vars(arguments).get(name) for name in ("dev_split", "folds"))
+    return ["train"] if is_split else ["train", "dev"]
 
 
 def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> None:
@@ -237,8 +257,35 @@ def reads_tables(task: str | None) -> bool:
     return "pair" in reader_options().get(task, ())
 
 
+def take_columns(arguments: argparse.Namespace) -> None:
+    """Sets `--text` and `--label` to a column with a usual name, if the table has only one."""
+    from keras_bert_impl.tasks.data.tables import FORMATS, table_columns
+
+    given = vars(arguments)
+    files = given.get("train") or given.get("dev")
+    path = files[0] if isinstance(files, list) else files
+    if not path or any(given.get(name) for name in ("task", "tfds", "data", "no_header")):
+        return
+    names = [name for name in _USUAL if not given[name] and (name == "label" or not given["pair"])]
+    if not names or not (arguments.delimiter or suffix_of(path) in FORMATS):
+        return
+    with encoded_as(arguments.encoding):
+        columns = table_columns(path, arguments.delimiter)
+    usual = {name: column for name in names if (column := usual_column(columns, name))}
+    if usual and (given["text"] or "text" in usual):
+        given.update(usual)
+        say(", ".join(f"{name}: column {column!r}" for name, column in usual.items()))
+
+
+def usual_column(columns: Sequence[str], name: str) -> str | None:
+    """Returns the only column that has a usual name of `--text` or `--label`, or None."""
+    named = [column for column in columns if column in _USUAL[name]]
+    return named[0] if len(named) == 1 else None
+
+
 def check_tables(arguments: argparse.Namespace) -> None:
     """Raises `InputError` if a table lacks a column named in the arguments."""
+    take_columns(arguments)
     if arguments.task is None or (reads_tables(arguments.task) and not arguments.data):
         needed = ("text",) if arguments.task else ("text", "label")
         _source(_with_dev(arguments)).check_table(*needed)
@@ -259,6 +306,7 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
     from keras_bert_impl.tasks.data.published import TASKS
 
     _check_combination(arguments)
+    take_columns(arguments)
     if split in vars(arguments).get("examples", ()):
         return arguments.examples.pop(split)
     if arguments.task in (*TASKS, *MULTILINGUAL):

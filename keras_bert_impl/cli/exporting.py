@@ -38,6 +38,7 @@ _OF_IDS = tuple(name for name in FORMATS if name != "mediapipe")
 
 class Export(Command):
     needs_tensorflow_backend = True
+    words = ("model",)
     example = (
         "  keras-bert export --model run --out models/reviews --check\n"
         "  keras-bert export --model bert-base-uncased --as encoder --out models/bert\n"
@@ -123,6 +124,9 @@ class Export(Command):
         title = Rare("labeled examples on which the exported model is scored")
         add_examples(parser, is_training=False, title=title)
 
+    def needed(self, arguments: Namespace) -> list[str]:
+        return [] if arguments.check else ["out"]
+
     def check(self, arguments: Namespace) -> None:
         check_examples(arguments)
         _check_network(arguments)
@@ -145,8 +149,6 @@ class Export(Command):
             ):
                 if getattr(arguments, name):
                     raise InputError(f"{_option(name)} requires --format saved_model.")
-            if not arguments.out:
-                raise InputError("--out, the directory to write, is missing.")
             return
         for name in ("use", "dev", "task") if arguments.others else ():
             if getattr(arguments, name):

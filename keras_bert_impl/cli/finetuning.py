@@ -25,6 +25,7 @@ from keras_bert_impl.cli.examples import (
     add_examples,
     check_examples,
     check_tables,
+    needed_files,
     read_examples,
     read_files,
     read_more,
@@ -58,6 +59,7 @@ def _settings_class(kind: type = _Settings) -> type:
 class Finetune(Command):
     kept = "The last checkpoint is in {out}."
 
+    words = ("model", "train")
     example = (
         "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 \\\n"
         "      --text body --label tag --out run\n"
@@ -116,6 +118,9 @@ class Finetune(Command):
         group.add_argument(
             "--keep-checkpoints", action="store_true", help="keep the checkpoints of a finished run"
         )
+
+    def needed(self, arguments: Namespace) -> list[str]:
+        return needed_files(arguments) + ([] if arguments.recipe else ["model"])
 
     def check(self, arguments: Namespace) -> None:
         check_run(arguments)
@@ -317,6 +322,7 @@ def _print_spreads(of_what, rows):
 
 
 class Augment(Command):
+    words = ("model", "train")
     example = (
         "  keras-bert augment --model DIR --train train.csv \\\n"
         "      --text review --label stars --out more.jsonl\n"
@@ -361,6 +367,9 @@ class Augment(Command):
         group.add_argument(
             "--seed", type=int, default=0, metavar="N", help="seed of random choices"
         )
+
+    def needed(self, arguments: Namespace) -> list[str]:
+        return needed_files(arguments)[:1]
 
     def check(self, arguments: Namespace) -> None:
         if Path(arguments.out).suffix != ".jsonl":

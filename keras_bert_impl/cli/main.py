@@ -5,12 +5,15 @@ import codecs
 import errno
 import importlib
 import os
+import re
+import shlex
 import sys
 
 from keras_bert_impl.cli.parser import Command, CommandParser, suggestion
 from keras_bert_impl.first_guesses import GUESSES
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import encoded_as
+from keras_bert_impl.io.progress import print_message
 from keras_bert_impl.version import __version__
 
 # Group -> command -> (class in `keras_bert_impl.cli`, description). Only the module of the
@@ -98,9 +101,17 @@ EXAMPLES = {
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+_DASH = "\ufdd0"  # stands for the dash at the start of a word after `--`
 
 
-_ESCAPED = "keras_bert_impl.escaped"
+_ESCAPED, _RAW = "keras_bert_impl.escaped", "keras_bert_impl.raw"
+
+
+def _raw(error):
+    """Encoding error handler that restores the bytes of names which Python could not decode."""
+    text = error.object[error.start : error.end]
+    is_undecoded = all("\udc80" <= character <= "\udcff" for character in text)
+    return (os.fsencode(text), error.end) if is_undecoded else _escaped(error)
 
 
 def _escaped(error):
@@ -111,6 +122,8 @@ def _escaped(error):
 
 
 codecs.register_error(_ESCAPED, _escaped)
+codecs.register_error(_RAW, _raw)
+_HANDLERS = {"strict": _ESCAPED, "surrogateescape": _RAW, "backslashreplace": _RAW}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -120,18 +133,16 @@ def main(arguments: list[str] | None = None) -> int:
         stream = getattr(sys, name)
         if stream is None:  # The parent process has closed the stream.
             setattr(sys, name, open(os.devnull, "w"))
-        elif getattr(stream, "errors", None) == "strict":  # Some characters cannot be encoded.
-            stream.reconfigure(errors=_ESCAPED)
+        elif getattr(stream, "errors", None) in _HANDLERS:  # Some characters cannot be encoded.
+            stream.reconfigure(errors=_HANDLERS[stream.errors])
     if not debug:
         # TensorFlow raises the errors that it logs.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # By default, TensorFlow enables oneDNN only on newer processors (docs/decisions/onednn.md).
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     try:
-        _run(arguments)
+        status = _exit_status(arguments)
         sys.stdout.flush()
-    except SystemExit as stop:  # argparse raises this after --help
-        return stop.code or 0  # type: ignore[return-value]  # argparse's codes are int
     except KeyboardInterrupt as stop:
         kept = f". {stop} Run the same command again to continue." if str(stop) else ""
         print(f"keras-bert: interrupted{kept}", file=sys.stderr)
@@ -144,6 +155,14 @@ def main(arguments: list[str] | None = None) -> int:
         if debug:
             raise
         return _report(error)
+    return status
+
+
+def _exit_status(arguments):
+    try:
+        _run(arguments)
+    except SystemExit as stop:  # argparse raises this after --help
+        return stop.code or 0
     return 0
 
 
@@ -154,6 +173,9 @@ def _run(arguments):
     if command is None:
         _overview().parse_args(rest or ["--help"])
         return
+    if command in GUESSES["keras-bert COMMAND"] and command not in COMMANDS:
+        line = _whole_line(GUESSES["keras-bert COMMAND"][command], rest)
+        raise InputError(f"there is no command {command!r}; write {line}")
     chosen, parser = load(command)
     from keras_bert_impl.cli.common import (
         check_values,
@@ -176,6 +198,19 @@ def _run(arguments):
         raise KeyboardInterrupt(chosen.kept.format(**vars(parsed))) from stop
 
 
+def _whole_line(call, rest):
+    """Returns the whole command to write for a command of another name, with its arguments."""
+    words = [word for word in call.split() if not (rest and word.isupper())] + rest
+    try:
+        if words[0] in COMMANDS:
+            parse(load(words[0])[1], words[1:])
+    except InputError as error:
+        written = re.search(r"; write (keras-bert .*) \(`", str(error))
+        if written:
+            return written[1]
+    return f"keras-bert {shlex.join(words)}"
+
+
 def load(command: str) -> tuple[Command, CommandParser]:
     """Imports a command; returns (command, parser of its arguments)."""
     if command in EXAMPLES:
@@ -184,9 +219,7 @@ def load(command: str) -> tuple[Command, CommandParser]:
             f"`{EXAMPLES[command]}`."
         )
     if command not in COMMANDS:
-        call = GUESSES["keras-bert COMMAND"].get(command)
-        hint = f"write keras-bert {call}." if call else suggestion(command, COMMANDS)
-        hint = hint or "`keras-bert --help` lists them."
+        hint = suggestion(command, COMMANDS) or "`keras-bert --help` lists them."
         raise InputError(f"there is no command {command!r}; {hint}")
     address, what = COMMANDS[command]
     module, _, name = address.rpartition(".")
@@ -199,16 +232,34 @@ def load(command: str) -> tuple[Command, CommandParser]:
     )
     chosen.add_arguments(parser)
     parser.add_common()
+    parser.take_words(chosen.words, chosen.needed)
     return chosen, parser
 
 
 def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
     """Parses the arguments of a command. Settings and options may be in any order."""
-    parsed = parser.parse_intermixed_args(list(map(_dashed, words)))
+    end = words.index("--") if "--" in words else len(words)
+    typed = [_Word(_dashed(word)) for word in words[:end]]
+    # argparse does not know in its second pass which words were after `--`.
+    typed += [_Word(re.sub("^-", _DASH, word)) for word in words[end + 1 :]]
+    parsed = parser.parse_intermixed_args(typed)
     for name, value in vars(parsed).items():
         if value == "" and value != parser.get_default(name):  # "" would mean the current folder
             parser.error(f"the value of {name} is empty; check that the shell variable is set.")
+    parser.complete(parsed, typed)
+    for name, value in vars(parsed).items():
+        setattr(parsed, name, _without_marks(value))
     return parsed
+
+
+class _Word(str):
+    """A word of the command line. Equal words are different objects."""
+
+
+def _without_marks(value):
+    if isinstance(value, list):
+        return list(map(_without_marks, value))
+    return value.replace(_DASH, "-") if isinstance(value, str) else value
 
 
 def _split(arguments):
@@ -264,7 +315,7 @@ def _report(error):
     else:
         text = f"{type(error).__name__}: {error}"
         message, status = f"{text[:500]} (`--debug` shows where)", FAILURE
-    print(f"keras-bert: {' '.join(message.split())}", file=sys.stderr)
+    print_message(f"keras-bert: {' '.join(message.split())}", sys.stderr)
     return status
 
 

@@ -102,6 +102,7 @@ FORMS = ("huggingface", "google", "keras_hub")
 
 
 class TokenizerReport(Command):
+    words = ("model", "data")
     example = "  keras-bert tokenizer-report bert-base-uncased roberta-base --data corpus.txt"
     tensorflow_alone = True
 
@@ -153,6 +154,7 @@ def _word(entry):
 
 
 class Convert(Command):
+    words = ("source",)
     example = (
         "  keras-bert convert --from uncased_L-12_H-768_A-12 --to bert-base-uncased\n"
         "  keras-bert convert --from bert-base-uncased --to checkpoint --form google"
@@ -211,6 +213,7 @@ class Convert(Command):
 
 
 class Merge(Command):
+    words = ("model",)
     example = "  keras-bert merge --model run --out merged"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -244,6 +247,7 @@ class Merge(Command):
 
 
 class Student(Command):
+    words = ("teacher",)
     example = (
         "  keras-bert student --teacher DIR --layers 6 --out student\n"
         "  keras-bert student --teacher DIR --layers 0,2,4 --out student"
@@ -288,6 +292,7 @@ def _layers(text):
 
 
 class Calibrate(Command):
+    words = ("model", "dev")
     example = (
         "  keras-bert calibrate --model run\n"
         "  keras-bert calibrate --model run --dev held-out.csv --threshold f1\n"

@@ -16,6 +16,7 @@ from keras_bert_impl.cli.common import (
     add_tuned_model,
     say,
 )
+from keras_bert_impl.cli.examples import usual_column
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.cli.remembered import read_options, with_form
 from keras_bert_impl.io.errors import InputError, listed
@@ -117,6 +118,10 @@ def _columns(path, arguments, model):
         return model.text_columns
     if len(columns) == 1 and not arguments.pair:
         return columns[0], None
+    usual = usual_column(columns, "text")
+    if usual and not arguments.pair and len(model.text_columns) == 1:
+        say(f"text: column {usual!r}")
+        return usual, None
     raise InputError(
         f"{path} is a table with the columns {listed(columns)}: pass the column of texts as --text "
         "COLUMN and, for pairs, the column of second texts as --pair COLUMN."
@@ -124,6 +129,7 @@ def _columns(path, arguments, model):
 
 
 class Predict(Command):
+    words = ("model", "input")
     example = (
         "  keras-bert predict --model run --input new.csv --out predicted.csv\n"
         "  keras-bert predict --model run --input reviews.txt\n"

@@ -12,6 +12,7 @@ from keras_bert_impl.cli.common import (
     positive_int,
     print_json,
     say,
+    say_skipped,
 )
 from keras_bert_impl.cli.examples import (
     add_examples,
@@ -19,6 +20,7 @@ from keras_bert_impl.cli.examples import (
     form_of_tables,
     read_split,
     reads_tables,
+    take_columns,
 )
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.io.errors import InputError, listed
@@ -86,9 +88,12 @@ class Vocab(Command):
         from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
         from keras_bert_impl.tokenizers.learning import count_accents, describe_folding
 
-        documents = read_documents(arguments.text, arguments.format, arguments.text_field)
+        unreadable: list[InputError] = []
+        source = arguments.text, arguments.format, arguments.text_field
+        documents = read_documents(*source, unreadable)
         if arguments.extend:
             _extend(arguments, documents)
+            say_skipped(unreadable)
             return
         characters: collections.Counter[str] = collections.Counter()
         # An invalid directory raises before the slow work.
@@ -100,6 +105,7 @@ class Vocab(Command):
                 min_frequency=arguments.min_frequency or 2,
             )
             WordPieceTokenizer(vocabulary, lowercase=not arguments.cased).save_pretrained(temporary)
+        say_skipped(unreadable)
         say(f"wrote {len(vocabulary):,} tokens to {arguments.out}")
         if not arguments.cased and (folding := describe_folding(characters)):
             say(folding)
@@ -296,8 +302,11 @@ class Check(Command):
         add_examples(parser, is_training=False, title="columns and validation set")
 
     def check(self, arguments: Namespace) -> None:
-        if arguments.task not in readers() or arguments.data or arguments.tfds:
-            raise InputError("`keras-bert check` reads files: leave out --data, --tfds and GLUE.")
+        names = [name for name in ("data", "tfds") if getattr(arguments, name)]
+        names += [] if arguments.task in readers() else ["task"]
+        if names:
+            given = ", ".join(f"--{name} {getattr(arguments, name)}" for name in names)
+            raise InputError(f"`keras-bert check` reads only files: leave out {given}.")
         if arguments.max_length and not arguments.model:
             raise InputError("--max-length requires --model, the model with the tokenizer.")
         check_examples(arguments)
@@ -312,11 +321,13 @@ class Check(Command):
         if others and not given["encoding"]:
             given["encoding"] = "cp1252"
             say(f"{listed(others)}: the file is not UTF-8 and was read with --encoding cp1252.")
-        train = read_split(Namespace(**given), "train")
-        dev = read_split(Namespace(**given), "dev") if arguments.dev else None
+        source = Namespace(**given)
+        take_columns(source)
+        train = read_split(source, "train")
+        dev = read_split(source, "dev") if arguments.dev else None
         form = {"encoding": given["encoding"] or "utf-8"} if text_files else {}
         if reads_tables(arguments.task):
-            form |= form_of_tables(Namespace(**given), "train")
+            form |= form_of_tables(source, "train")
         found = checks.check_examples(train, dev, form, _tokens(arguments, train))
         if arguments.json:
             print_json(found)

@@ -21,6 +21,7 @@ from keras_bert_impl.cli.common import (
     print_json,
     print_table,
     say,
+    say_skipped,
 )
 from keras_bert_impl.cli.parser import Command, suggestion
 from keras_bert_impl.cli.settings import add_settings, resolve_settings
@@ -89,6 +90,7 @@ class Clean(Command):
         if arguments.json:
             print_json(counts)
             return
+        say_skipped(counts["unreadable"])
         rows = [{"step": name} | counted for name, counted in counts["steps"].items()]
         print_table(
             rows,
@@ -205,6 +207,7 @@ class _Settings(AdaptationSettings):
 class Adapt(Command):
     kept = "The last checkpoint is in {out}."
 
+    words = ("model", "text")
     example = (
         "  keras-bert adapt --model DIR corpus.txt --out adapted --adapt-steps 5000\n"
         "  keras-bert finetune --model adapted/run/model --out run \\\n"

@@ -152,7 +152,8 @@ def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
 def check_scored_table(arguments: argparse.Namespace) -> None:
     options = read_options(arguments.model)
     if options and arguments.dev and not (arguments.task or options.get("task")):
-        check_tables(with_columns(arguments, options))
+        vars(arguments).update(vars(with_columns(arguments, options)))
+        check_tables(arguments)
 
 
 def check_unchanged(run: str | Path, examples: Any) -> None:

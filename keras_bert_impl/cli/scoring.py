@@ -49,6 +49,7 @@ from keras_bert_impl.tasks.data.source import ExampleSource
 
 
 class Evaluate(Command):
+    words = ("model", "dev")
     example = (
         "  keras-bert evaluate --model run\n"
         "  keras-bert evaluate --model run --dev test.csv --out scored\n"
@@ -126,6 +127,7 @@ class Evaluate(Command):
 
 
 class Report(Command):
+    words = ("run", "dev")
     example = (
         "  keras-bert report run\n"
         "  keras-bert report sweep\n"
@@ -226,6 +228,7 @@ _WEEKS = {name: name for name in ("week", "version", "labels", "accuracy", "low"
 
 
 class Drift(Command):
+    words = ("model", "served")
     example = (
         "  keras-bert drift --model run --served last-week.csv\n"
         "  keras-bert drift --model run --reference dev.csv --served today.csv \\\n"

@@ -243,6 +243,9 @@ def given_settings(
         value = parse_yaml(text, f"--{key.replace('_', '-')} {text}")
         if not fits(value, hints[key]) and fits(text, hints[key]):
             value = text  # YAML reads 4 as a number, but the field may be a str.
+        if not fits(value, hints[key]) and "," in text:
+            values_of_list = parse_yaml(f"[{text}]", key)  # 0.2,0.8 without brackets
+            value = values_of_list if fits(values_of_list, hints[key]) else value
         values[key] = _checked(settings_class, key, value, "command line")
     return values
 

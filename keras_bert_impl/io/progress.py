@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, TextIO
@@ -68,7 +69,7 @@ class Progress:
         if self._bar is not None:
             self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
-            print(line, file=self._stream, flush=True)
+            print_message(line, self._stream)
 
     def _show_bar(self):
         self._bar = _bar(self._stream, self._state)
@@ -89,12 +90,22 @@ class Progress:
             return clock(seconds)
         rate = (self._done - self._begun_at) / seconds if seconds else 0.0
         total = "" if self._total is None else f" of {self._total:,}"
-        parts = [f"{self._done:,}{total} {self._unit}".rstrip(), clock(seconds)]
+        is_one = (self._done if self._total is None else self._total) == 1
+        unit = self._unit.removesuffix("s") if is_one else self._unit
+        parts = [f"{self._done:,}{total} {unit}".rstrip(), clock(seconds)]
         if rate:
             parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s")
             if self._total is not None and self._done < self._total:
                 parts.append(f"{clock((self._total - self._done) / rate)} left")
         return ", ".join([*parts, self._note] if self._note else parts)
+
+
+def print_message(line: object, stream: TextIO) -> None:
+    """Prints a line to stderr. If nothing can be written there, the job continues without lines."""
+    try:
+        print(line, file=stream, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def clock(seconds: float) -> str:

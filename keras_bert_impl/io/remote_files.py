@@ -87,7 +87,10 @@ def os_errors() -> Iterator[None]:
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        # TensorFlow's code for several errors: full disk, quota, too many open files.
+        codes = (errno.EMFILE, errno.ENFILE, errno.EDQUOT)
+        code = next((c for c in codes if os.strerror(c) in error.message), errno.ENOSPC)
+        raise OSError(code, os.strerror(code)) from error
     except tf.errors.OutOfRangeError as error:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG)) from error
     except tf.errors.OpError as error:

@@ -11,6 +11,28 @@ from typing import Any
 
 from keras_bert_impl.tasks.base.options import MAX_LENGTH, LongTextSettings
 
+# Task -> its names in other libraries and in the literature.
+_OTHER_NAMES = {
+    None: "classification text-classification sequence-classification sentiment sentiment-analysis "
+    "nli natural-language-inference paraphrase",
+    "tagging": "ner named-entity-recognition token-classification sequence-labeling pos pos-tagging",
+    "squad": "qa question-answering extractive-qa reading-comprehension",
+    "similarity": "sts semantic-similarity sentence-similarity text-similarity embedding retrieval",
+    "choice": "multiple-choice swag",
+    **{"sst2": "sst-2", "stsb": "sts-b", "paws_x": "paws-x"},
+}
+_TASK_OF = {name: task for task, names in _OTHER_NAMES.items() for name in names.split()}
+
+
+def task_called(name: str) -> str | None:
+    """Returns the value of `--task` for a name from another library, such as `ner`.
+
+    Other names are returned unchanged, or in lowercase if no registered task has the name.
+    """
+    if name in task_names():
+        return name
+    return _TASK_OF.get(name.lower().replace("_", "-"), name.lower())
+
 
 @functools.cache
 def _folders() -> list[ModuleType]:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 import types
@@ -104,14 +105,13 @@ def test_help_imports_no_tensorflow():
         ),
         (
             ["cross-validate"],
-            "there is no command 'cross-validate'; write keras-bert finetune --folds 5.",
+            "there is no command 'cross-validate'; write keras-bert finetune --folds 5 --model",
         ),
         (["help", "modles"], "there is no command 'modles'; did you mean 'models'?"),
         (["xyzzy"], "there is no command 'xyzzy'; `keras-bert --help` lists them."),
         (["models", "--jsno"], "there is no option --jsno; did you mean --json?"),
         (["--unknown"], "there is no option --unknown; available: --debug, --help, --version"),
         (["recipes", "--lr", "1"], "there is no option --lr; "),
-        (["finetune", "--out=x", "b.csv"], "unexpected argument 'b.csv': options have one value"),
         (
             ["finetune", "--out=x", "--threshold=1"],
             "there is no option --threshold; run `keras-bert calibrate --model run",
@@ -142,7 +142,7 @@ def test_help_imports_no_tensorflow():
         ),
         (["recipes", "bert_bse"], "there is no recipe 'bert_bse'; did you mean 'bert_base'?"),
         (
-            ["finetune", "--out=x", "--model=bert-base-uncasd"],
+            ["finetune", "--out=x", "--data=.", "--model=bert-base-uncasd"],
             "model=bert-base-uncasd: No model is named 'bert-base-uncasd'. Did you mean "
             "'bert-base-uncased'",
         ),
@@ -155,17 +155,14 @@ def test_help_imports_no_tensorflow():
             "write --epochs 1",
         ),
         (
-            ["finetune", "--out=x", "--model=m", "--epochs", "few"],
+            ["finetune", "--out=x", "--data=.", "--model=m", "--epochs", "few"],
             "command line: epochs must be a positive integer",
         ),
         (
             ["finetune", "--out=x", "--epochs=3", "--epochs", "4"],
             "--epochs is given twice: 3 and 4",
         ),
-        (
-            ["fill-mask", "DIR"],
-            'the text is missing: write keras-bert fill-mask DIR "a [MASK] text".',
-        ),
+        (["fill-mask", "m"], "text is missing; write keras-bert fill-mask --model m text ("),
     ],
 )
 def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):
@@ -175,9 +172,89 @@ def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):
     assert err.startswith(f"keras-bert: {message}")
 
 
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working directory, with the run `run`, the table `a.csv` and the vectors `v.npy`."""
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    for name in ("a.csv", "b.csv", "v.npy", "-dash.csv"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("finetune run a.csv --dev b.csv --out o", {"model": "run", "train": "a.csv"}),
+        ("finetune a.csv --folds 2 hf://owner/name --out o", {"model": "hf://owner/name"}),
+        ("predict a.csv run", {"model": "run", "input": "a.csv"}),
+        ("predict run -", {"model": "run", "input": "-"}),
+        ("evaluate run a.csv", {"model": "run", "dev": "a.csv"}),
+        ("evaluate run", {"model": "run", "dev": None}),
+        ("calibrate a.csv --model run", {"model": "run", "dev": "a.csv"}),
+        ("report run run a.csv", {"run": ["run", "run"], "dev": "a.csv"}),
+        ("export run --out o", {"model": "run"}),
+        ("embed run a.csv b.csv --out v.npy", {"model": "run", "paths": ["a.csv", "b.csv"]}),
+        ("embed --model m run --out v.npy", {"model": "m", "paths": ["run"]}),
+        ("search run v.npy bicycle", {"model": "run", "vectors": "v.npy", "query": ["bicycle"]}),
+        ("fill-mask bert-base-cased a", {"model": "bert-base-cased", "text": ["a"]}),
+        ("generate --model gpt2 gpt2", {"model": "gpt2", "text": ["gpt2"]}),
+        ("adapt run a.csv --out o", {"model": "run", "text": "a.csv"}),
+        ("tokenizer-report run m --data a.csv", {"model": ["run", "m"], "data": ["a.csv"]}),
+        ("check --json -- -dash.csv", {"file": ["-dash.csv"]}),
+    ],
+)
+def test_words_stand_for_the_model_and_the_file(typed, expected, folder):
+    command, *words = typed.split()
+    parsed = vars(cli.parse(cli.load(command)[1], words))
+    assert {name: parsed[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        ("finetune a.csv", "finetune --train a.csv --model MODEL --dev-split 0.1 --out DIR"),
+        ("finetune run a.csv b.csv", "finetune --model run --train a.csv --dev b.csv --out DIR"),
+        ("finetune --data . -- run", "finetune --data . --model run --out DIR"),
+        ("evaluate a.csv", "evaluate --dev a.csv --model DIR"),
+        ("evaluate a.csv --dev a.csv --model run", "evaluate --dev a.csv --model run"),
+        ("predict run", "predict --model run --input FILE"),
+        ("export run", "export --model run --out DIR"),
+        ("merge run merged", "merge --model run --out merged"),
+        ("convert run b", "convert --from run --to b"),
+        ("embed run a.csv", "embed a.csv --model run --out FILE"),
+        ("doctor x", "doctor"),
+        ("train a.csv", "finetune --train a.csv --model MODEL --dev-split 0.1 --out DIR"),
+        ("test run a.csv", "evaluate run a.csv"),
+        ("download bert-base-uncased", "convert --from bert-base-uncased --to DIR"),
+        ("quantize", "export --format onnx --precision int8 --model MODEL --out DIR"),
+        ("list", "models"),
+        ("version", "--version"),
+    ],
+)
+def test_an_incomplete_command_names_the_whole_command(typed, line, folder, capsys):
+    assert cli.main(typed.split()) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and f"; write keras-bert {line}" in err.replace(" (`", "\n")
+    if line != "--version":
+        command, *words = line.split()
+        cli.parse(cli.load(command)[1], words)
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+def test_a_command_without_arguments_is_complete_or_names_the_whole_command(command):
+    _, parser = cli.load(command)
+    try:
+        cli.parse(parser, [])
+    except InputError as error:
+        line = shlex.split(str(error).partition("; write ")[2].partition(" (`")[0])
+        assert line[:2] == ["keras-bert", command]
+        numbers = {"N|A,B": "2"}
+        cli.parse(cli.load(command)[1], [numbers.get(word, word) for word in line[2:]])
+
+
 def test_settings_may_stand_anywhere(capsys):
     assert (
-        cli.main(["finetune", "--seed=1", "--model", "base", "--batch-size=0", "--out", "run"]) == 2
+        cli.main(["finetune", "--seed=1", "base", "--batch-size=0", "--data=.", "--out", "x"]) == 2
     )
     assert "batch_size must be a positive integer, got 0." in capsys.readouterr().err
 
@@ -210,7 +287,7 @@ def test_an_interrupted_run_says_what_is_kept_and_how_to_go_on(monkeypatch, caps
         monkeypatch.setattr(Finetune, name, lambda command, arguments: None)
     monkeypatch.setattr(Finetune, "run", interrupt)
     monkeypatch.setattr(Finetune, "uses_tensorflow", False)
-    assert cli.main(["finetune", "--out", "run"]) == 130
+    assert cli.main(["finetune", "bert-base-uncased", "--data=.", "--out", "run"]) == 130
     assert capsys.readouterr().err == (
         "keras-bert: interrupted. The last checkpoint is in run. Run the same command again to continue.\n"
     )

@@ -15,6 +15,7 @@ from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import AnchorExamples, read_glue
 from keras_bert_impl.tasks.language_modeling.augmentation import write_examples
+from keras_bert_impl.tasks.names import task_called
 
 
 def read(*arguments, split="train"):
@@ -198,6 +199,51 @@ def test_columns_of_a_split_need_a_split(given, message):
     add_examples(parser, is_training=True)
     with pytest.raises(InputError, match=message):
         check_examples(parser.parse_args(["--train", "t.csv", *given]))
+
+
+@pytest.mark.parametrize(
+    ("header", "given", "line", "cells"),
+    [
+        ("text,label", "", "text: column 'text', label: column 'label'\n", "uv"),
+        ("id,sentence,labels", "", "text: column 'sentence', label: column 'labels'\n", "vw"),
+        ("sentence,text,label", "--text text", "label: column 'label'\n", "vw"),
+        ("text,label,labels", "--label labels", "text: column 'text'\n", "uw"),
+        ("body,label,text", "--text body --label label", "", "uv"),
+    ],
+)
+def test_columns_with_a_usual_name_are_taken(header, given, line, cells, tmp_path, capsys):
+    names = header.split(",")
+    (tmp_path / "a.csv").write_text(f"{header}\n{','.join('uvw'[: len(names)])}\n")
+    file = tmp_path / "a.csv"
+    options = ["--train", file, "--dev", file, *given.split()]
+    examples = read(*options)
+    assert capsys.readouterr().err == line
+    assert [*examples.texts, *examples.labels] == list(cells)
+
+
+@pytest.mark.parametrize("header", ["sentence,text,label", "Text,Label", "text,label,labels"])
+def test_columns_in_doubt_are_not_taken(header, tmp_path):
+    (tmp_path / "a.csv").write_text(f"{header}\nu,v,w\n")
+    with pytest.raises(InputError, match="--(text|label) is missing"):
+        read("--train", tmp_path / "a.csv", "--dev", tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("names", "task"),
+    [
+        ("ner NER token-classification token_classification", "tagging"),
+        ("qa question-answering squad", "squad"),
+        ("sts similarity", "similarity"),
+        ("text-classification Sequence_Classification nli", None),
+        ("SST-2 sst2 SST2", "sst2"),
+        ("paws-x paws_x", "paws_x"),
+    ],
+)
+def test_tasks_have_the_names_of_other_libraries(names, task):
+    parser = argparse.ArgumentParser()
+    add_examples(parser, is_training=True)
+    assert {task_called(name) for name in names.split()} == {task}
+    assert task is None or parser.parse_args(["--task", names.split()[0]]).task == task
 
 
 @pytest.mark.parametrize(

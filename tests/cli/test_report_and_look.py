@@ -67,7 +67,7 @@ def test_report_of_a_set_of_runs(run, tmp_path, monkeypatch, capsys):
         (["."], ". has no recipe.yaml"),
         (["{run}", "missing"], "missing does not exist"),
         (["{run}", "--dev", "missing.csv", "--text", "a", "--label", "b"], "missing.csv"),
-        ([], "the following arguments are required"),
+        ([], "RUN is missing; write keras-bert report RUN"),
     ],
 )
 def test_report_of_something_else(run, arguments, message, tmp_path, monkeypatch, capsys):

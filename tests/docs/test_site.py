@@ -1,9 +1,12 @@
 """The site's navigation and its check for files from other hosts."""
 
+import os
 import re
 from pathlib import Path
 
 import check_site
+import examples_page
+import links
 import llms
 import pytest
 import yaml
@@ -37,13 +40,32 @@ def source_pages():
     return {page: (docs / page).read_text(encoding="utf-8") for page in listed}
 
 
-def test_no_page_links_to_what_the_site_leaves_out():
-    excluded = [line for line in CONFIG["exclude_docs"].split() if line.endswith("/")]
-    links = {
-        page: [target for target in excluded if f"]({target}" in text]
-        for page, text in source_pages().items()
-    }
-    assert not {page: found for page, found in links.items() if found}
+_CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+
+
+def linked_files(text):
+    """Returns the targets of the links to files in Markdown text."""
+    targets = re.findall(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)", _CODE.sub("", text))
+    return {target for target in targets if "://" not in target}
+
+
+def test_links_work_in_a_checkout():
+    folders = ("docs", "examples", "colab", "keras_bert_impl", "tools", "tests")
+    files = [*ROOT.glob("*.md"), *(path for f in folders for path in (ROOT / f).rglob("*.md"))]
+    links = [(path, target) for path in files for target in linked_files(path.read_text("utf-8"))]
+    assert len(links) > 200
+    assert [link for link in links if not (link[0].parent / link[1]).exists()] == []
+
+
+def test_links_work_on_the_site():
+    excluded = tuple(line for line in CONFIG["exclude_docs"].split() if line.endswith("/"))
+    generated = examples_page.pages() | dict.fromkeys(pages(CONFIG["nav"]), "")
+    texts = generated | {page: links.to_pages(text) for page, text in source_pages().items()}
+    for page, text in texts.items():
+        for target in linked_files(text):
+            found = os.path.normpath(os.path.join(os.path.dirname(page), target))
+            is_file = (ROOT / "docs" / found).is_file() and not found.startswith((*excluded, ".."))
+            assert found in texts or is_file, f"{page}: {target}"
 
 
 def test_tables_have_no_gaps():

@@ -11,6 +11,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 import api  # noqa: E402
 import commands_page  # noqa: E402
 import examples_page  # noqa: E402
+import links  # noqa: E402
 import llms  # noqa: E402
 import settings_page  # noqa: E402
 
@@ -38,6 +39,10 @@ def on_files(files: Files, config) -> Files:
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page, config, files) -> str:
+    return links.to_pages(markdown)
 
 
 def on_page_content(html: str, page, config, files) -> str:

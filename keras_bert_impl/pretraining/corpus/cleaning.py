@@ -71,7 +71,8 @@ def clean(
     Returns:
         dict with `read` and `written`: numbers of `documents` and `characters`; `steps`: for each
         step, the number of documents that it `removed` and `changed`, and of `characters` that it
-        removed; `languages`: the number of documents by language, if `languages` is not empty.
+        removed; `languages`: the number of documents by language, if `languages` is not empty;
+        `unreadable`: why files were skipped, one text for each file.
 
     Raises:
         InputError: The corpus or an argument is invalid, a package is missing, or no text remains.
@@ -89,11 +90,12 @@ def clean(
     threshold = check("near_duplicates", near_duplicates, Similarity)
     num_workers = check("num_workers", num_workers, PositiveInt | None) or os.cpu_count() or 1
     counts: text_cleaning.Counts = collections.Counter()
+    unreadable: list[InputError] = []
     hashes = array.array("Q")
     with as_paths(inputs, input_format, text_field) as (paths, format, field):
         with replace_file(output) as temporary:
             aside = temporary.with_name("texts"), temporary.with_name("signatures")
-            batches = _batches(read_documents(paths, format, field), counts)
+            batches = _batches(read_documents(paths, format, field, unreadable), counts)
             with open(aside[0], "w", encoding="utf-8") as texts, open(aside[1], "wb") as signatures:
                 for cleaned, counted in _cleaned(batches, languages, num_workers):
                     counts.update(counted)
@@ -108,7 +110,7 @@ def clean(
                     f"no text remains after cleaning; removed by step: {_removed(counts)}."
                 )
             _write_distinct(aside, hashes, threshold, temporary, counts)
-    return _summary(counts)
+    return _summary(counts) | {"unreadable": list(map(str, unreadable))}
 
 
 def _batches(documents: Iterable[Document], counts: text_cleaning.Counts) -> Iterator[list[str]]:

@@ -31,6 +31,7 @@ _LOG = logging.getLogger(__name__)
 _FEW_TRUE_PAIRS = 0.2  # fraction of pairs that are consecutive; about one half is normal
 _MOST_UNKNOWN = 0.02  # fraction of the tokens; a suitable vocabulary has less than 0.1 %
 _MOST_INSIDE_WORDS = 0.7  # fraction of the tokens; about 0.4 is normal for segmented Chinese text
+_MOST_NAMED = 20  # unreadable files in a warning
 _SECONDS_ALONE = 6  # about the time in seconds that a process needs to import TensorFlow
 
 
@@ -188,7 +189,10 @@ def prepare(
         destination.check_is_no_input(place, paths)
         corpus = cutting.Corpus(paths, format, field, block_characters, held_out)
         cutting.check_corpus(
-            readers.read_documents(paths, format, field), corpus, settings.objective, settings.seed
+            readers.read_documents(paths, format, field, []),
+            corpus,
+            settings.objective,
+            settings.seed,
         )
         if runner is None:
             num_workers = num_workers or os.cpu_count() or 1
@@ -289,7 +293,8 @@ def _check_splits(manifest):
 
 def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progress, finished):
     finished.open()
-    documents = readers.read_documents(corpus.paths, corpus.format, corpus.text_field)
+    unreadable: list[InputError] = []
+    documents = readers.read_documents(corpus.paths, corpus.format, corpus.text_field, unreadable)
     read = {"documents": 0, "duplicate_documents": 0}
     text_blocks = cutting.text_blocks(
         cutting.numbered(documents, read), corpus, settings.objective, settings.seed
@@ -304,6 +309,12 @@ def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progres
         counts[text_block.split] += built.counts
         if progress:
             progress(Progress.of(counts, time.monotonic() - started))
+    if unreadable:
+        _LOG.warning(
+            "skipped %d files that cannot be read: %s",
+            len(unreadable),
+            "; ".join(map(str, unreadable[:_MOST_NAMED])),
+        )
     return cutting.Written(
         **read, counts=counts, shards={split: writers[split].close() for split in records.SPLITS}
     )

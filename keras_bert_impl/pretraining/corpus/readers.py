@@ -20,6 +20,8 @@ from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
 _LONGEST_LINE = 64 << 20  # bytes; a file with a longer line is not text
 _READ_AT_ONCE = 1 << 20  # bytes
+_MOST_AHEAD = 8 << 20  # characters of a file that are read before it counts as readable
+_BINARY = 0.1  # fraction of NUL bytes above which a file is not text
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
 _MANY_LINED_JSON = re.compile(r'\[\s*\{\s*("|$)|\{\n"')
 _HTML = re.compile(r"<!doctype html|<html", re.IGNORECASE)
@@ -54,7 +56,10 @@ class Document:
 
 
 def read_documents(
-    paths: Paths, format: str = "auto", text_field: str = "text"
+    paths: Paths,
+    format: str = "auto",
+    text_field: str = "text",
+    unreadable: list[InputError] | None = None,
 ) -> Iterator[Document]:
     """Iterates over the documents of files, folders and TFDS datasets, in order.
 
@@ -79,6 +84,9 @@ def read_documents(
         format: One of `TEXT_FORMATS`, for all files; ignored for `tfds://` names.
         text_field: Field of JSON lines, and of TFDS examples unless the `tfds://` name contains a
             field.
+        unreadable: List to which the errors of unreadable files are added; none of the documents of
+            these files are returned. An error after the first 8 million characters of a file is
+            raised. Default: the first error is raised.
 
     Returns:
         Iterator over the documents that contain text.
@@ -94,7 +102,7 @@ def read_documents(
         for document in read_documents(["wiki.txt.xz", "tfds://my_text:train[:1%]?field=body&data_dir=tfds"]):
             print(document.source, len(document.paragraphs))
     """
-    return _read(paths_of(paths), sources(paths, format), text_field)
+    return _read(paths_of(paths), sources(paths, format, unreadable), text_field, unreadable)
 
 
 def paths_of(paths: Paths) -> list[str]:
@@ -103,7 +111,9 @@ def paths_of(paths: Paths) -> list[str]:
     return [os.fspath(expanded(path)) for path in paths]
 
 
-def sources(paths: Paths, format: str = "auto") -> Iterator[tuple[str, str]]:
+def sources(
+    paths: Paths, format: str = "auto", unreadable: list[InputError] | None = None
+) -> Iterator[tuple[str, str]]:
     """Returns the (name, format) of each source of a corpus; see `read_documents` for errors."""
     if format not in TEXT_FORMATS:
         raise InputError(f"unknown format {format!r}; choose one of {', '.join(TEXT_FORMATS)}.")
@@ -115,7 +125,7 @@ def sources(paths: Paths, format: str = "auto") -> Iterator[tuple[str, str]]:
             is_one = isinstance(paths, (str, os.PathLike))
             hint = "" if is_one else " To pass texts instead of paths, pass iter(texts)."
             raise InputError(f"{name} does not exist.{hint}")
-    return (source for name in names for source in _files(name, format))
+    return (source for name in names for source in _files(name, format, unreadable))
 
 
 def read_source(name: str, format: str, text_field: str = "text") -> Iterator[Document]:
@@ -131,17 +141,34 @@ def no_text(paths: Paths) -> InputError:
     return InputError(f"{', '.join(paths_of(paths))}: no text found. Name files that contain text.")
 
 
-def _read(paths, sources, text_field):
+def _read(paths, sources, text_field, unreadable):
     empty = True
     for name, format in sources:
-        for document in read_source(name, format, text_field):
+        documents = read_source(name, format, text_field)
+        for document in documents if unreadable is None else _readable(documents, unreadable):
             empty = False
             yield document
     if empty:
-        raise no_text(paths)
+        raise unreadable[0] if unreadable else no_text(paths)
 
 
-def _files(name, format):
+def _readable(documents, unreadable):
+    """Yields the documents of a file; none if the file has an error near its beginning."""
+    first, characters = [], 0
+    try:
+        for document in documents:
+            first.append(document)
+            characters += document.characters
+            if characters > _MOST_AHEAD:
+                break
+    except InputError as error:
+        unreadable.append(error)
+    else:
+        yield from first
+        yield from documents
+
+
+def _files(name, format, unreadable):
     """Yields (path, format) of each file in `name`, in sorted order."""
     if name.startswith("tfds://"):
         yield name, "tfds"
@@ -152,22 +179,30 @@ def _files(name, format):
     else:
         shown = [path for path in sorted(inside) if not any(p.startswith(".") for p in path.parts)]
         paths, otherwise = [os.path.join(name, path) for path in shown], "files"
-    if format == "auto":
-        _refuse_tables(paths)
+    if format == "auto" and unreadable is None:
+        for path in paths:
+            _refuse_table(path)
     for path in paths:
-        yield path, _detect(path, otherwise) if format == "auto" else format
+        try:
+            found = _detect(path, otherwise) if format == "auto" else format
+        except InputError as error:
+            if unreadable is None:
+                raise
+            unreadable.append(error)
+        else:
+            yield path, found
 
 
-def _refuse_tables(paths):
-    for path in paths:
-        if suffix_of(path) in (".csv", ".tsv"):
-            raise InputError(
-                f"{path} is a table; write its text column to a .jsonl or .txt file. If each line "
-                "is a text, rename the file to .txt, or pass --format sentences."
-            )
+def _refuse_table(path):
+    if suffix_of(path) in (".csv", ".tsv"):
+        raise InputError(
+            f"{path} is a table; write its text column to a .jsonl or .txt file. If each line is a "
+            "text, rename the file to .txt, or pass --format sentences."
+        )
 
 
 def _detect(path, otherwise):
+    _refuse_table(path)
     start = ""
     for _, line in _lines(path):
         start = f"{start}\n{line.strip()}".strip()
@@ -220,6 +255,8 @@ def _whole_lines(file):
 
 def _texts(lines, path, number):
     """Decodes bytes of whole lines to a list of str; `number` is the number of the first line."""
+    if lines.count(b"\0") <= _BINARY * len(lines):
+        lines = lines.replace(b"\0", b"")  # A tokenizer removes control characters, too.
     if b"\0" not in lines and len(lines) < _LONGEST_LINE:
         try:
             texts = lines.decode("utf-8")

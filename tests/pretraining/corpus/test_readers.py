@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import re
 
 import numpy as np
 import pytest
@@ -284,3 +285,30 @@ def test_rejects_a_table_in_a_folder_before_reading_it(tmp_path):
     with pytest.raises(InputError, match=f"{path} is a table"):
         next(read_documents(tmp_path))
     assert texts(tmp_path, format="files") == [["One."], ["id,text 1,Two."]]
+
+
+def test_unreadable_files_are_skipped_whole_and_listed(tmp_path):
+    for name, content in (
+        ("a.txt", b"One.\n\nTwo."),
+        ("b.txt", b"Read until here.\n\n\xff"),
+        ("c.jsonl", b'{"text": "Three."}\n{"text"\n'),
+        ("d.csv", b"text\nFour.\n"),
+        ("e.txt", b"\0\1\0\1"),
+        ("f.txt", b"Five\0 and\7 six seven eight."),
+        ("g.jsonl", b'{"body": "Nine."}'),
+    ):
+        (tmp_path / name).write_bytes(content)
+    unreadable = []
+    read = [d.paragraphs for d in read_documents(tmp_path, unreadable=unreadable)]
+    assert read == [["One.", "Two."], ["Five and\7 six seven eight."]]
+    files = [re.search(r"(\w+\.\w+)(:\d+)?( is a|:)", str(error))[1] for error in unreadable]
+    assert files == ["b.txt", "c.jsonl", "d.csv", "e.txt", "g.jsonl"]
+    with pytest.raises(InputError, match="not UTF-8"):
+        list(read_documents(tmp_path / "b.txt", unreadable=[]))
+
+
+def test_an_error_far_into_a_file_is_raised(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "_MOST_AHEAD", 10)
+    (tmp_path / "a.txt").write_bytes(b"More than ten.\n\nThe end.\n\n\xff")
+    with pytest.raises(InputError, match="a.txt:5: byte 1 of the line is not UTF-8"):
+        list(read_documents(tmp_path / "a.txt", format="sentences", unreadable=[]))

@@ -292,7 +292,7 @@ def test_command(gpt2, capsys):
     assert main(["generate", "--model", str(gpt2[2]), "It's", "--max-new-tokens=3"]) == 0
     assert capsys.readouterr().out.startswith("It's")
     assert main(["generate", str(gpt2[2])]) == 2
-    assert "the text is missing" in capsys.readouterr().err
+    assert "text is missing; write keras-bert generate" in capsys.readouterr().err
 
 
 def test_rejects_invalid_input(model, tmp_path):
