@@ -10,6 +10,7 @@ from keras_bert_impl.tasks.data import checks
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.data.token_lengths import sample_of
 from keras_bert_impl.tasks.scores.comparison import is_uneven
+from keras_bert_impl.tasks.scores.gaps import gaps_of
 
 _SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize, which takes about half a second
 _SHOWN_CLASSES = 8
@@ -78,7 +79,8 @@ def summarize(
         is_weighted: whether the run has class weights.
     """
     labels, of_train = train.label_counts()
-    _, of_dev = dev.label_counts()
+    kind_of_dev, of_dev = dev.label_counts()
+    of_dev = of_dev if kind_of_dev == labels else {}  # entity labels without an entity are tags
     lengths = _lengths(model, train)
     summary = DataSummary(
         len(train),
@@ -93,7 +95,8 @@ def summarize(
         sum(_is_blank(text) for examples in (train, dev) for text in examples.inputs),
     )
     has_one_each = getattr(train, "is_multi_label", None) is False
-    warnings = _warnings(summary, model, has_one_each, metric, is_weighted)
+    warnings = gaps_of(dev, labels, of_train)
+    warnings += _warnings(summary, model, has_one_each, metric, is_weighted)
     if labels in ("entities", "tags") or (has_one_each and labels == "classes"):
         warnings += checks.advice(train)
     return dataclasses.replace(summary, warnings=warnings)

@@ -190,6 +190,21 @@ def is_uneven(counts: np.ndarray) -> bool:
     return len(counts) > 1 and bool(counts.max() >= UNEVEN * counts.min())
 
 
+def not_covered(names: list[str], labels: np.ndarray) -> tuple[str, ...]:
+    """Returns a sentence that names the classes without an example, or an empty tuple.
+
+    Args:
+        labels: class indices `[examples]`.
+    """
+    missing = [name for number, name in enumerate(names) if number not in labels]
+    if not missing:
+        return ()
+    return (
+        f"no validation example has the label {listed(missing)}, so the scores cover only "
+        f"{len(names) - len(missing):,} of {len(names):,} classes.",
+    )
+
+
 def never_predicted(
     names: list[str], labels: np.ndarray, predictions: np.ndarray
 ) -> tuple[str, ...]:

@@ -6,7 +6,11 @@ import numpy as np
 
 from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
 from keras_bert_impl.tasks.scores.statistics import ratios
-from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
+from keras_bert_impl.tasks.tagging.spans import OUTSIDE, read_labels, spans_of
+
+_NO_ENTITY = (
+    "the validation set contains no entity, so the model is not compared with the baseline."
+)
 
 
 def word_tags(
@@ -36,14 +40,17 @@ def compared(
 ) -> Comparison:
     """Compares a tagger with a baseline.
 
-    Without entity labels, compares word accuracy instead of F1.
+    Without entity labels, compares word accuracy instead of F1. Without a true entity, compares
+    nothing.
     """
     names = {label for rows in (true_labels, predicted, simple) for row in rows for label in row}
-    has_entities = read_labels(names) is not None
+    has_entities = names <= set(OUTSIDE) or read_labels(names) is not None
     count = _entities if has_entities else _words
-    metric = {"f1" if has_entities else "accuracy": _f1 if has_entities else _accuracy}
+    metric = {"f1": _f1} if has_entities else {"accuracy": _accuracy}
     of_model, of_simple = (count(true_labels, rows) for rows in (predicted, simple))
     outcome = Outcome(np.zeros(len(true_labels)), of_model, metric)
+    if has_entities and not of_model[:, 1].any():
+        return Comparison(outcome, {}, (_NO_ENTITY,))
     remarks = _no_entity(of_model) if has_entities else ()
     simple_outcome = outcome._replace(predictions=of_simple)
     return Comparison(outcome, {"most_frequent_tag": simple_outcome}, remarks)

@@ -67,7 +67,9 @@ def test_each_label_of_two_examples_is_in_both_sets(labels, fraction, held):
 
 
 def test_a_group_of_a_rare_label_is_held_out():
-    data = dataclasses.replace(examples(["rare"] * 6 + ["usual"] * 54), groups=[n // 3 for n in range(60)])
+    data = dataclasses.replace(
+        examples(["rare"] * 6 + ["usual"] * 54), groups=[n // 3 for n in range(60)]
+    )
     train, dev = hold_out(data, 0.1)
     assert train.labels.count("rare") == dev.labels.count("rare") == 3
 

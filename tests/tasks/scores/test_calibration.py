@@ -114,7 +114,8 @@ def test_thresholds_by_a_bound_are_those_of_the_curve_of_scikit_learn():
 
 @pytest.mark.parametrize("decimals", [1, 9], ids=["ties", "distinct"])
 @pytest.mark.parametrize(
-    "text", ["f1", "f0.5", "f2", "recall=0.55", "precision=0.55", "cost=10,1", "cost=1,10", "cost=1,0"]
+    "text",
+    ["f1", "f0.5", "f2", "recall=0.55", "precision=0.55", "cost=10,1", "cost=1,10", "cost=1,0"],
 )
 def test_no_other_threshold_is_better(text, decimals):
     """Compares the threshold with all others, including one above and one below all scores."""
