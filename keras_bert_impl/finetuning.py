@@ -3,6 +3,7 @@
 import dataclasses
 import gc
 import itertools
+import logging
 import math
 import re
 import shutil
@@ -23,11 +24,14 @@ from keras_bert_impl.runs.run import settings_for, task_with, tune
 from keras_bert_impl.runs.settings import MAY_CHANGE, FinetuneSettings
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.scores.decisions import warn_of_nan
+from keras_bert_impl.tasks.scores.decisions import undefined, warn_of_nan
 from keras_bert_impl.tasks.scores.metrics import comparable
+from keras_bert_impl.training.runs.reports import DivergedError
 from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints
 from keras_bert_impl.training.strategy import is_chief, num_workers
 from keras_bert_impl.training.workers import reports_lost_workers
+
+_LOG = logging.getLogger(__name__)
 
 
 @reports_lost_workers
@@ -150,7 +154,8 @@ def finetune_set(
     Returns:
         A dict of `metric`, the task's first metric; `groups`, a list of dicts, from the best to the
         worst mean of `metric`; and `best`, the path of the best run in the best group. For
-        `mean_squared_error`, the lowest value is the best. NaN is the worst value.
+        `mean_squared_error`, the lowest value is the best. NaN, also the score of a run without
+        finite weights, is the worst value.
 
         A group contains `settings`; `runs`, a dict of path -> scores; and `scores`, a dict of
         metric -> `mean`, `std` (sample standard deviation; None for one run), `min`, `max`.
@@ -168,23 +173,31 @@ def finetune_set(
     directory = local_path(output_directory)
     train, dev = with_named_classes(as_examples(train, "train"), as_examples(dev, "dev"))
     runs = checked_runs(directory, train, dev, grid, {"model": str(model), **settings}, resume)
-    scores = {}
+    scores: dict[str, Any] = {}
     for number, (path, (_, run_settings)) in enumerate(runs.items(), 1):
-        scores[path] = run_once(
-            directory / path,
-            run_settings,
-            train,
-            dev,
-            f"run {number} of {len(runs)}",
-            say,
-            strategy=strategy,
-            resume=resume,
-            callbacks=callbacks,
-            verbose=verbose,
-            more_dev=more_dev,
-            keep_checkpoints=keep_checkpoints,
-            read_with=read_with,
-        )
+        try:
+            scores[path] = run_once(
+                directory / path,
+                run_settings,
+                train,
+                dev,
+                f"run {number} of {len(runs)}",
+                say,
+                strategy=strategy,
+                resume=resume,
+                callbacks=callbacks,
+                verbose=verbose,
+                more_dev=more_dev,
+                keep_checkpoints=keep_checkpoints,
+                read_with=read_with,
+            )
+        except DivergedError as error:
+            if number == len(runs) and not any(scores.values()):
+                raise
+            _LOG.warning("%s has no scores: %s", path, error)
+            scores[path] = None
+    names = next(filter(None, scores.values()))
+    scores = {path: of_run or undefined(names) for path, of_run in scores.items()}
     summary = _summary({path: chosen for path, (chosen, _) in runs.items()}, scores)
     warn_of_nan(scores[summary["best"]], directory / summary["best"])
     _copy_best(directory, directory / summary["best"])

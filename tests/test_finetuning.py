@@ -17,6 +17,7 @@ from keras_bert_impl.runs import inputs
 from keras_bert_impl.runs.inputs import made_of
 from keras_bert_impl.runs.settings import PAPER_GRID
 from keras_bert_impl.tasks import Examples, FinetuneSettings, evaluate, finetune_set, load_tuned
+from keras_bert_impl.training.runs.reports import DivergedError
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 from tests.tasks.helpers import examples, finetune_command, run_script, save_base
 
@@ -38,6 +39,8 @@ def runs(monkeypatch):
         run.model.mkdir()
         (run.model / f"seed{settings.seed}").touch()
         score = fake.scores.get(done[-1], settings.learning_rate)
+        if isinstance(score, DivergedError):
+            raise score
         run.write_scores({"f1": score, "accuracy": 1.0} | {f"f1/T{settings.seed}": 0.5})
 
     fake.scores, fake.done = {}, done
@@ -80,6 +83,15 @@ def test_runs_with_nan_rank_last(runs, tmp_path):
     assert rates == [0.3, 0.2, 0.1] and summary["best"] == "runs/learning_rate=0.3,seed=2"
     spread = summary["groups"][1]["scores"]["f1"]
     assert all(math.isnan(value) for value in spread.values())  # min and max included
+
+
+def test_a_run_that_diverges_ranks_last(runs, tmp_path, caplog):
+    runs.scores = {(0.1, 1): DivergedError("epoch 1: not finite"), (0.2, 1): 0.3}
+    summary = tune(tmp_path, {"learning_rate": [0.1, 0.2]})
+    assert summary["best"] == "runs/learning_rate=0.2" and "epoch 1: not finite" in caplog.text
+    assert math.isnan(summary["groups"][1]["runs"]["runs/learning_rate=0.1"]["f1"])
+    with pytest.raises(DivergedError):
+        tune(tmp_path / "other", {"learning_rate": [0.1]})
 
 
 def test_keeps_finished_runs_when_a_grid_grows(runs, tmp_path):

@@ -243,6 +243,9 @@ def _run_several(arguments):
         print_json(scores)
     else:
         _print_spreads(of_what, spreads)
+        pooled = [f"{name} {value:.4f}" for name, value in scores.get("pooled", {}).items()]
+        if pooled:
+            print(f"all folds together: {', '.join(pooled)}")
     say(f"wrote the runs to {arguments.out}; {hint}")
 
 

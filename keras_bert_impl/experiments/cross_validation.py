@@ -15,6 +15,7 @@ from keras_bert_impl.tasks.base.prediction_files import join_predictions
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.data.splits import folds as folds_of
 from keras_bert_impl.tasks.data.splits import with_all_names
+from keras_bert_impl.tasks.registry import task_of
 
 PREDICTIONS = "predictions.tsv"
 
@@ -44,8 +45,10 @@ def cross_validate(
             determines the folds.
 
     Returns:
-        `folds`, a dict of path -> scores, and `scores`, a dict of metric -> `mean`, `std` (sample
-        standard deviation), `min`, `max`.
+        `folds`, a dict of path -> scores; `scores`, a dict of metric -> `mean`, `std` (sample
+        standard deviation), `min`, `max`; and `pooled`, a dict of metric -> score of the held-out
+        predictions for all examples. If a fold has no example of a class, only the pooled macro F1
+        covers all classes. `pooled` is missing if the predictions of the task cannot be pooled.
 
     Raises:
         InputError: see `finetune`.
@@ -67,11 +70,15 @@ def cross_validate(
         scores[f"folds/{number}"] = read_json(run / "scores.json")
         if (run / PREDICTIONS).exists():
             written.append((run / PREDICTIONS, rows))
-    if len(written) == folds:
-        join_predictions(directory / PREDICTIONS, written)
     first, *others = scores.values()
     names = [name for name in first if all(name in one for one in others)]
     spreads = {name: spread_of([one[name] for one in scores.values()]) for name in names}
-    summary = {"folds": scores, "scores": spreads}
+    summary: dict[str, Any] = {"folds": scores, "scores": spreads}
+    if len(written) == folds:
+        join_predictions(directory / PREDICTIONS, written)
+        compared = task_of(data, data).compare(data, data, directory)
+        if compared is not None:
+            metrics = compared.outcome.metrics
+            summary["pooled"] = {name: compared.outcome.score(name) for name in metrics}
     write_json(directory / "scores.json", summary)
     return summary

@@ -1,6 +1,7 @@
 """`ModelSource`, an opened model of any format. Reads and writes Hugging Face files."""
 
 import json
+import logging
 import shutil
 import struct
 from pathlib import Path
@@ -16,10 +17,11 @@ from keras_bert_impl.hub.contents import INDEX, WEIGHTS
 from keras_bert_impl.interop.flax_file import FlaxFile
 from keras_bert_impl.interop.hdf5 import Hdf5File
 from keras_bert_impl.interop.torch_file import TorchFile
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.mapping import DTYPES, mapped
 from keras_bert_impl.io.reading import Document, file_within, parse_json, read_json
 
+_log = logging.getLogger(__name__)
 Tensors: TypeAlias = dict[str, np.ndarray]  # tensor name -> value
 # LayerNorm parameters have these names in checkpoints converted from the original BERT code.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
@@ -208,6 +210,10 @@ def write_json(path: Path, value: Any) -> None:
 def write_tensors(path: Path, tensors: Tensors, like: str = "config.json") -> None:
     """Writes a safetensors file, with the permissions of the file `like` in the same folder."""
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    with np.errstate(all="ignore"):
+        wrong = [n for n, x in tensors.items() if not np.isfinite(np.sum(x, dtype="float64"))]
+    if wrong:
+        _log.warning("%s: NaN or infinite values in %s", path, listed(wrong))
     # `transformers` rejects files without a framework in their metadata.
     safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
     # safetensors writes files that only their owner can read.

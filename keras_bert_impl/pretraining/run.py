@@ -42,6 +42,7 @@ from keras_bert_impl.training.runs.reports import (
     SpikeGuard,
     TrainingProgress,
     matmul_peak,
+    remedy_for,
 )
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import get_strategy, is_chief
@@ -333,7 +334,7 @@ class _Training:
             if settings.on_spike == "stop":
                 raise InputError(
                     f"{spike}. Resume the run with on_spike=skip, which skips these rows, or start "
-                    "a new run with a lower learning_rate."
+                    f"a new run with {remedy_for(self._pretrainer)}."
                 ) from spike
             _LOG.warning("%s; rolling back and skipping these %d rows", spike, stage.rows)
             return self._guard.skip(spike, stage.rows)

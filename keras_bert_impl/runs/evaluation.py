@@ -1,5 +1,6 @@
 """Evaluates fine-tuned models, and loads models for export."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,10 @@ from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 from keras_bert_impl.tasks.registry import score, score_more, task_of_examples
 from keras_bert_impl.tasks.scores.comparison import Change, change
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
+from keras_bert_impl.tasks.scores.gaps import gaps_of
 from keras_bert_impl.tokenizers import Tokenizer
+
+_LOG = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -62,6 +66,9 @@ def evaluate(
         directory.mkdir(parents=True, exist_ok=True)
     scores = score(model, examples, directory) | score_more(model, more or {}, directory)
     warn_of_nan(scores, examples.source)
+    kind, _ = examples.label_counts()
+    for gap in gaps_of(examples, kind, model.labels if kind == "classes" else ()):
+        _LOG.warning("%s: %s", examples.source, gap)
     if directory is not None:
         write_json(directory / "scores.json", scores)
     return scores

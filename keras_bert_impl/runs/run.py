@@ -40,13 +40,14 @@ from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of, 
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
-from keras_bert_impl.training.runs.reports import MetricsLog, TrainingProgress
+from keras_bert_impl.training.runs.reports import MetricsLog, StopsIfDiverged, TrainingProgress
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import (
     device_names,
     get_strategy,
     is_chief,
     mean_of_workers,
+    num_workers,
 )
 from keras_bert_impl.tuning import (
     GradualUnfreezing,
@@ -127,6 +128,8 @@ def tune(
                 temporary.write_text("".join(f"{one}\n" for one in skipped), encoding="utf-8")
         plan = _plan(tuned, config, phases[-1].end, data[0])
         _show(verbose, *summary.lines(), *plan, *summary.advice(shown=remarks))
+        if num_workers() < 2:  # one of several workers cannot predict alone
+            task.before_training(tuned, dev)
     callbacks = list(callbacks)
     if config.unfreeze_gradually:
         callbacks.append(GradualUnfreezing(config.frozen_layers))
@@ -308,7 +311,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
             *train,
             batch_size=settings.batch_size,
             validation_data=dev if phase.is_scored else None,
-            callbacks=[*of_score, *log, checkpoint, *callbacks, progress],
+            callbacks=[StopsIfDiverged(), *of_score, *log, checkpoint, *callbacks, progress],
             verbose=0,  # `TrainingProgress` shows the progress.
             class_weight=weights,
         )

@@ -68,6 +68,11 @@ def test_the_command_writes_a_run_per_fold_and_all_predictions(tmp_path, capsys)
     headings, predicted = read_predictions_table(tmp_path / "out/predictions.tsv")
     assert headings == ["label", "negative", "positive"] and len(predicted) == 30
     right = np.array([row[0] for row in predicted]) == np.array(labels)
+    assert found["pooled"]["accuracy"] == pytest.approx(np.mean(right))
+    truth = np.array(labels)
+    of_classes = [2 * np.sum(right & (truth == name)) / (np.sum(truth == name) + np.sum(
+        np.array([row[0] for row in predicted]) == name)) for name in headings[1:]]  # fmt: skip
+    assert found["pooled"]["macro_f1"] == pytest.approx(np.mean(of_classes))
     parts = folds(Examples([f"{t} {n}" for n, t in enumerate(texts)], labels), 2)
     for (_, dev, held), accuracy in zip(parts, accuracies, strict=True):
         assert np.mean(right[held]) == pytest.approx(accuracy) and len(dev) == 15

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks import Examples, TaggedExamples, evaluate, finetune
+from keras_bert_impl.tasks import Examples, TaggedExamples, evaluate, finetune, load_tuned
 
 TEXTS = ["a good film", "a bad film"] * 20
 UNEVEN = Examples(TEXTS[:22] + TEXTS[:20:2], ["good"] * 11 * 2 + ["good"] * 9 + ["bad"])
@@ -27,6 +27,17 @@ def test_a_run_of_uneven_classes_is_compared_by_macro_f1_and_judged(base, tmp_pa
     printed = capsys.readouterr().err
     assert "Models are compared by macro_f1" in printed and f"verdict: {said[0]}" in printed
     assert "macro_f1 0." in next(line for line in printed.splitlines() if line[:5] == "epoch")
+
+
+def test_a_model_that_is_not_finite_is_not_saved(base, tmp_path, caplog):
+    train = Examples(TEXTS, ["good", "bad"] * 20)
+    with pytest.raises(InputError, match="epoch 1: the loss .* not finite.*dtype=mixed_bfloat16"):
+        run(base, tmp_path / "run", train, dtype="float16", learning_rate=1e-3)
+    assert not (tmp_path / "run" / "model").exists()
+    model = run(base, tmp_path / "other", train) and load_tuned(tmp_path / "other")
+    model.trainable_weights[0].assign(np.nan * model.trainable_weights[0])
+    model.save_pretrained(tmp_path / "saved")
+    assert "model.safetensors: NaN or infinite values in " in caplog.text
 
 
 def test_a_metric_is_chosen_by_its_name(base, tmp_path):

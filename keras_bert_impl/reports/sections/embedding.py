@@ -4,9 +4,9 @@ import numpy as np
 
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, user_text
-from keras_bert_impl.reports.run_files import Subject
+from keras_bert_impl.reports.run_files import Subject, check_count, read_predictions
 from keras_bert_impl.reports.sections.classification import shown_text
-from keras_bert_impl.reports.sections.scores import resampled, scores_html
+from keras_bert_impl.reports.sections.scores import proportion, resampled, scores_html
 from keras_bert_impl.tasks.scores.decisions import unit_length
 from keras_bert_impl.tasks.scores.metrics import METRICS, ranks
 
@@ -15,19 +15,51 @@ _MOST_ROWS = 15
 
 
 def sections(subject: Subject) -> list[Section]:
+    examples, predictions = subject.examples, _predictions(subject)
+    found = []
+    if predictions is not None:
+        of_task = _ranks if examples.labels is None else _similarities
+        found = of_task(subject, predictions)
     if subject.model is None:
-        return []
-    examples, found = subject.examples, []
-    if examples.labels is not None:
-        found = _similarities(subject)
+        return found
     texts = list(dict.fromkeys(text for row in examples.texts for text in row))[:_MOST_TEXTS]
     vectors = unit_length(subject.model.predict(texts, verbose=0))
     return [*found, _map(texts, vectors), _neighbors(texts, vectors)]
 
 
-def _similarities(subject):
-    labels = np.array(subject.examples.labels, "float64")
-    cosines = np.asarray(subject.model.similarities(subject.examples.texts), "float64")
+def _predictions(subject):
+    """Reads cosines and ranks, or computes cosines of labeled pairs; float64 `[examples, ...]`."""
+    predictions = read_predictions(subject.run)
+    if predictions is None:
+        if subject.model is None or subject.examples.labels is None:
+            return None
+        return np.asarray(subject.model.similarities(subject.examples.texts), "float64")[:, None]
+    check_count(subject, len(predictions[1]))
+    return np.array(predictions[1], "float64")
+
+
+def _ranks(subject, predictions):
+    ranks = predictions[:, -1]
+    scores = [
+        resampled("mrr", lambda ranks: np.mean(1 / ranks), ranks),
+        proportion("recall_at_1", ranks == 1),
+    ]
+    worst = np.argsort(-ranks, kind="stable")[:_MOST_ROWS]
+    texts = subject.examples.texts
+    rows = [
+        [*map(user_text, texts[row][:2]), int(ranks[row]), float(predictions[row, 0])]
+        for row in worst
+        if ranks[row] > 1
+    ]
+    html = page.table(["text", "positive", "rank", "cosine"], rows, first="cell")
+    if not rows:
+        html = page.paragraph(f"All {len(ranks):,} positives rank first.")
+    first = Section("Scores", scores_html(scores, subject.scored_as("examples")))
+    return [first, Section("Worst errors", html)]
+
+
+def _similarities(subject, predictions):
+    labels, cosines = np.array(subject.examples.labels, "float64"), predictions[:, 0]
     scores = [resampled(n, METRICS[n], labels, cosines) for n in ("spearman", "pearson")]
     cloud = charts.Series("", labels, cosines)
     axes = charts.Axis("label"), charts.Axis("cosine")

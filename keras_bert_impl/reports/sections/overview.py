@@ -199,6 +199,16 @@ def _series(run, name, position, is_one_of_several):
 
 # === Use ===
 
+_PREDICT = "keras-bert predict --model {} --input texts.txt\n"
+_USES = {
+    "TextEmbedder": (
+        "keras-bert embed texts.txt --model {0} --out vectors.npy\n"
+        "keras-bert search 'a query' --model {0} --vectors vectors.npy\n"
+    ),
+    "QuestionAnswerer": _PREDICT.replace("texts.txt", "questions.json"),
+    "MultipleChoice": _PREDICT.replace("texts.txt", "choices.jsonl"),
+}
+
 
 def use_section(run: Run) -> Section | None:
     """Returns a section with code that loads the model, uses it and repeats the run.
@@ -219,10 +229,8 @@ def use_section(run: Run) -> Section | None:
         f"model = load_tuned({run.name!r})\nmodel.predict([...])"
     )
     path, exported = shlex.quote(run.name), shlex.quote(f"exported/{run.name}")
-    shell = (
-        f"keras-bert predict --model {path} --input texts.txt\n"
-        f"keras-bert export --model {path} --out {exported}\n"
-        f"keras-bert serve {exported}"
+    shell = _USES.get(run.model_class, _PREDICT).format(path) + (
+        f"keras-bert export --model {path} --out {exported}\nkeras-bert serve {exported}"
     )
     html = f"<h3>In Python</h3>{page.code(load)}<h3>On the command line</h3>{page.code(shell)}"
     html += f"<h3>Repeat it</h3>{page.code(_finetune_again(run))}"

@@ -133,6 +133,9 @@ class Task:
         """Returns a copy of the examples, with `metric` as the first score."""
         return examples
 
+    def before_training(self, model: Any, dev: Any) -> None:
+        """Computes what `compare` requires of the model before training."""
+
     def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:
         """Compares the predictions of the model with baselines.
 

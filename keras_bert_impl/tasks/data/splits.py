@@ -21,9 +21,10 @@ def hold_out(
     """Splits labeled examples into a training and a validation set.
 
     If the examples have `dates`, the validation set contains the latest examples. Otherwise, the
-    split is stratified by label (for regression, by bins of labels). Examples with the same text,
-    context or group stay in the same set. Texts are compared without case and surrounding white
-    space.
+    split is stratified by label (for regression, by bins of labels). Both sets contain each label
+    that at least two examples have, if the validation set has room for one example of each label.
+    Examples with the same text, context or group stay in the same set and count as one. Texts are
+    compared without case and surrounding white space.
 
     Args:
         examples: return value of a reader such as `read_table`.
@@ -169,16 +170,33 @@ def _strata(examples):
 
 
 def _held_out_indices(strata, fraction, draw):
-    held, seen = [], 0
-    for units in strata:
-        seen += sum(map(len, units))
-        kept = len(units)
-        for number in draw.permutation(len(units)):
+    held: list[int] = []
+    targets = np.cumsum(_sizes_of_held(strata, fraction))
+    for units, target in zip(strata, targets):
+        kept, before = len(units), len(held)
+        order = draw.permutation(len(units))
+        for number in order:
             # Hold out a unit if the total is then closer to its target.
-            missing = round(fraction * seen) - len(held)
+            missing = target - len(held)
             if missing <= 0 or kept == 1:
                 break
             if len(units[number]) < 2 * missing:
                 held += units[number]
                 kept -= 1
+        smallest = min(units, key=len)
+        if len(held) == before < target and kept > 1 and len(smallest) <= targets[-1]:
+            held += smallest
     return held
+
+
+def _sizes_of_held(strata, fraction):
+    """Returns the number of examples to hold out of each stratum, at least one if possible."""
+    ends = np.cumsum([sum(map(len, units)) for units in strata])
+    sizes = np.diff([round(fraction * end) for end in ends], prepend=0)
+    total = sizes.sum()
+    least = np.array([len(units) > 1 for units in strata], int)
+    if least.sum() <= total:
+        sizes = np.maximum(sizes, least)
+        while sizes.sum() > total and (sizes > least).any():
+            sizes[np.argmax(sizes - least)] -= 1
+    return sizes

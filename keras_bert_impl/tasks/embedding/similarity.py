@@ -10,6 +10,7 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.scores.comparison import Outcome
 from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined, unit_length
 from keras_bert_impl.tasks.scores.metrics import pearson, spearman
 
@@ -83,16 +84,17 @@ def score_similarities(
 
 
 def _scores(examples, cosines):
+    outcome = similarity_outcome(examples, cosines)
+    return {name: outcome.score(name) for name in outcome.metrics}
+
+
+def similarity_outcome(examples: SimilarityExamples, cosines: np.ndarray) -> Outcome:
+    """Returns cosines with their labels and metrics, for comparisons of models."""
     if np.ptp(cosines) <= EQUAL_COSINES:
         cosines = np.zeros_like(cosines)  # the differences are rounding errors
-    return {
-        "pearson": pearson(examples.labels, cosines),
-        "spearman": spearman(examples.labels, cosines),
-    }
+    metrics = {"pearson": pearson, "spearman": spearman}
+    return Outcome(np.array(examples.labels, "float64"), cosines, metrics)
 
-
-if TYPE_CHECKING:
-    from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 _CHUNK = 1024  # anchors compared at once with all candidates
 
@@ -144,18 +146,38 @@ def anchor_scores(
         from keras_bert_impl.tasks import AnchorExamples, anchor_scores, read_table
         anchor_scores(embedder, AnchorExamples.of(read_table("dev.csv", "question", "answer")))
     """
-    vectors = unit_length(embedder.predict(examples.texts, verbose=0))  # [texts, group, dim]
-    cosines = np.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)  # [texts, group - 1]
-    ranks = _ranks(vectors, examples.texts)
+    cosines, ranks = anchor_ranks(embedder, examples)
     if directory is not None:
         columns = ["positive", "negative"][: cosines.shape[1]] + ["rank"]
         rows = ([*cells(row), rank] for row, rank in zip(cosines, ranks))
         write_predictions_table(directory / "predictions.tsv", columns, rows)
-    scores = {"mrr": float(np.mean(1 / ranks)), "recall_at_1": float(np.mean(ranks == 1))}
+    outcome = anchor_outcome(ranks)
+    scores = {name: outcome.score(name) for name in outcome.metrics}
     if cosines.shape[1] > 1:
         is_nearer = cosines[:, 0] - cosines[:, 1] > EQUAL_COSINES
         scores = {"accuracy": float(np.mean(is_nearer)), **scores}
-    return undefined(scores) if np.isnan(vectors).any() else scores
+    return undefined(scores) if np.isnan(cosines).any() else scores
+
+
+def anchor_ranks(embedder: TextEmbedder, examples: AnchorExamples) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the cosines of each anchor, `[texts, group - 1]`, and the ranks of the positives.
+
+    If a vector contains NaN, all cosines are NaN.
+    """
+    vectors = unit_length(embedder.predict(examples.texts, verbose=0))  # [texts, group, dim]
+    cosines = np.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)
+    if np.isnan(vectors).any():
+        cosines = np.full_like(cosines, np.nan)
+    return cosines, _ranks(vectors, examples.texts)
+
+
+def anchor_outcome(ranks: np.ndarray) -> Outcome:
+    """Returns ranks of positives with their metrics, for comparisons of models."""
+    metrics = {
+        "mrr": lambda _, ranks: float(np.mean(1 / ranks)),
+        "recall_at_1": lambda _, ranks: float(np.mean(ranks == 1)),
+    }
+    return Outcome(np.zeros(len(ranks)), np.asarray(ranks, "float64"), metrics)
 
 
 def _ranks(vectors, texts):

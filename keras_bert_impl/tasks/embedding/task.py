@@ -2,6 +2,8 @@
 
 import functools
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +11,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
+from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
 from keras_bert_impl.tasks.data.held_rows import copy_rows, write_held_out
 from keras_bert_impl.tasks.embedding import SETTINGS, TASK_NAME, read
 from keras_bert_impl.tasks.embedding.losses import SCORED
@@ -16,9 +19,13 @@ from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.embedding.similarity import (
     AnchorExamples,
     SimilarityExamples,
+    anchor_outcome,
+    anchor_ranks,
     anchor_scores,
     score_similarities,
+    similarity_outcome,
 )
+from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
 from keras_bert_impl.tasks.scores.decisions import check_scores
 
 
@@ -29,6 +36,14 @@ class _Embedding(Task):
     settings = setting_names(SETTINGS)
     read = staticmethod(read)
     write_held_out = staticmethod(functools.partial(write_held_out, copy=copy_rows))
+    _untuned: Outcome | None = None  # predictions of the model before training
+
+    def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:
+        if self._untuned is None:
+            return None
+        _, rows = read_predictions_table(directory / "predictions.tsv")
+        outcome = self._outcome(dev, np.array(rows, "float64"))
+        return Comparison(outcome, {"untuned": self._untuned})
 
     @classmethod
     def recognize(cls, source: ModelSource) -> type | None:
@@ -63,6 +78,13 @@ class Similarity(_Embedding):
         labels = (np.array(examples.labels) - self._low) / self._range
         return examples.texts, np.clip(labels, -1, 1).astype("float32")
 
+    def before_training(self, model: TextEmbedder, dev: SimilarityExamples) -> None:
+        self._untuned = similarity_outcome(dev, model.similarities(dev.texts))
+
+    @staticmethod
+    def _outcome(dev, columns):
+        return similarity_outcome(dev, columns[:, 0])
+
     score = staticmethod(score_similarities)
 
 
@@ -87,6 +109,13 @@ class Anchors(_Embedding):
 
     def inputs(self, examples: AnchorExamples) -> tuple:
         return examples.texts, None
+
+    def before_training(self, model: TextEmbedder, dev: AnchorExamples) -> None:
+        self._untuned = anchor_outcome(anchor_ranks(model, dev)[1])
+
+    @staticmethod
+    def _outcome(dev, columns):
+        return anchor_outcome(columns[:, -1])
 
     score = staticmethod(anchor_scores)  # type: ignore[assignment]
 

@@ -19,6 +19,7 @@ _RULES = (
     "f1 (or another beta, such as f2), recall=0.9, precision=0.9, or cost=FP,FN such as cost=1,10"
 )
 _TEMPERATURES = 1e-2, 1e2
+_ABOVE_ALL = np.nextafter(np.float32(1), np.float32(2))  # a threshold that no score reaches
 # A rule receives true positives, positives and predicted positives at each threshold. It returns
 # the values to maximize, -inf for thresholds that are not allowed.
 _Rule = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
@@ -187,14 +188,15 @@ def rule_of(text: str) -> _Rule:
     if beta:
         square = numbers[0] ** 2
         return lambda hits, wanted, found: (1 + square) * hits / (square * wanted + found)
-    if kind == "recall":
-        return lambda hits, wanted, found: np.where(
-            hits >= numbers[0] * wanted, hits / found, -np.inf
-        )
-    if kind == "precision":
-        return lambda hits, wanted, found: np.where(
-            hits >= numbers[0] * found, hits / wanted, -np.inf
-        )
+    if kind:  # divisions, because a product such as 0.55 * 20 is not exact
+        maximized, bounded = (0, 1) if kind == "precision" else (1, 0)
+
+        def rule(hits, wanted, found):
+            both = hits / wanted, hits / np.maximum(found, 1)  # recall and precision
+            is_allowed = (found > 0) & (both[bounded] >= numbers[0])
+            return np.where(is_allowed, both[maximized], -np.inf)
+
+        return rule
     return lambda hits, wanted, found: -(numbers[0] * (found - hits) + numbers[1] * (wanted - hits))
 
 
@@ -205,7 +207,7 @@ def choose_threshold(
 
     The threshold is halfway between the scores of two examples, so that rounding differences
     between runtimes do not change decisions. If several thresholds are equally good, the highest
-    one is returned.
+    one is returned. It is above all scores if costs are lowest without any positive prediction.
 
     Args:
         is_positive: bool `[examples]`.
@@ -214,16 +216,18 @@ def choose_threshold(
     wanted = int(is_positive.sum())
     if not wanted:
         raise InputError(f"the threshold of {name!r} cannot be selected: no text has this label.")
+    scores = np.asarray(scores, "float32")  # as in decisions of models
     order = np.argsort(-scores, kind="stable")
-    ranked = scores[order]
-    ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # last of equal scores
-    hits, found = np.cumsum(is_positive[order])[ends], ends + 1
+    ranked = np.concatenate([[_ABOVE_ALL], scores[order], np.float32([-1])])
+    found = np.flatnonzero(ranked[:-1] != ranked[1:])  # equal scores are not separated
+    hits = np.concatenate([[0], np.cumsum(is_positive[order])])[found]
     values = rule(hits, wanted, found)
     best = int(values.argmax())
     if values[best] == -np.inf:
         raise InputError(f"no threshold of {name!r} reaches the required precision on these texts.")
-    lower = ranked[ends[best] + 1] if ends[best] + 1 < len(ranked) else 0.0
-    threshold = float(str(np.float32((ranked[ends[best]] + lower) / 2)))
+    higher, lower = np.maximum(ranked[found[best] : found[best] + 2], 0)
+    middle = (higher + lower) / 2
+    threshold = float(str(middle if middle > lower else higher))
     return ThresholdScores(threshold, *ratios(int(hits[best]), wanted, int(found[best])))
 
 
@@ -245,7 +249,7 @@ def bounds_of(
         if name not in labels:
             raise InputError(f"thresholds: {name!r} is not one of the labels {listed(labels)}.")
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not 0 <= value <= 1:
+        if not is_number or not 0 <= np.float32(value) <= _ABOVE_ALL:
             raise InputError(f"the threshold of {name!r} must be from 0 to 1. Received: {value!r}")
         bounds[labels.index(name)] = value
     return bounds

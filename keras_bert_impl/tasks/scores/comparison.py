@@ -1,21 +1,23 @@
 """Compares a model's predictions with baselines."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_bert_impl.io.errors import listed
-from keras_bert_impl.tasks.scores.metrics import comparable, is_of_scores
+from keras_bert_impl.tasks.scores.metrics import comparable, highest, is_of_scores
 from keras_bert_impl.tasks.scores.statistics import (
+    FEWEST,
+    LEVEL,
     SAMPLES,
-    Difference,
     Interval,
     paired_difference,
 )
 
 UNEVEN = 10  # ratio of class sizes above which accuracy is misleading
-BASELINES = ("majority", "tfidf", "most_frequent_tag")
+BASELINES = ("majority", "tfidf", "most_frequent_tag", "untuned")
 _DRAWN = 10_000_000  # total number of examples in all resamples
 
 
@@ -66,33 +68,27 @@ class Comparison(NamedTuple):
 
     def verdict(self) -> list[str]:
         """Returns `remarks`, and a sentence that compares the model with the best baseline."""
-        labels = self.outcome.labels
-        metric, function = next(iter(self.outcome.metrics.items()))
-        lines = list(self.remarks)
-        value = self.outcome.score(metric)
-        if self.baselines and not np.isnan(value):
-            found = {name: of.score(metric) for name, of in self.baselines.items()}
-            ranks = {name: comparable(metric, score) for name, score in found.items()}
-            best = max(ranks, key=lambda name: -np.inf if np.isnan(ranks[name]) else ranks[name])
-            columns = self.baselines[best].column(metric), self.outcome.column(metric)
-            difference = paired_difference(function, labels, *columns, _samples(len(labels)))
-            lines.append(_compared(metric, value, best, found[best], difference, len(labels)))
-        return lines
+        metric = next(iter(self.outcome.metrics))
+        scores = {name: baseline.score(metric) for name, baseline in self.baselines.items()}
+        ranks = {n: comparable(metric, score) for n, score in scores.items() if score == score}
+        if not self.baselines:
+            return [*self.remarks]
+        if math.isnan(self.outcome.score(metric)):
+            reason = undefined_because(self.outcome.labels, self.outcome.column(metric))
+            said = f"{metric} is undefined, because {reason}. The baselines are not compared."
+        elif not ranks:
+            said = f"{metric} of the baselines is undefined. They are not compared."
+        else:
+            best = max(ranks, key=lambda name: ranks[name])
+            said = _compared(change(self.outcome, self.baselines[best]), best)
+        return [*self.remarks, said]
 
 
-def _compared(metric, value, name, of_baseline, difference: Difference, count):
-    gain, low, high = (comparable(metric, bound) for bound in difference.interval)
-    low, high = min(low, high), max(low, high)
-    both = f"{metric} {value:.3f}, baseline {name} {of_baseline:.3f}"
-    interval = f"95% interval of the difference [{low:+.3f}, {high:+.3f}], n = {count:,}"
-    if high < 0:
-        return f"{both}: the model is worse than the baseline ({interval}). Do not use it."
-    if low > 0:
-        return f"{both}: the model is better ({interval})."
-    if gain <= 0:
-        advice = "Train longer, change the learning rate, or use the baseline."
-        return f"{both}: the model does not beat the baseline ({interval}). {advice}"
-    return f"{both}: the difference may be chance ({interval}). Score on more examples."
+def undefined_because(labels: np.ndarray, predictions: np.ndarray) -> str:
+    """Returns the reason for which a score is NaN."""
+    if np.isnan(predictions).any():
+        return "some predictions are NaN"
+    return f"all {'predictions' if np.ptp(labels) else 'labels'} are equal"
 
 
 class Change(NamedTuple):
@@ -101,8 +97,10 @@ class Change(NamedTuple):
     Attributes:
         metric: name of the score.
         new, old: the scores.
-        gain: improvement with a 95% interval; positive if the new model is better.
+        gain: improvement with a 95% interval; positive if the new model is better. The bounds are
+            NaN if the examples are too few for an interval.
         num_examples: number of examples.
+        p: two-sided p-value for no difference; see `paired_difference`.
     """
 
     metric: str
@@ -110,16 +108,38 @@ class Change(NamedTuple):
     old: float
     gain: Interval
     num_examples: int
+    p: float
+
+    @property
+    def decision(self) -> str:
+        """`"better"`, `"worse"`, `"too few"` examples for any decision, or `"undecided"`."""
+        if self.p < LEVEL:
+            return "better" if self.gain.value > 0 else "worse"
+        return "too few" if self.num_examples < FEWEST else "undecided"
+
+    @property
+    def evidence(self) -> str:
+        """The interval of the difference, if there is one, the p-value and number of examples."""
+        _, low, high = self.gain
+        interval = "" if math.isnan(low) else f"95% interval [{low:+.3f}, {high:+.3f}], "
+        p = f"p = {self.p:.3f}" if self.p >= 0.001 else "p < 0.001"
+        return f"{interval}{p}, n = {self.num_examples:,}"
 
     def __str__(self) -> str:
+        said = {
+            "better": "the model is better",
+            "worse": "the model is worse",
+            "too few": f"at least {FEWEST} examples are required to tell a difference",
+            "undecided": "the difference may be chance",
+        }
         return (
             f"{self.metric} {self.new:.4f}, before {self.old:.4f}: improvement "
-            f"{self.gain.value:+.4f}, 95% interval [{self.gain.low:+.4f}, {self.gain.high:+.4f}], "
-            f"n = {self.num_examples:,}"
+            f"{self.gain.value:+.4f}, {self.evidence}; {said[self.decision]}"
         )
 
     def as_dict(self) -> dict[str, Any]:
-        return self._asdict() | {"gain": self.gain._asdict()}
+        gain = {name: None if math.isnan(x) else x for name, x in self.gain._asdict().items()}
+        return self._asdict() | {"gain": gain, "decision": self.decision}
 
 
 def change(new: Outcome, old: Outcome) -> Change:
@@ -127,10 +147,33 @@ def change(new: Outcome, old: Outcome) -> Change:
     labels = new.labels
     columns = old.column(metric), new.column(metric)
     difference = paired_difference(function, labels, *columns, _samples(len(labels)))
-    value, low, high = (comparable(metric, bound) for bound in difference.interval)
-    after, before = new.score(metric), old.score(metric)
-    gain = Interval(value, min(low, high), max(low, high))
-    return Change(metric, after, before, gain, len(labels))
+    value, *bounds = (comparable(metric, bound) for bound in difference.interval)
+    gain = Interval(value, *sorted(bounds))
+    return Change(metric, new.score(metric), old.score(metric), gain, len(labels), difference.p)
+
+
+def _compared(change, name):
+    """Returns a sentence that compares a model with a baseline."""
+    both = f"{change.metric} {change.new:.3f}, baseline {name} {change.old:.3f}"
+    train = "Train longer or change the learning rate, or use the baseline."
+    if change.decision == "too few":
+        return (
+            f"{both}: too few examples (n = {change.num_examples}) to tell a difference. Score on "
+            f"more examples; at least {FEWEST} are required."
+        )
+    if change.decision == "worse":
+        advice = f"Do not use it. {train}"
+        return f"{both}: the model is worse than the baseline ({change.evidence}). {advice}"
+    if change.decision == "better":
+        return f"{both}: the model is better ({change.evidence})."
+    if change.old == highest(change.metric):
+        return (
+            f"{both}: the baseline makes no errors on these examples, so no model can beat it "
+            f"({change.evidence}). They are too few or too easy. Score on more or harder examples."
+        )
+    if change.gain.value <= 0:
+        return f"{both}: the model does not beat the baseline ({change.evidence}). {train}"
+    return f"{both}: the difference may be chance ({change.evidence}). Score on more examples."
 
 
 def _samples(count):
@@ -145,6 +188,21 @@ def is_uneven(counts: np.ndarray) -> bool:
     """
     counts = counts[counts > 0]
     return len(counts) > 1 and bool(counts.max() >= UNEVEN * counts.min())
+
+
+def not_covered(names: list[str], labels: np.ndarray) -> tuple[str, ...]:
+    """Returns a sentence that names the classes without an example, or an empty tuple.
+
+    Args:
+        labels: class indices `[examples]`.
+    """
+    missing = [name for number, name in enumerate(names) if number not in labels]
+    if not missing:
+        return ()
+    return (
+        f"no validation example has the label {listed(missing)}, so the scores cover only "
+        f"{len(names) - len(missing):,} of {len(names):,} classes.",
+    )
 
 
 def never_predicted(

@@ -72,7 +72,7 @@ def warn_of_nan(scores: dict[str, float], where: str | Path) -> None:
     names = [name for name, value in scores.items() if math.isnan(value)]
     if names:
         _LOG.warning(
-            "%s: %s is NaN, because all predictions are equal or some are NaN",
+            "%s: %s is NaN, because all labels or all predictions are equal, or some are NaN",
             where,
             ", ".join(names),
         )

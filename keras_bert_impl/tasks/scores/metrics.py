@@ -182,6 +182,11 @@ def comparable(name: str, value: float) -> float:
     return -value if name == "mean_squared_error" else value
 
 
+def highest(name: str) -> float:
+    """Returns the score of perfect predictions."""
+    return 0.0 if name == "mean_squared_error" else 1.0
+
+
 def _covariance(a, b):
     a, b = a - a.mean(axis=0), b - b.mean(axis=0)
     return np.sum(a * b)

@@ -6,16 +6,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_bert_impl.tasks.scores.metrics import accuracy, subset_accuracy
+
 SAMPLES = 1000
+LEVEL = 0.05  # models are different if the p-value is below this level
+# If n examples have different predictions, the p-value of a paired test is at least 2 ** (1 - n).
+FEWEST = 6
+_FEWEST_RESAMPLED = 50  # percentile intervals of fewer examples are too narrow
+_FEWEST_DIFFERENT = 10  # the same for examples with different predictions
+_MOST_ENUMERATED = 8  # up to this number of examples, all exchanges are computed
+_MOST_EXACT = 20  # exact p-values of more examples are mid-p-values, which are not too high
+_ROUNDING = 1e-9
 _SEED = 0
-_LEVEL = 0.95
 _Z = 1.959964  # standard normal quantile of 0.975
 # quantiles of Student's t-distribution with 1 to 9 degrees of freedom
 _T = (12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.306, 2.26216)
 
 
 class Interval(NamedTuple):
-    """A score with its 95% confidence interval."""
+    """A score with its 95% confidence interval. The bounds are NaN for too few examples."""
 
     value: float
     low: float
@@ -26,8 +35,9 @@ class Difference(NamedTuple):
     """The difference between the scores of two models on the same examples.
 
     Attributes:
-        interval: score of the second model minus score of the first model.
-        p: two-sided bootstrap p-value for no difference; at least 2 / (samples + 1).
+        interval: score of the second model minus score of the first model. If the bounds are not
+            NaN, the interval contains 0 if and only if `p` is at least 0.05.
+        p: two-sided p-value for no difference.
     """
 
     interval: Interval
@@ -86,15 +96,18 @@ def bootstrap(
 
     Args:
         *columns: arrays `[examples, ...]`, the arguments of `metric`. The same examples are drawn
-            from all arrays, with replacement.
+            from all arrays, with replacement. For fewer than 50 examples, the bounds are NaN.
 
     Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3.
     """
     columns = tuple(map(np.asarray, columns))
-    scores = np.array(
-        [metric(*(c[rows] for c in columns)) for rows in _rows(columns, samples, seed)]
-    )
-    return Interval(float(metric(*columns)), *_bounds(scores))
+    value, count = float(metric(*columns)), len(columns[0])
+    if count < _FEWEST_RESAMPLED:
+        return Interval(value, math.nan, math.nan)
+    random = np.random.default_rng(seed)
+    draws = (random.integers(0, count, count) for _ in range(samples))
+    scores = [metric(*(column[rows] for column in columns)) for rows in draws]
+    return Interval(value, *map(float, np.percentile(scores, [2.5, 97.5])))
 
 
 def paired_difference(
@@ -105,31 +118,99 @@ def paired_difference(
     samples: int = SAMPLES,
     seed: int = _SEED,
 ) -> Difference:
-    """Computes the difference between the scores of two models on the same resampled examples.
+    """Tests whether two models have different scores on the same examples.
+
+    Accuracies are compared by McNemar's exact test, which is a sign test. Other scores are compared
+    by a permutation test, which exchanges the predictions of the models for random examples. Both
+    are exact for up to 20 examples with different results. For more, they count equally large
+    differences half (mid-p), unless almost all examples differ.
+
+    The interval is a percentile interval of resampled examples. Its bounds are NaN for fewer than
+    50 examples, or fewer than 10 examples with different predictions.
 
     Args:
+        metric: function of labels and predictions.
         labels, first, second: arrays `[examples, ...]`: labels, and predictions of both models.
+
+    Sources: McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated
+    Proportions or Percentages"; Fagerland, Lydersen and Laake 2013, "The McNemar test for binary
+    matched-pairs data: mid-p and asymptotic are better than exact conditional".
     """
-    columns = tuple(map(np.asarray, (labels, first, second)))
+    labels, first, second = columns = tuple(map(np.asarray, (labels, first, second)))
 
     def difference(labels, first, second):
         return metric(labels, second) - metric(labels, first)
 
-    found = np.array([difference(*(c[r] for c in columns)) for r in _rows(columns, samples, seed)])
-    tail = min(np.sum(found <= 0), np.sum(found >= 0))
-    p = min(1.0, 2 * (tail + 1) / (samples + 1))
-    return Difference(Interval(float(difference(*columns)), *_bounds(found)), float(p))
+    differs = (first != second).reshape(len(first), -1).any(axis=1)
+    if metric in (accuracy, subset_accuracy):
+        is_right = [(labels == one).reshape(len(differs), -1) for one in (first, second)]
+        p = _sign_test(*is_right)
+    else:
+        p = _permutation_test(difference, columns, np.flatnonzero(differs), samples, seed)
+    value, low, high = bootstrap(difference, *columns, samples=samples, seed=seed)
+    if differs.sum() < _FEWEST_DIFFERENT:
+        low = high = math.nan
+    elif p >= LEVEL:
+        low, high = min(low, 0.0), max(high, 0.0)
+    else:
+        low, high = (max(low, 0.0), high) if value > 0 else (low, min(high, 0.0))
+    return Difference(Interval(value, low, high), p)
 
 
-def _rows(columns, samples, seed):
-    random = np.random.default_rng(seed)
-    count = len(columns[0])
-    return (random.integers(0, count, count) for _ in range(samples))
+def _sign_test(first, second):
+    """Returns the two-sided p-value of McNemar's test.
+
+    Args:
+        first, second: bool `[examples, labels]`, whether each label is predicted correctly.
+    """
+    is_right = first.all(axis=1), second.all(axis=1)
+    fewer, more = sorted(int((a & ~b).sum()) for a, b in (is_right, is_right[::-1]))
+    count = fewer + more
+    shares = [
+        math.exp(
+            math.lgamma(count + 1)
+            - math.lgamma(number + 1)
+            - math.lgamma(count - number + 1)
+            - count * math.log(2)
+        )
+        for number in range(fewer + 1)
+    ]
+    if fewer == more:
+        return 1.0
+    return 2 * (math.fsum(shares) - (1 - _weight_of_ties(count, len(first))) * shares[-1])
 
 
-def _bounds(scores):
-    tail = 100 * (1 - _LEVEL) / 2
-    return tuple(map(float, np.percentile(scores, [tail, 100 - tail])))
+def _permutation_test(difference, columns, rows, samples, seed):
+    """Returns the two-sided p-value of a difference if the models are exchanged for random `rows`.
+
+    Up to `_MOST_ENUMERATED` rows, all exchanges are computed.
+    """
+    labels, first, second = columns
+    if len(rows) <= _MOST_ENUMERATED:
+        numbers = np.arange(2 ** len(rows))
+        exchanges = (numbers[:, None] >> np.arange(len(rows)) & 1).astype(bool)
+    else:
+        exchanges = np.random.default_rng(seed).random((samples, len(rows))) < 0.5
+    observed, found = abs(difference(*columns)), []
+    for exchange in exchanges:
+        chosen = rows[exchange]
+        exchanged = first.copy(), second.copy()
+        exchanged[0][chosen], exchanged[1][chosen] = second[chosen], first[chosen]
+        found.append(abs(difference(labels, *exchanged)))
+    is_equal = np.isclose(found, observed, rtol=0, atol=_ROUNDING)
+    is_larger = ~is_equal & ~(np.array(found) < observed)  # an undefined score counts
+    as_large = is_larger.sum() + _weight_of_ties(len(rows), len(first)) * is_equal.sum()
+    if len(rows) <= _MOST_ENUMERATED:
+        return float(as_large / len(exchanges))
+    return float((as_large + 1) / (samples + 1))
+
+
+def _weight_of_ties(num_different, count):
+    """Returns 1 for exact p-values, or 0.5 for mid-p-values.
+
+    Mid-p-values of few examples, or if almost all examples differ, may be too low.
+    """
+    return 0.5 if _MOST_EXACT < num_different < 0.9 * count else 1.0
 
 
 # === Classes ===
@@ -202,17 +283,18 @@ def calibration(
 
 
 def calibration_error(confidences: np.ndarray, is_right: np.ndarray) -> Interval:
-    """Computes the expected calibration error with its "basic" bootstrap interval.
+    """Computes the expected calibration error, with an interval that contains it in 95% of samples.
 
-    The error of a finite sample is too high on average, and resampling increases the error further.
-    Basic intervals correct this bias. Percentile intervals do not.
+    The error of a sample is too high on average: even a calibrated model has an error above 0. The
+    lower bound subtracts the largest possible bias, the mean distance of a calibrated model from
+    the diagonal. Accuracies of bins are estimated as in Agresti and Coull 1998.
     """
-
-    def error(confidences, is_right):
-        return calibration(confidences.ravel(), is_right.ravel())[1]
-
-    value, low, high = bootstrap(error, confidences, is_right)
-    return Interval(value, max(0.0, 2 * value - high), max(0.0, 2 * value - low))
+    bins, error = calibration(np.ravel(confidences), np.ravel(is_right))
+    sizes = np.array([one.size for one in bins])
+    accuracies = (sizes * [one.accuracy for one in bins] + 2) / (sizes + 4)
+    deviations = np.sqrt(accuracies * (1 - accuracies) * sizes) / sizes.sum()
+    bias, half = math.sqrt(2 / math.pi) * deviations.sum(), _Z * np.linalg.norm(deviations)
+    return Interval(error, max(0.0, float(error - bias - half)), min(1.0, float(error + half)))
 
 
 class ThresholdScores(NamedTuple):

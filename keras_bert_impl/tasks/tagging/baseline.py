@@ -9,7 +9,11 @@ import numpy as np
 
 from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
 from keras_bert_impl.tasks.scores.statistics import ratios
-from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
+from keras_bert_impl.tasks.tagging.spans import OUTSIDE, read_labels, spans_of
+
+_NO_ENTITY = (
+    "the validation set contains no entity, so the model is not compared with the baseline."
+)
 
 
 def word_tags(
@@ -42,18 +46,24 @@ def compared(
 ) -> Comparison:
     """Compares a tagger with a baseline.
 
-    Without entity labels, compares word accuracy instead of F1.
+    Without entity labels, compares word accuracy instead of F1. Without a true entity, compares
+    nothing.
 
     Args:
         labels: labels of the model. The examples may contain only some of them.
     """
     rows = itertools.chain(true_labels, predicted, simple)
-    entity_labels = read_labels({*labels, *itertools.chain.from_iterable(rows)})
-    has_entities = entity_labels is not None
-    count = functools.partial(_entities, entity_labels.parts) if has_entities else _words
+    names = {*labels, *itertools.chain.from_iterable(rows)}
+    entity_labels = read_labels(names)
+    has_entities = names <= set(OUTSIDE) or entity_labels is not None
+    count = _words
+    if has_entities:
+        count = functools.partial(_entities, entity_labels.parts if entity_labels else {})
     metric = {"f1" if has_entities else "accuracy": _f1 if has_entities else _accuracy}
     of_model, of_simple = (count(true_labels, rows) for rows in (predicted, simple))
     outcome = Outcome(np.zeros(len(true_labels)), of_model, metric)
+    if has_entities and not of_model[:, 1].any():
+        return Comparison(outcome, {}, (_NO_ENTITY,))
     remarks = _no_entity(of_model) if has_entities else ()
     simple_outcome = outcome._replace(predictions=of_simple)
     return Comparison(outcome, {"most_frequent_tag": simple_outcome}, remarks)

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import importlib.util
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +48,9 @@ def baselines(
         model = tfidf_model(texts, problem_type)
         chosen = np.linspace(0, len(texts) - 1, min(len(texts), MOST_TEXTS)).astype(int)
         if problem_type == MULTI or len(set(targets[chosen].tolist())) > 1:
-            # scikit-learn raises ValueError if all words have one letter.
-            with contextlib.suppress(ValueError):
+            # scikit-learn raises ValueError if all words have one letter. It warns of labels that
+            # no text or every text has, of many classes, and of slow convergence.
+            with contextlib.suppress(ValueError), warnings.catch_warnings(action="ignore"):
                 model.fit([_joined(texts[row]) for row in chosen], targets[chosen])
                 inputs, scores = list(map(_joined, of_dev)), no_scores.copy()
                 if problem_type != REGRESSION:

@@ -34,6 +34,7 @@ from keras_bert_impl.tasks.scores.comparison import (
     Outcome,
     is_uneven,
     never_predicted,
+    not_covered,
 )
 from keras_bert_impl.tasks.scores.decisions import at_least, check_scores, likeliest
 from keras_bert_impl.tasks.scores.metrics import (
@@ -46,6 +47,7 @@ from keras_bert_impl.tasks.text_classification.baselines import baselines
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
 
 _LOG = logging.getLogger(__name__)
+_NO_LABEL = "no validation example has a label, so the model is not compared with baselines."
 _METRICS = {
     SINGLE: ("accuracy", "macro_f1"),
     MULTI: tuple(MULTI_LABEL_METRICS),
@@ -165,7 +167,12 @@ class TextClassification(Task):
         simple = baselines(train.texts, targets, dev.texts, kind, scores.shape[1])
         labels, predictions = _targets(dev, kind, self._names), _predicted(scores, kind)
         outcome = Outcome(labels, predictions, _functions(dev, kind, self._names), scores)
-        remarks = never_predicted(self._names, labels, predictions) if kind == SINGLE else ()
+        remarks: tuple[str, ...] = ()
+        if kind == SINGLE:
+            remarks = not_covered(self._names, labels)
+            remarks += never_predicted(self._names, labels, predictions)
+        if kind == MULTI and not labels.any():
+            return Comparison(outcome, {}, (_NO_LABEL,))
         others = {name: outcome._replace(**one._asdict()) for name, one in simple.items()}
         return Comparison(outcome, others, remarks)
 

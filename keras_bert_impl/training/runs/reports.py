@@ -139,6 +139,37 @@ class SpikeGuard(keras.callbacks.Callback):
         return int(self.skipped_rows.numpy()) + rows
 
 
+class DivergedError(InputError):
+    """The weights of a model are not finite."""
+
+
+class StopsIfDiverged(keras.callbacks.Callback):
+    """Raises `DivergedError` after a Keras epoch with undefined weights, before they are saved."""
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] = None) -> None:
+        # If loss scaling skips a step with an infinite loss, the weights stay finite.
+        if np.isfinite(logs["highest_loss"]) or all(map(_is_finite, self.model.trainable_weights)):
+            return
+        raise DivergedError(
+            f"epoch {epoch + 1}: the loss and the weights are not finite. No model is saved. Start "
+            f"a new run with {remedy_for(self.model)}."
+        )
+
+
+def remedy_for(model: keras.Model) -> str:
+    """Returns the settings that prevent a loss that is not finite."""
+    if model.dtype_policy.variable_dtype == "float16":
+        return (
+            "dtype=mixed_bfloat16 or dtype=mixed_float16, because weights in float16 cannot "
+            "represent small updates"
+        )
+    return "a lower learning_rate"
+
+
+def _is_finite(weight):
+    return np.isfinite(np.sum(keras.ops.convert_to_numpy(weight), dtype="float64"))
+
+
 # Values added by `MetricsLog` and the step watch to the metrics of the model.
 _RATES = {"tokens_per_second": "tokens/s", "examples_per_second": "examples/s"}
 _NO_SCORES = {

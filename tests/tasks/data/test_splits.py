@@ -48,6 +48,32 @@ def test_keeps_the_only_example_of_a_class():
         assert {"a", "rare", "rarer"} == set(train.labels)
 
 
+@pytest.mark.parametrize(
+    ("labels", "fraction", "held"),
+    [
+        (["rare"] * 3 + ["usual"] * 297, 0.1, {"rare": 1, "usual": 29}),
+        (["a rare"] * 2 + ["usual"] * 96 + ["z rare"] * 2, 0.1, {"usual": 8, "a rare": 1, "z rare": 1}),
+        ([f"class {number // 3}" for number in range(60)], 0.34, {f"class {n}": 1 for n in range(20)}),
+        (["once"] + ["usual"] * 19, 0.2, {"usual": 4}),
+        ([["x"]] * 2 + [["x", "y"]] * 2 + [[]] * 46, 0.2, {"x": 1, "x,y": 1, "": 8}),
+    ],
+)  # fmt: skip
+def test_each_label_of_two_examples_is_in_both_sets(labels, fraction, held):
+    for seed in range(5):
+        train, dev = hold_out(examples(labels), fraction, seed)
+        names = [label if isinstance(label, str) else ",".join(label) for label in dev.labels]
+        assert collections.Counter(names) == held
+        assert all(label in train.labels for label in dev.labels)
+
+
+def test_a_group_of_a_rare_label_is_held_out():
+    data = dataclasses.replace(
+        examples(["rare"] * 6 + ["usual"] * 54), groups=[n // 3 for n in range(60)]
+    )
+    train, dev = hold_out(data, 0.1)
+    assert train.labels.count("rare") == dev.labels.count("rare") == 3
+
+
 def test_numeric_labels_are_stratified_over_their_range():
     data = examples([float(number) for number in range(100)])
     _, dev = hold_out(data, 0.2)

@@ -13,8 +13,8 @@ from keras_bert_impl.tasks.scores.comparison import (
 from keras_bert_impl.tasks.scores.metrics import (
     accuracy,
     average_precision,
-    macro_f1,
     mean_squared_error,
+    pearson,
 )
 
 LABELS = np.array([0] * 190 + [1] * 10)
@@ -25,27 +25,49 @@ def verdict(labels, predictions, baseline, **metrics):
     return Comparison(outcome, {"simple": outcome._replace(predictions=baseline)}).verdict()[-1]
 
 
-def test_a_model_that_predicts_one_class_does_not_beat_the_most_frequent_one():
-    said = verdict(LABELS, np.zeros(200), np.zeros(200), macro_f1=macro_f1)
-    assert said.startswith("macro_f1 0.487, baseline simple 0.487: the model does not beat")
-    assert "[+0.000, +0.000], n = 200" in said
+def right(count, number):
+    """Returns predictions of `count` examples with the label 1, of which `number` are right."""
+    return (np.arange(count) < number).astype(int)
 
 
-def test_a_better_model_is_said_to_be_better_with_its_interval():
-    said = verdict(LABELS, LABELS, np.zeros(200), macro_f1=macro_f1)
-    assert said.startswith("macro_f1 1.000, baseline simple 0.487: the model is better (95%")
-    low, high = (float(part) for part in said.split("[")[1].split("]")[0].split(","))
-    assert 0 < low < 1 - 0.487 < high < 0.53
+@pytest.mark.parametrize(
+    ("count", "of_model", "of_baseline", "expected"),
+    [
+        (1, 1, 0, "too few examples (n = 1) to tell a difference"),
+        (1, 0, 1, "too few examples (n = 1) to tell a difference"),
+        (5, 5, 0, "Score on more examples; at least 6 are required."),
+        (6, 6, 0, "the model is better (p = 0.031, n = 6)."),
+        (6, 0, 6, "the model is worse than the baseline (p = 0.031, n = 6). Do not use it."),
+        (6, 5, 0, "the difference may be chance (p = 0.062, n = 6). Score on more examples."),
+        (14, 14, 14, "no model can beat it (p = 1.000, n = 14). They are too few or too easy."),
+        (14, 13, 14, "no model can beat it (p = 1.000, n = 14)."),
+        (20, 10, 10, "the model does not beat the baseline (p = 1.000, n = 20). Train longer or"),
+        (200, 190, 170, "the model is better (95% interval [+0.060, +0.140], p < 0.001, n = 200)."),
+        (200, 180, 192, "is worse than the baseline (95% interval [-0.095, -0.025], p < 0.001,"),
+    ],
+)  # fmt: skip
+def test_verdicts(count, of_model, of_baseline, expected):
+    labels = np.ones(count, int)
+    said = verdict(labels, right(count, of_model), right(count, of_baseline))
+    assert said.startswith(f"accuracy {of_model / count:.3f}, baseline simple ")
+    assert expected in said
 
 
-def test_a_small_gain_on_few_examples_may_be_chance():
-    labels, baseline = np.zeros(20, int), np.array([1] * 5 + [0] * 15)
-    predictions = np.array([1] * 4 + [0] * 16)
-    assert "the difference may be chance" in verdict(labels, predictions, baseline)
-
-
-def test_a_worse_model_is_not_to_be_used():
-    assert "Do not use it" in verdict(LABELS, 1 - LABELS, LABELS)
+@pytest.mark.parametrize(
+    ("labels", "predictions", "reason"),
+    [
+        (np.linspace(0, 1, 9), np.ones(9), "all predictions are equal"),
+        (np.ones(9), np.linspace(0, 1, 9), "all labels are equal"),
+        (np.linspace(0, 1, 9), np.full(9, np.nan), "some predictions are NaN"),
+    ],
+)
+def test_undefined_scores_have_a_reason_and_no_verdict(labels, predictions, reason):
+    said = verdict(labels, predictions, np.linspace(0, 1, 9), pearson=pearson)
+    assert said == f"pearson is undefined, because {reason}. The baselines are not compared."
+    if reason[:3] != "all":
+        return
+    said = verdict(np.arange(9), np.arange(9), np.ones(9), pearson=pearson)
+    assert said == "pearson of the baselines is undefined. They are not compared."
 
 
 def test_errors_are_better_when_they_are_lower():
@@ -75,13 +97,6 @@ def test_metrics_of_scores_rank_models_that_never_predict_the_rare_class():
     assert comparison.scores() == {"majority/average_precision": 0.05, "majority/accuracy": 0.95}
     assert comparison.verdict()[-1].startswith("average_precision 1.000, baseline majority 0.050")
     assert change(outcome, majority).gain.value == 0.95
-
-
-def test_nothing_is_said_about_undefined_scores():
-    predictions = np.full(200, np.nan)
-    outcome = Outcome(LABELS, predictions, {"accuracy": accuracy})
-    majority = outcome._replace(predictions=np.zeros(200))
-    assert Comparison(outcome, {"majority": majority}).verdict() == []
 
 
 @pytest.mark.parametrize(

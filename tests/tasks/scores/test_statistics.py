@@ -1,11 +1,14 @@
 """Bootstrap intervals, class scores, calibration and thresholds."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.stats
 from sklearn import metrics as sklearn
 
 from keras_bert_impl.tasks.scores import statistics
+from keras_bert_impl.tasks.scores.metrics import accuracy, macro_f1
 
 RANDOM = np.random.default_rng(0)
 LABELS = RANDOM.integers(0, 4, 300)
@@ -56,19 +59,88 @@ def test_the_interval_of_runs_is_that_of_scipy(count):
     assert (found.high + found.low) / 2 == pytest.approx(scores.mean())
 
 
-def test_paired_difference():
-    def accuracy(labels, predictions):
-        return np.mean(labels == predictions)
+@pytest.mark.parametrize("wins", range(0, 21, 4))
+@pytest.mark.parametrize("losses", [0, 3, 9, 60])
+def test_accuracies_are_compared_by_a_sign_test(wins, losses):
+    count = 100 + wins + losses
+    labels, first, second = np.zeros((3, count), int)
+    first[:wins], second[wins : wins + losses] = 1, 1
+    p = statistics.paired_difference(accuracy, labels, first, second).p
+    expected = scipy.stats.binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
+    if wins + losses > 20:  # half of the probability of the observed result
+        expected -= scipy.stats.binom.pmf(wins, wins + losses, 0.5)
+    assert p == pytest.approx(expected, rel=1e-9)
 
+
+@pytest.mark.parametrize("metric", [accuracy, macro_f1])
+@pytest.mark.parametrize("count", [1, 2, 4, 8, 20, 50, 200])
+def test_equal_models_are_seldom_different(count, metric):
+    draw, runs = np.random.default_rng(0), 300 if metric is accuracy else 40
+    labels = np.arange(count) % 2
+    different = 0
+    for _ in range(runs):
+        columns = labels, *draw.integers(0, 2, (2, count))
+        different += statistics.paired_difference(metric, *columns, samples=60).p < 0.05
+    assert different <= 0.05 * runs + 3 * (0.05 * 0.95 * runs) ** 0.5
+    assert count > 5 or not different  # p is at least 2 / 2^5
+
+
+def test_exchanges_are_enumerated_or_drawn():
+    """The p-value of random exchanges is near the p-value of all exchanges."""
+    labels = np.arange(40) % 3
+    second = np.where(np.arange(40) % 4 == 1, (labels + 1) % 3, labels)
+    first = np.where(np.arange(40) < 15, labels[::-1], second)
+    drawn = statistics.paired_difference(macro_f1, labels, first, second, samples=5000).p
+    rows = np.flatnonzero(first != second)
+    assert 8 < len(rows) <= 12
+    differences = []
+    for swap in itertools.product([False, True], repeat=len(rows)):
+        a, b = first.copy(), second.copy()
+        chosen = rows[list(swap)]
+        a[chosen], b[chosen] = second[chosen], first[chosen]
+        differences.append(abs(macro_f1(labels, b) - macro_f1(labels, a)))
+    assert drawn == pytest.approx(np.mean(np.array(differences) >= differences[0] - 1e-9), abs=0.02)
+
+
+def test_the_interval_of_a_difference_agrees_with_its_p_value():
     same = statistics.paired_difference(accuracy, LABELS, PREDICTIONS, PREDICTIONS)
-    assert same == ((0.0, 0.0, 0.0), 1.0)
+    np.testing.assert_equal(tuple(same.interval), (0.0, np.nan, np.nan))
     better = statistics.paired_difference(accuracy, LABELS, PREDICTIONS, LABELS)
     assert better.interval.value == np.mean(LABELS != PREDICTIONS)
-    assert better.interval.low > 0 and better.p == 2 / 1001
-    # A single example that differs is no evidence.
-    other = PREDICTIONS.copy()
-    other[np.flatnonzero(other != LABELS)[0]] = LABELS[np.flatnonzero(other != LABELS)[0]]
-    assert statistics.paired_difference(accuracy, LABELS, PREDICTIONS, other).p > 0.3
+    assert better.interval.low > 0 and better.p < 1e-6
+    draw = np.random.default_rng(0)
+    for _ in range(8):
+        other = np.where(draw.random(300) < 0.2, LABELS, PREDICTIONS)
+        other = np.where(draw.random(300) < 0.1, draw.integers(0, 3, 300), other)
+        for metric in (accuracy, macro_f1):
+            (_, low, high), p = statistics.paired_difference(
+                metric, LABELS, PREDICTIONS, other, samples=100
+            )
+            assert (low <= 0 <= high) or p < 0.05
+            assert p >= 0.05 or low >= 0 or high <= 0
+
+
+@pytest.mark.parametrize("sharpness", [1, 1.3, 3], ids=["calibrated", "a little off", "far off"])
+@pytest.mark.parametrize("count", [20, 1000])
+def test_calibration_errors_are_in_their_interval(sharpness, count):
+    """`sharpness` is the temperature at which the confidences would be calibrated."""
+    draw = np.random.default_rng(0)
+
+    def drawn(count):
+        confidences = draw.uniform(0.5, 1, count)
+        odds = (confidences / (1 - confidences)) ** (1 / sharpness)
+        return confidences, odds / (1 + odds)
+
+    confidences, probabilities = drawn(1_000_000)
+    bins = np.minimum((confidences * 10).astype(int), 9)
+    gaps = np.bincount(bins, confidences) - np.bincount(bins, probabilities)
+    expected = np.abs(gaps).sum() / len(confidences)
+    inside = 0
+    for _ in range(200):
+        confidences, probabilities = drawn(count)
+        found = statistics.calibration_error(confidences, draw.random(count) < probabilities)
+        inside += found.low <= expected <= found.high
+    assert inside >= 190
 
 
 def test_calibration_by_hand():
