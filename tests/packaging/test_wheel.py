@@ -59,8 +59,9 @@ def test_version_and_models(keras_bert):
 
 
 def test_from_text_to_a_request(keras_bert, folder):
-    (folder / "corpus.txt").write_text("It is a list.\nThe array has a shape.\n\n" * 200)
-    keras_bert("vocab", "corpus.txt", "--out", "tokenizer", "--vocabulary-size", "300")
+    documents = [f"It is list {n}.\nArray {n} has a shape.\n\n" for n in range(200)]
+    (folder / "corpus.txt").write_text("".join(documents))
+    keras_bert("vocab", "corpus.txt", "--out", "tokenizer", "--size", "300")
     keras_bert("prepare", "corpus.txt", "--tokenizer", "tokenizer", "--out", "records")
     size = ["--model", "bert_uncased_L-2_H-128_A-2", "--total-steps", "4", "--batch-size", "2"]
     keras_bert("pretrain", "records", "--out", "pretrained", *size)
