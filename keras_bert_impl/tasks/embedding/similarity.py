@@ -10,7 +10,12 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined, unit_length
+from keras_bert_impl.tasks.scores.decisions import (
+    EQUAL_COSINES,
+    check_scores,
+    undefined,
+    unit_length,
+)
 from keras_bert_impl.tasks.scores.metrics import pearson, spearman
 
 if TYPE_CHECKING:
@@ -156,6 +161,13 @@ def anchor_scores(
         is_nearer = cosines[:, 0] - cosines[:, 1] > EQUAL_COSINES
         scores = {"accuracy": float(np.mean(is_nearer)), **scores}
     return undefined(scores) if np.isnan(vectors).any() else scores
+
+
+def ranks_of_positives(embedder: TextEmbedder, examples: AnchorExamples) -> np.ndarray:
+    """Returns the rank of each positive among all positives and negatives; see `anchor_scores`."""
+    vectors = unit_length(embedder.predict(examples.texts, verbose=0))
+    check_scores(vectors, "text")
+    return _ranks(vectors, examples.texts)
 
 
 def _ranks(vectors, texts):

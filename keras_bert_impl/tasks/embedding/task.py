@@ -17,9 +17,12 @@ from keras_bert_impl.tasks.embedding.similarity import (
     AnchorExamples,
     SimilarityExamples,
     anchor_scores,
+    ranks_of_positives,
     score_similarities,
 )
+from keras_bert_impl.tasks.scores.comparison import Outcome
 from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.tasks.scores.metrics import METRICS
 
 
 class _Embedding(Task):
@@ -65,6 +68,13 @@ class Similarity(_Embedding):
 
     score = staticmethod(score_similarities)
 
+    @staticmethod
+    def outcome(model: TextEmbedder, examples: SimilarityExamples, like: TextEmbedder) -> Outcome:
+        cosines = model.similarities(examples.texts)
+        check_scores(cosines, "pair")
+        metrics = {name: METRICS[name] for name in Similarity.metrics}
+        return Outcome(np.array(examples.labels), cosines, metrics)
+
 
 class Anchors(_Embedding):
     """Retrieval of positives, on `AnchorExamples`."""
@@ -89,6 +99,15 @@ class Anchors(_Embedding):
         return examples.texts, None
 
     score = staticmethod(anchor_scores)  # type: ignore[assignment]
+
+    @staticmethod
+    def outcome(model: TextEmbedder, examples: AnchorExamples, like: TextEmbedder) -> Outcome:
+        ranks = ranks_of_positives(model, examples)
+        metrics = {
+            "mrr": lambda _, ranks: float(np.mean(1 / ranks)),
+            "recall_at_1": lambda _, ranks: float(np.mean(ranks == 1)),
+        }
+        return Outcome(np.ones(len(ranks)), ranks, metrics)
 
 
 TASKS = (Similarity, Anchors)

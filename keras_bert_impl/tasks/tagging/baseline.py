@@ -1,6 +1,7 @@
 """Tagging baseline: the most frequent label of each word in the training set."""
 
 import collections
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -39,14 +40,25 @@ def compared(
     Without entity labels, compares word accuracy instead of F1.
     """
     names = {label for rows in (true_labels, predicted, simple) for row in rows for label in row}
-    has_entities = read_labels(names) is not None
-    count = _entities if has_entities else _words
-    metric = {"f1" if has_entities else "accuracy": _f1 if has_entities else _accuracy}
-    of_model, of_simple = (count(true_labels, rows) for rows in (predicted, simple))
-    outcome = Outcome(np.zeros(len(true_labels)), of_model, metric)
-    remarks = _no_entity(of_model) if has_entities else ()
-    simple_outcome = outcome._replace(predictions=of_simple)
-    return Comparison(outcome, {"most_frequent_tag": simple_outcome}, remarks)
+    outcome, of_simple = (outcome_of(true_labels, rows, names) for rows in (predicted, simple))
+    remarks = _no_entity(outcome.predictions) if "f1" in outcome.metrics else ()
+    return Comparison(outcome, {"most_frequent_tag": of_simple}, remarks)
+
+
+def outcome_of(
+    true_labels: list[list[str]], predicted: list[list[str]], names: Iterable[str]
+) -> Outcome:
+    """Counts what the scores of a tagger are computed from, for each sentence.
+
+    Args:
+        names: all labels. The metric is F1 of entities, or word accuracy if the labels are not
+            entity labels.
+    """
+    if read_labels(names) is None:
+        counts, metric = _words(true_labels, predicted), {"accuracy": _accuracy}
+    else:
+        counts, metric = _entities(true_labels, predicted), {"f1": _f1}
+    return Outcome(np.zeros(len(true_labels)), counts, metric)
 
 
 def _no_entity(counts):

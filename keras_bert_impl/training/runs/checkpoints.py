@@ -1,6 +1,5 @@
 """Checkpoints of a run: after epochs, within epochs, of the best epoch, and on a stop signal."""
 
-import itertools
 import logging
 import math
 import re
@@ -152,7 +151,6 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._within = self._checkpoint_of(
             self._saved, batches=self._batches, metrics=self._metrics
         )
-        self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
         # All workers must save, but only the chief's files are kept.
         self._scratch = None if is_chief() else tempfile.TemporaryDirectory(prefix="keras-bert-")
 
@@ -177,8 +175,8 @@ class RunCheckpoint(keras.callbacks.Callback):
             return int(self._epochs.numpy())
         if paths:
             raise InputError(
-                f"no checkpoint can be read: {', '.join(paths)}. Remove {self._directory} to start "
-                "again."
+                f"no checkpoint can be read: {', '.join(paths)}. Restore one of them from a backup, "
+                "or choose another run directory."
             )
         return 0
 
@@ -190,8 +188,8 @@ class RunCheckpoint(keras.callbacks.Callback):
         except _UNREADABLE as error:
             reason = str(error).partition("\n")[0]
             raise InputError(
-                f"cannot read {path}, the checkpoint of the best epoch ({reason}). Remove "
-                f"{self._directory.parent} to start again."
+                f"cannot read {path}, the checkpoint of the best epoch ({reason}). Restore it from "
+                "a backup, or choose another run directory."
             ) from error
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
@@ -260,20 +258,13 @@ class RunCheckpoint(keras.callbacks.Callback):
     def _restore_from(self, path):
         _check_number(path)
         saved = _saved_shapes(path)
-        variables, copies = self._variables, self._saved
+        variables = self._variables
         checkpoint = self._within if _position(path)[1] else self._checkpoint
-        without_steps = len(saved) == len(variables) - 1 and hasattr(self._optimizer, "infer_steps")
-        if without_steps:  # An earlier version did not write the steps of each variable.
-            own = [variable is not self._optimizer.steps for variable in variables]
-            variables, copies = (list(itertools.compress(of, own)) for of in (variables, copies))
-            checkpoint = self._checkpoint_of(copies)
         _check_model(path, saved, variables)
         checkpoint.restore(path).assert_consumed()
         if _ARE_COPIES:
-            for copy, variable in zip(copies, variables, strict=True):
+            for copy, variable in zip(self._saved, variables, strict=True):
                 variable.assign(copy.numpy())
-        if without_steps:
-            self._optimizer.infer_steps()
 
     def _checkpoint_of(self, variables, **more):
         state = tf.train.Checkpoint(

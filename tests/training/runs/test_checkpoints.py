@@ -69,32 +69,6 @@ def test_restores_into_another_number_of_replicas(run):
     assert int(other.optimizer.iterations.numpy()) == 2
 
 
-@pytest.mark.parametrize("more", [(), (3.0,)])
-def test_a_checkpoint_without_steps_of_variables_is_restored(tmp_path, more):
-    """Checkpoints of older versions have no step counts per variable."""
-
-    def checkpoint_of(model):
-        return RunCheckpoint(model, tmp_path, more=[keras.Variable(value) for value in more])
-
-    model = compiled()
-    checkpoint = checkpoint_of(model)
-    model.fit(dataset(16, 16), epochs=2, verbose=0)
-    steps = model.optimizer.steps
-    kept = [value for value in checkpoint._saved if value is not steps.value]
-    assert len(kept) == len(checkpoint._saved) - 1
-    state = tf.train.Checkpoint(
-        variables=kept, epochs=tf.Variable(2, dtype=tf.int64), seed=tf.Variable(0, dtype=tf.int64)
-    )
-    state.save_counter.assign(1)
-    assert state.save(tmp_path / "ckpt").endswith("ckpt-2")
-    other = compiled(seed=3)
-    assert checkpoint_of(other).restore() == 2
-    assert distance(other, model) == 0
-    for mine, theirs in zip(other.optimizer.variables, model.optimizer.variables, strict=True):
-        np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
-    assert (other.optimizer.steps.numpy() == 2).all()
-
-
 def test_keeps_the_last_checkpoints(tmp_path):
     model = compiled()
     fit(model, RunCheckpoint(model, tmp_path, max_to_keep=2), epochs=4)
