@@ -169,7 +169,7 @@ SATELLITES = {
         "tasks.question_answering.metrics": {"scores_of_questions"},
         "tasks.registry": {"model_class_named", "task_of_examples", "task_of_model"},
         "tasks.scores.decisions": {"unit_length"},
-        "tasks.base.prediction_files": {"read_predictions_table"},
+        "tasks.base.prediction_files": {"are_for", "read_column", "read_predictions_table"},
         "tasks.scores.comparison": {"BASELINES", "Outcome"},
         "tasks.scores.statistics": {
             *(
@@ -194,6 +194,7 @@ SATELLITES = {
         },
         "tasks.tagging.spans": {"Span", "read_labels", "spans_of"},
         "training.runs.reports": {"KEY", "read_metrics"},
+        "training.runs.run_directory": {"ENVIRONMENT"},
     },
     "pretraining.corpus.beam_preparation": {
         "pretraining.corpus": {"blocks", "cutting", "readers"},

@@ -27,7 +27,7 @@ class Embed(Command):
     words = ("model", "paths")
     example = (
         "  keras-bert embed --model DIR folder --out vectors.npy\n"
-        "  keras-bert embed --model DIR rows.csv --text body --out vectors.parquet"
+        "  keras-bert embed --model DIR rows.csv --text body --id key --out vectors.parquet"
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -48,6 +48,7 @@ class Embed(Command):
             "beginning of each text; or a .parquet file for both",
         )
         add("--text", default="text", metavar="COLUMN", help="text column of tables")
+        add("--id", metavar="COLUMN", help="id column of tables, which search shows")
         add(
             "--per",
             choices=["line", "file"],
@@ -113,6 +114,7 @@ class Embed(Command):
             arguments.per,
             arguments.delimiter,
             not arguments.no_header,
+            arguments.id,
         )
         long_texts = {"way": arguments.long_texts, "max_windows": arguments.max_windows}
         embedder = load_embedder(arguments.model, arguments.dtype, long_texts=long_texts)
@@ -124,6 +126,7 @@ class Embed(Command):
                 arguments.batch_size,
                 progress.update,
                 cache_bytes=(arguments.cache_mb or 0) << 20,
+                name=arguments.model,
             )
         say(f"wrote {count:,} vectors of {embedder.dim} numbers to {arguments.out}")
 
@@ -145,8 +148,8 @@ class Search(Command):
             "--vectors",
             required=True,
             type=FILE,
-            metavar="FILE.npy",
-            help="the file that `keras-bert embed` wrote",
+            metavar="FILE",
+            help="the .npy or .parquet file that `keras-bert embed` wrote",
         )
         parser.add_argument(
             "--top", type=positive_int, default=5, metavar="N", help="number of texts per query"
@@ -156,22 +159,24 @@ class Search(Command):
     def run(self, arguments: Namespace) -> None:
         from keras_bert_impl.runs.run import load_embedder
         from keras_bert_impl.tasks.embedding.search import (
-            check_vectors,
             read_places,
             read_vectors,
             search,
         )
+        from keras_bert_impl.tasks.embedding.vector_source import changed_files, check_same_model
 
         vectors = read_vectors(arguments.vectors)
         embedder = load_embedder(arguments.model)
+        check_same_model(arguments.vectors, embedder, arguments.model)
         rows, scores = search(embedder, arguments.query, vectors, arguments.top)
         places = read_places(arguments.vectors, rows.ravel(), len(vectors))
-        check_vectors(embedder, vectors, places)
+        for path in changed_files(arguments.vectors, [place.path for place in places.values()]):
+            say(f"{path} has changed since it was embedded. Run `keras-bert embed` again.")
         answers = [
             {
                 "query": query,
                 "texts": [
-                    {"score": score, **places[row]._asdict()} for row, score in zip(*of_query)
+                    {"score": score, **places[row].as_dict()} for row, score in zip(*of_query)
                 ],
             }
             for query, *of_query in zip(
@@ -186,7 +191,8 @@ class Search(Command):
                 print(answer["query"])
             for text in answer["texts"]:
                 line = " ".join(text["text"].split())
-                print(f"{text['score']:.4f}\t{text['path']}:{text['line']}\t{line}")
+                place = text.get("id", f"{text['path']}:{text['line']}")
+                print(f"{text['score']:.4f}\t{place}\t{line}")
 
 
 class FillMask(Command):

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import dataclasses
 import functools
 import sys
 from argparse import ArgumentParser, Namespace
@@ -16,12 +17,13 @@ from keras_bert_impl.cli.common import (
     add_tuned_model,
     say,
 )
-from keras_bert_impl.cli.examples import usual_column
+from keras_bert_impl.cli.examples import read_examples_of, usual_column
 from keras_bert_impl.cli.parser import Command
-from keras_bert_impl.cli.remembered import read_options, with_form
+from keras_bert_impl.cli.remembered import OF_FORM, form_of_run, read_options, with_form
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import STANDARD_INPUT, encoded_as, suffix_of
 from keras_bert_impl.io.progress import Progress
+from keras_bert_impl.tasks.data.source import ExampleSource
 
 
 def add_inputs(parser: ArgumentsContainer) -> None:
@@ -51,11 +53,17 @@ def read_inputs(
     delimiter = arguments.delimiter
     inputs = task_of_model(model).read_inputs(path)
     is_table = path != STANDARD_INPUT and (delimiter or suffix_of(path) in FORMATS)
+    if inputs is None and not arguments.text:
+        inputs = _words(path, arguments, model)
     if inputs is not None:
-        for name in ("text", "pair", "id"):
+        for name in ("text", "pair"):
             if getattr(arguments, name):
-                raise InputError(f"{path} has no columns: leave out --text, --pair and --id.")
-        return ((text, {}) for text in inputs), len(inputs)
+                raise InputError(f"{path} has no columns: leave out --{name}.")
+        if arguments.id and not all(arguments.id in row for _, row in inputs):
+            names = listed(inputs[0][1]) if inputs else ""
+            hint = f"has only {names}" if names else "has no columns: leave out --id"
+            raise InputError(f"--id={arguments.id}: {path} {hint}.")
+        return iter(inputs), len(inputs)
     if arguments.text or is_table:
         if path == STANDARD_INPUT:
             raise InputError("standard input cannot be a table; save the table to a file.")
@@ -70,6 +78,43 @@ def read_inputs(
     columns = (*model.text_columns, *_columns_of_run(arguments))
     lines = text_lines(path, columns)
     return ((text, {"text": text}) for _, text in lines), count_rows(path, None)
+
+
+def _words(path, arguments, model):
+    """Reads the sentences of a file with labeled words, for a model that takes lists of words.
+
+    Returns (words, row) tuples, or None for other files.
+    """
+    if path == STANDARD_INPUT or not hasattr(model, "tag"):
+        return None
+    inputs = labeled_inputs(path, read_options(arguments.model), model)
+    return None if inputs is None else [(words, {}) for words in inputs]
+
+
+def labeled_inputs(path: str, options: dict[str, Any], model: Any) -> list | None:
+    """Returns the inputs of a file in the format of the training set, or None for other formats."""
+    if options.get("tfds") or options.get("data"):
+        return None
+    form = dict.fromkeys(OF_FORM) | (form_of_run(options, path) or {})
+    try:
+        examples = read_training_set(options | form | {"train": path}, model)
+    except InputError:
+        return None
+    # A line of text may look like a word with a label, but the label is unknown.
+    of_words = isinstance(examples.inputs[0], list)
+    if of_words and not set().union(*examples.labels) <= set(model.labels):
+        return None
+    return examples.inputs
+
+
+def read_training_set(options: dict[str, Any], model: Any) -> Any:
+    """Reads training examples with the task's reader and the run's read options."""
+    given = {field.name: field.default for field in dataclasses.fields(ExampleSource)}
+    given |= {name: value for name, value in options.items() if value is not None}
+    given |= {"task": options.get("task"), "dev_split": None}
+    given["negative"] = None  # Predictions do not use the negative text.
+    del given["dev"], given["splits"]  # Only `train` is read.
+    return read_examples_of(model, Namespace(**given), "train")
 
 
 def _columns_of_run(arguments):
@@ -146,8 +191,9 @@ class Predict(Command):
             required=True,
             type=PATH,
             metavar="FILE",
-            help="file with one text per line, - for standard input, or a table: .csv, .tsv, "
-            ".jsonl, .json, .parquet, .arrow, .feather",
+            help="file with one text per line, - for standard input, a table: .csv, .tsv, "
+            ".jsonl, .json, .parquet, .arrow, .feather, or a file that finetune reads for the task "
+            "of the model",
         )
         add_inputs(parser.add_argument_group("columns of a table"))
         group = parser.add_argument_group("output")

@@ -1,6 +1,5 @@
 """`keras-bert evaluate`, `report` and `drift`: scores, reports and data drift."""
 
-import dataclasses
 import functools
 import sys
 from argparse import ArgumentParser, Namespace
@@ -26,17 +25,19 @@ from keras_bert_impl.cli.examples import (
     add_examples,
     check_examples,
     read_examples,
-    read_examples_of,
     read_more,
 )
 from keras_bert_impl.cli.parser import Command
-from keras_bert_impl.cli.predicting import add_inputs, read_inputs
+from keras_bert_impl.cli.predicting import (
+    add_inputs,
+    labeled_inputs,
+    read_inputs,
+    read_training_set,
+)
 from keras_bert_impl.cli.remembered import (
-    OF_FORM,
     check_scored_table,
     check_unchanged,
     completed,
-    form_of_run,
     has_data,
     read_options,
     read_scored,
@@ -45,7 +46,6 @@ from keras_bert_impl.cli.remembered import (
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import encoded_as
 from keras_bert_impl.io.progress import Progress
-from keras_bert_impl.tasks.data.source import ExampleSource
 
 
 class Evaluate(Command):
@@ -77,7 +77,8 @@ class Evaluate(Command):
             "--against",
             type=MODEL,
             metavar="OLD",
-            help="run or model directory of an older model that is scored on the same texts",
+            help="run or model directory, or name, of another model that is scored on the same "
+            "examples",
         )
         group.add_argument(
             "--max-drop",
@@ -99,10 +100,9 @@ class Evaluate(Command):
     def run(self, arguments: Namespace) -> None:
         from keras_bert_impl.runs.evaluation import compare, evaluate
         from keras_bert_impl.runs.inputs import with_metric_of
-        from keras_bert_impl.runs.run import load_tuned
 
         arguments, is_same = completed(arguments, arguments.model)
-        model = load_tuned(arguments.model, arguments.dtype, arguments.base)
+        model = _load(arguments.model, arguments, arguments.base)
         examples = read_scored(model, arguments, "test" if arguments.test else "dev")
         if is_same and not arguments.test:
             check_unchanged(arguments.model, examples)
@@ -112,7 +112,7 @@ class Evaluate(Command):
         scores = evaluate(model, examples, arguments.out, more)
         change = None
         if arguments.against:
-            old = load_tuned(arguments.against, arguments.dtype)
+            old = _load(arguments.against, arguments)
             change = compare(model, old, examples)
         if arguments.json:
             print_json(scores if change is None else scores | {"against": change.as_dict()})
@@ -124,6 +124,20 @@ class Evaluate(Command):
             if change.gain.value < -arguments.max_drop:
                 say(f"{change.metric} dropped by more than {arguments.max_drop:g}")
                 sys.exit(1)
+
+
+def _load(model, arguments, base=None):
+    """Loads a fine-tuned model; for embeddings, any model, with mean pooling by default."""
+    from keras_bert_impl.runs.run import load_embedder, load_tuned
+    from keras_bert_impl.tasks.embedding import TASK_NAME
+    from keras_bert_impl.tasks.registry import NotFineTunedError
+
+    try:
+        return load_tuned(model, arguments.dtype, base)
+    except NotFineTunedError:
+        if arguments.task != TASK_NAME:
+            raise
+        return load_embedder(model, arguments.dtype, base=base)
 
 
 class Report(Command):
@@ -187,13 +201,25 @@ class Report(Command):
                     raise InputError(
                         f"--{name} is only for the report of one run, not for a comparison."
                     )
-            examples = read_examples(arguments, "dev") if has_data(arguments) else None
+            examples = None
+            if has_data(arguments):
+                examples = _examples_of_run(runs_of(run)[0], arguments)
             out = arguments.out or Path("" if others else run) / "comparison.html"
             path = write_comparison(arguments.run, out, examples, arguments.pictures)
         else:
             known = _model_and_examples(run, arguments)
             path = write_report(run, *known, arguments.out, arguments.pictures)
         print(f"wrote {path}")
+
+
+def _examples_of_run(run, arguments):
+    """Reads the examples in the arguments with the columns and the task of a run."""
+    from keras_bert_impl.tasks.registry import model_class_of
+
+    arguments, _ = completed(arguments, run)
+    if (Path(run) / "model").is_dir():
+        return read_scored(model_class_of(Path(run) / "model"), arguments, "dev")
+    return read_examples(arguments, "dev")
 
 
 def _model_and_examples(run, arguments):
@@ -318,10 +344,10 @@ def _inputs(path, arguments, model):
     """Yields the inputs in a file, or in the run's training set if `path` is None."""
     options = read_options(arguments.model)
     if path is None:
-        yield from _read_by_task(options, model).inputs
+        yield from read_training_set(options, model).inputs
         return
     arguments = with_form(arguments, path)
-    if not arguments.text and (labeled := _labeled(path, options, model)):
+    if not arguments.text and (labeled := labeled_inputs(path, options, model)):
         yield from labeled
         return
     with encoded_as(arguments.encoding):
@@ -330,32 +356,6 @@ def _inputs(path, arguments, model):
             for count, (text, _) in enumerate(rows, 1):
                 yield text
                 progress.update(count)
-
-
-def _labeled(path, options, model):
-    """Returns the inputs of a file in the format of the training set, or None for other formats."""
-    if not options or options.get("tfds") or options.get("data"):
-        return None
-    form = dict.fromkeys(OF_FORM) | (form_of_run(options, path) or {})
-    try:
-        examples = _read_by_task(options | form | {"train": path}, model)
-    except InputError:
-        return None
-    # A line of text may look like a word with a label, but the label is unknown.
-    of_words = isinstance(examples.inputs[0], list)
-    if of_words and not set().union(*examples.labels) <= set(model.labels):
-        return None
-    return examples.inputs
-
-
-def _read_by_task(options, model):
-    """Reads training examples with the task's reader and the run's read options."""
-    given = {field.name: field.default for field in dataclasses.fields(ExampleSource)}
-    given |= {name: value for name, value in options.items() if value is not None}
-    given |= {"task": options.get("task"), "dev_split": None}
-    given["negative"] = None  # Predictions do not use the negative text.
-    del given["dev"], given["splits"]  # Only `train` is read.
-    return read_examples_of(model, Namespace(**given), "train")
 
 
 def _rows(compared, reference, served):

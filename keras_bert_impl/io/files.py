@@ -174,7 +174,7 @@ def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
 
 def check_is_no_link(path: Path) -> None:
     if path.is_symlink():
-        raise InputError(f"{path} is a link to {os.readlink(path)}. Remove the link.")
+        raise InputError(f"{path} is a link to {os.readlink(path)}. Choose another name.")
 
 
 def absolute(path: str | os.PathLike) -> Path:

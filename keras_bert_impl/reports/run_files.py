@@ -11,7 +11,8 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path, without_folders
 from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.reports.page import Html, details, paragraph, shaded_words, table
-from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
+from keras_bert_impl.runs.run import load_tuned
+from keras_bert_impl.tasks.base.prediction_files import are_for, read_predictions_table
 from keras_bert_impl.training.runs.reports import read_metrics
 
 MOST_EXPLAINED = 5  # number of errors with attributions
@@ -107,22 +108,6 @@ def _model_class(path):
     return read_json(path).mapping(OWN_SETTINGS).get("model_class")
 
 
-def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
-    """Reads `predictions.tsv` of a run. Returns (column names, rows) without the index column.
-
-    Returns None if the file is missing or damaged. If the file is damaged, adds a message to
-    `run.problems`.
-    """
-    path = run.path / "predictions.tsv"
-    if not path.exists():
-        return None
-    try:
-        return read_predictions_table(path)
-    except InputError as error:
-        run.problems.append(str(error))
-        return None
-
-
 class Subject(NamedTuple):
     """A run and, optionally, the examples and the model of the run.
 
@@ -140,13 +125,51 @@ class Subject(NamedTuple):
         return f"{len(self.examples):,} {noun} of {without_folders(self.examples.source)}"
 
 
-def check_count(subject: Subject, count: int) -> None:
-    if count != len(subject.examples):
+def stored_predictions(subject: Subject) -> Path | None:
+    """Returns the `predictions.tsv` of a run if its rows are the subject's examples, in order.
+
+    Returns None if the file is missing, damaged, or for other examples. If the file is damaged,
+    adds a message to `run.problems`.
+    """
+    run, path = subject.run, subject.run.path / "predictions.tsv"
+    if not path.exists():
+        return None
+    # The file contains only the beginnings of long texts, the fingerprint is of whole texts.
+    scored = run.data.get("dev")
+    is_known = isinstance(scored, dict) and "sha256" in scored
+    if is_known and scored["sha256"] != subject.examples.fingerprint:
+        return None
+    try:
+        return path if are_for(path, subject.examples) else None
+    except InputError as error:
+        run.problems.append(str(error))
+        return None
+
+
+def read_predictions(subject: Subject) -> tuple[list[str], list[list[str]]] | None:
+    """Reads the predictions of a run for the subject's examples; see `stored_predictions`.
+
+    Returns:
+        (column names, rows) without the index column.
+    """
+    path = stored_predictions(subject)
+    return None if path is None else read_predictions_table(path)
+
+
+def with_predictions(subject: Subject) -> Subject:
+    """Adds the model of the run to a subject if the run's predictions are for other examples."""
+    run = subject.run
+    if subject.model is not None or stored_predictions(subject) is not None:
+        return subject
+    if not (run.path / "model").is_dir():
+        if not (run.path / "predictions.tsv").exists() or run.problems:
+            return subject
         raise InputError(
-            f"{subject.run.path} has predictions for {count:,} examples, but "
-            f"{subject.examples.source} has {len(subject.examples):,} examples. Pass the "
-            "examples that the run was scored on."
+            f"the predictions in {run.path} are not for the examples of {subject.examples.source}, "
+            f"and {run.path} has no model to predict these examples. Pass the examples that the "
+            "run was scored on."
         )
+    return subject._replace(model=load_tuned(run.path))
 
 
 def explanation(model: Any, text: Any, target: Any = None) -> Html:

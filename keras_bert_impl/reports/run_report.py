@@ -8,17 +8,28 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from keras_bert_impl.cards import write_card
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path, without_folders
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section, escape, number
-from keras_bert_impl.reports.run_files import Run, Subject, read_run, runs_of
+from keras_bert_impl.reports.run_files import (
+    Run,
+    Subject,
+    read_predictions,
+    read_run,
+    runs_of,
+    with_predictions,
+)
 from keras_bert_impl.reports.sections import classification, overview, pretraining
-from keras_bert_impl.reports.sections.scores import how, score_name
+from keras_bert_impl.reports.sections.scores import how, resampled, score_name
+from keras_bert_impl.runs.run import load_tuned
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.registry import model_class_named, task_of_examples, task_of_model
 from keras_bert_impl.tasks.scores.statistics import paired_difference
+from keras_bert_impl.training.runs.run_directory import ENVIRONMENT
 
 FILE = "report.html"
 _LOG = logging.getLogger(__name__)
@@ -41,9 +52,9 @@ def write_report(
     Args:
         run_directory: directory of a run of `finetune` or `pretrain`.
         model: the run's model, from `load_tuned`.
-        examples: the labeled examples that the run was scored on. Predictions are read from the
-            run, or computed with `model` if the run contains none. For a `MaskedLM`, a list of
-            texts to mask.
+        examples: labeled examples. The predictions are read from the run if the run was scored on
+            these examples, in the same order; otherwise, the model predicts them. For a `MaskedLM`,
+            a list of texts to mask.
         path: file to write. Default: `report.html` in the run.
         pictures: folder for the charts as SVG files, and as PNG files if matplotlib is installed.
 
@@ -51,7 +62,8 @@ def write_report(
         The path of the page.
 
     Raises:
-        InputError: the directory is not a run, or the run's predictions are for different examples.
+        InputError: the directory is not a run, or the run's predictions are for other examples and
+            the run has no model.
 
     Example:
         write_report("run", load_tuned("run"))
@@ -102,7 +114,11 @@ def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
 
 def _task_sections(subject):
     module = report_of(subject.examples, subject.model)
-    return module.sections(subject) if module else []
+    if module is None:
+        return []
+    if isinstance(subject.examples, LabeledExamples):
+        subject = with_predictions(subject)
+    return module.sections(subject)
 
 
 def report_of(examples: Any, model: Any = None) -> ModuleType | None:
@@ -169,15 +185,16 @@ def write_comparison(
         run_directories: two or more runs, or the directory of a set of runs. Each run is compared
             with the first run. For a set, each run is compared with the best run.
         path: file to write.
-        examples: labeled texts (`Examples`) that all runs have predictions for.
+        examples: labeled examples of the runs' task. The predictions are read from the runs if all
+            runs were scored on these examples; otherwise, the models of the runs predict them.
         pictures: folder for the charts; see `write_report`.
 
     Returns:
         The path of the page.
 
     Raises:
-        InputError: there are fewer than two runs, a directory is not a run, or a run's predictions
-            are for different examples.
+        InputError: there are fewer than two runs, a directory is not a run, or a run has neither
+            predictions for the examples nor a model.
 
     Example:
         from keras_bert_impl.reports import write_comparison
@@ -188,11 +205,6 @@ def write_comparison(
     directories = [run for directory in run_directories for run in runs_of(directory)]
     if len(directories) < 2:
         raise InputError("a comparison requires at least two run directories, or a set of runs.")
-    if examples is not None and report_of(examples) is not classification:
-        raise InputError(
-            f"a comparison supports only labeled texts, not {type(examples).__name__}. Leave out "
-            "the examples to compare only scores and learning curves."
-        )
     runs = _with_different_names([read_run(directory) for directory in directories])
     sections = [_scores(runs)]
     if examples is not None:
@@ -227,25 +239,68 @@ def _shown(value):
 
 def _settings(runs):
     keys = dict.fromkeys(key for run in runs for key in run.settings)
-    rows = []
-    for key in keys:
-        values = [str(run.settings.get(key, "")) for run in runs]
-        if len(set(values)) > 1:
-            rows.append([key, *values])
+    settings = [[key, *(str(run.settings.get(key, "")) for run in runs)] for key in keys]
+    inputs = dict.fromkeys(name for run in runs for name in _inputs(run))
+    settings += [[name, *(_inputs(run).get(name, "") for run in runs)] for name in inputs]
+    rows = [[key, *values] for key, *values in settings if len(set(values)) > 1]
     if not rows:
         return Section("Settings", page.paragraph("All settings are the same."))
     headings = ["setting", *(run.name for run in runs)]
     return Section("Settings that differ", page.table(headings, rows))
 
 
-def _paired(runs, examples):
-    outcomes = [classification.outcome(Subject(run, examples)) for run in runs]
-    for run, outcome in zip(runs, outcomes):
-        if outcome is None:
+def _inputs(run):
+    """Describes the data, the models and the software of a run by name, from its `data.json`."""
+    described = {}
+    for name, content in run.data.items():
+        if not isinstance(content, dict):
+            continue
+        if name == ENVIRONMENT:
+            described |= {key: str(value) for key, value in content.items()}
+        elif "sha256" in content:
+            count = content.get("examples")
+            rows = f", {count:,} examples" if isinstance(count, int) else ""
+            source = without_folders(str(content.get("source")))
+            described[f"{name} (content)"] = f"{source}{rows}, sha256 {content['sha256'][:8]}"
+    return described
+
+
+def _outcomes(runs, examples):
+    """Returns the predictions of each run, with the classes in the order of the first run.
+
+    Predictions are read from the runs if all runs were scored on these examples. Otherwise, the
+    models of the runs predict the examples.
+    """
+    if report_of(examples) is classification:
+        stored = [read_predictions(Subject(run, examples)) for run in runs]
+        if all(stored) and len({tuple(headings) for headings, _ in stored}) == 1:
+            return [classification.outcome(Subject(run, examples)) for run in runs]
+    task, first, outcomes = task_of_examples(examples), None, []
+    for run in runs:
+        if not (run.path / "model").is_dir():
             raise InputError(
-                f"{run.path} has no predictions.tsv, which a comparison on examples requires."
+                f"{run.path} has neither predictions for {examples.source} nor a model. Finish the "
+                "run, or leave out the examples to compare only scores and learning curves."
             )
-    first, by_run = outcomes[0], [classification.scores_of(outcome) for outcome in outcomes]
+        model = load_tuned(run.path)
+        first = first or model
+        outcomes.append(task.outcome(model, examples, first))
+    return outcomes
+
+
+def _intervals(outcome):
+    if np.shape(outcome.labels) == np.shape(outcome.predictions):
+        return classification.scores_of(outcome)
+    # The predictions are counts or scores of each example, not labels.
+    return [
+        resampled(name, metric, outcome.labels, outcome.predictions)
+        for name, metric in outcome.metrics.items()
+    ]
+
+
+def _paired(runs, examples):
+    outcomes = _outcomes(runs, examples)
+    first, by_run = outcomes[0], [_intervals(outcome) for outcome in outcomes]
     rows = []
     for scores in zip(*by_run, strict=True):
         for run, outcome, found in zip(runs, outcomes, scores):

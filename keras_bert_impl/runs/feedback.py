@@ -40,7 +40,8 @@ def by_week(path: str | Path) -> list[Week]:
             if not row.keys() >= set(KEYS):
                 if is_correct:
                     raise InputError(
-                        "the line is not from `keras-bert serve --feedback`. Remove it."
+                        "the line is not from `keras-bert serve --feedback`. Pass a copy of the "
+                        "file without this line."
                     )
                 return []
             day = datetime.datetime.fromisoformat(row["time"]).date()

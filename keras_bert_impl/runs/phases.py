@@ -113,6 +113,6 @@ def read_scores(metrics: Path, start: int, finished: int, steps: int) -> list[fl
     if len(scores) != finished - start:
         raise InputError(
             f"{metrics} has the scores of {len(scores)} epochs, but {finished - start} are "
-            f"finished. Remove {metrics.parent} to start over."
+            f"finished. Restore {metrics.name}, or choose another directory for a new run."
         )
     return scores

@@ -146,10 +146,10 @@ def load_tuned(
     base: str | Path | None = None,
     **settings: Any,
 ) -> TaskModel:
-    """Loads the task model of a run or model directory.
+    """Loads the task model of a run directory, a model directory or a model name.
 
     Args:
-        path: run or model directory.
+        path: directory or name.
         dtype: Keras dtype policy. Default: the run's dtype; float32 for a model directory.
         base: location of the original model, if only the trained weights were saved. Default: the
             location that was used for fine-tuning.
@@ -158,11 +158,10 @@ def load_tuned(
     Raises:
         InputError: the directory does not contain a task model.
     """
-    path = local_path(path)
     directory = model_directory(path)
     if dtype is None:
         is_run = directory != path
-        dtype = read_yaml(path / "recipe.yaml").text("dtype") if is_run else "float32"
+        dtype = read_yaml(local_path(path) / "recipe.yaml").text("dtype") if is_run else "float32"
     model_class = model_class_of(directory, base)
     return model_class.from_pretrained(directory, dtype=dtype, base=base, **settings)
 

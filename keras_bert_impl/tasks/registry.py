@@ -60,8 +60,9 @@ def task_named(name: str | None) -> type[Task]:
     raise InputError(f"unknown task {name!r}. Choose one of {names}.")
 
 
-def task_of_model(model: TaskModel) -> type[Task]:
-    for model_class in type(model).__mro__:
+def task_of_model(model: TaskModel | type[TaskModel]) -> type[Task]:
+    """Returns the task of a model or a model class."""
+    for model_class in (model if isinstance(model, type) else type(model)).__mro__:
         for task in all_tasks():
             if model_class in task.model_classes:
                 return task

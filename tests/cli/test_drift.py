@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.cli.scoring import _labeled
+from keras_bert_impl.cli.predicting import labeled_inputs
 from keras_bert_impl.tasks import (
     MultipleChoice,
     QuestionAnswerer,
@@ -21,7 +21,7 @@ from tests.tasks.helpers import (
     examples,
     tokenizer,
 )
-from tests.tasks.squad_files import document, question
+from tests.tasks.squad_files import document, question, write
 
 TOKENIZER = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "."])
 
@@ -140,6 +140,28 @@ def test_there_is_no_drift_from_the_training_examples_to_themselves(number, tmp_
     assert len(compared) > 1
     assert {(one["p_value"], one["verdict"]) for one in compared.values()} == {(1.0, "same")}
     assert all(abs(one["psi"]) < 1e-12 for one in compared.values())
+    # `predict` reads the file, too.
+    arguments = ["--model", str(tmp_path / "run"), "--input", str(tmp_path / name)]
+    assert cli.main(["predict", *arguments, "--json"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 30
+
+
+@pytest.mark.parametrize("has_answers", [True, False])
+def test_predict_reads_squad_files_and_copies_their_ids(tmp_path, capsys, has_answers):
+    content = document(question("a"), question("b", name_of_asker="x"))
+    if not has_answers:
+        for one in content["data"][0]["paragraphs"][0]["qas"]:
+            del one["answers"]
+    file = write(tmp_path / "asked.json", content)
+    answerer = QuestionAnswerer(encoder(use_pooler=False), tokenizer(), **QUESTION_SETTINGS)
+    answerer.save_pretrained(tmp_path / "model")
+    command = ["predict", "--model", str(tmp_path / "model"), "--input", str(file)]
+    assert cli.main([*command, "--id", "id", "--out", str(tmp_path / "out.jsonl")]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == ["a", "b"]
+    assert rows[0].keys() >= {"id", "answer", "score"} and "context" not in rows[0]
+    assert cli.main([*command, "--id", "key"]) == 2
+    assert "asked.json has only 'id', 'question', 'context'" in capsys.readouterr().err
 
 
 def test_lines_of_text_are_not_read_as_words_with_labels(tmp_path, capsys):
@@ -147,5 +169,5 @@ def test_lines_of_text_are_not_read_as_words_with_labels(tmp_path, capsys):
     (tmp_path / name).write_text(content)
     (tmp_path / "served.txt").write_text("good film\nbad plot\n" * 30)
     read_with = {"train": str(tmp_path / name), **options}
-    assert _labeled(str(tmp_path / "served.txt"), read_with, model) is None
-    assert len(_labeled(str(tmp_path / name), read_with, model)) == 30
+    assert labeled_inputs(str(tmp_path / "served.txt"), read_with, model) is None
+    assert len(labeled_inputs(str(tmp_path / name), read_with, model)) == 30

@@ -189,7 +189,7 @@ def test_planted_links_are_not_followed(tmp_path):
     assert names(home) == ["keys"]
     assert (home / "keys").read_text() == "mine"
     (folder / ".lock").symlink_to(home / "new")
-    with pytest.raises(InputError, match="lock is a link to .*. Remove the link"):
+    with pytest.raises(InputError, match="lock is a link to .*. Choose another name"):
         claim(folder / ".lock")
     assert names(home) == ["keys"]
 

@@ -6,11 +6,12 @@ import logging
 import re
 import shutil
 
+import keras
 import numpy as np
 import pytest
 from sklearn import metrics as sklearn
 
-from keras_bert_impl import InputError, load_tuned, write_report
+from keras_bert_impl import InputError, evaluate, load_tuned, write_report
 from keras_bert_impl.reports import run_report, write_comparison
 from keras_bert_impl.reports.sections import scores
 from keras_bert_impl.reports.sections.scores import score_name
@@ -258,9 +259,41 @@ def test_what_is_no_run(tmp_path, copy, dev):
         write_report(tmp_path)
     before = (copy / "report.html").read_text(encoding="utf-8")  # of the run itself
     few = type(dev)(dev.texts[:3], dev.labels[:3], source="few.csv")
-    with pytest.raises(InputError, match="37 examples, but few.csv has 3"):
+    with pytest.raises(InputError, match="not for the examples of few.csv, and .* has no model"):
         write_report(copy, examples=few)
     assert (copy / "report.html").read_text(encoding="utf-8") == before
+
+
+def _changed(dev, rows=None, **columns):
+    return dataclasses.replace(dev.select(rows or range(len(dev))), source="other.csv", **columns)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda dev: dict(rows=range(len(dev))[::-1]),
+        lambda dev: dict(rows=range(12)),
+        lambda dev: dict(rows=[0, 0, *range(2, len(dev))]),
+        lambda dev: dict(texts=[f"{text} dull" for text in dev.texts]),
+        lambda dev: dict(labels=dev.labels[::-1]),
+        # The prediction file contains only the first 1,000 characters of this text.
+        lambda dev: dict(texts=[text[:9_000] for text in dev.texts]),
+    ],
+)
+def test_other_examples_are_predicted_by_the_model(run, dev, tmp_path, change):
+    examples = _changed(dev, **change(dev))
+    page = pages.read(write_report(run, examples=examples, path=tmp_path / "r.html"))
+    expected = evaluate(run, examples)
+    assert page.tables["Scores"][1][1] == f"{expected['accuracy']:.4f}"
+    page = pages.read(write_comparison([run, run], tmp_path / "c.html", examples))
+    assert page.tables["On the same examples"][1][2] == f"{expected['accuracy']:.4f}"
+
+
+def test_a_run_without_a_fingerprint_is_matched_by_its_rows(copy, dev, tmp_path):
+    (copy / "data.json").unlink()
+    write_report(copy, examples=dev, path=tmp_path / "r.html")
+    with pytest.raises(InputError, match="has no model"):
+        write_report(copy, examples=_changed(dev, labels=dev.labels[::-1]))
 
 
 # === Several runs ===
@@ -269,13 +302,25 @@ def test_what_is_no_run(tmp_path, copy, dev):
 def test_comparison(run, copy, dev, tmp_path):
     text = (copy / "recipe.yaml").read_text()
     (copy / "recipe.yaml").write_text(text.replace("epochs: 2", "epochs: 3"))
+    for folder, count, backend in ((run, 32, None), (copy, 33, "other")):
+        data = json.loads((folder / "data.json").read_text())
+        data["train"] = {"source": "/a/b.csv", "examples": count, "sha256": "0123456789"}
+        data["environment"] |= {"backend": backend} if backend else {}
+        (folder / "data.json").write_text(json.dumps(data))
     lines = (copy / "predictions.tsv").read_text().splitlines()
-    better = ["\t".join(lines[0].split("\t")[:4])]
-    for number, label in enumerate(dev.class_numbers(LABELS)):
-        better.append(f"{number}\t{LABELS[label]}\t{1 - label}\t{label}")
+    better = [lines[0]]
+    for line, label in zip(lines[1:], dev.class_numbers(LABELS), strict=True):
+        number, _, _, _, *described = line.split("\t")
+        cells = [number, LABELS[label], str(1 - label), str(label)]
+        better.append("\t".join([*cells, *described]))
     (copy / "predictions.tsv").write_text("\n".join(better) + "\n")
     page = pages.read(write_comparison([run, copy], tmp_path / "c.html", dev))
-    assert page.tables["Settings that differ"] == [["setting", "run", "copy"], ["epochs", "2", "3"]]
+    assert page.tables["Settings that differ"] == [
+        ["setting", "run", "copy"],
+        ["epochs", "2", "3"],
+        ["backend", keras.backend.backend(), "other"],
+        ["train (content)", *(f"b.csv, {n} examples, sha256 01234567" for n in (32, 33))],
+    ]
     rows = [row for row in page.tables["On the same examples"] if row[0] == "accuracy"]
     right = np.mean(predicted(run).argmax(axis=1) == dev.class_numbers(LABELS))
     assert rows[0][2] == f"{right:.4f}" and rows[1][2:4] == ["1.0000", "0.906 to 1.000"]
@@ -296,9 +341,9 @@ def test_what_cannot_be_compared(run, copy, dev, tmp_path):
     with pytest.raises(InputError, match="at least two"):
         write_comparison(run, tmp_path / "c.html")
     (copy / "predictions.tsv").unlink()
-    with pytest.raises(InputError, match="has no predictions.tsv"):
+    with pytest.raises(InputError, match="neither predictions for <dev>.csv nor a model"):
         write_comparison([run, copy], tmp_path / "c.html", dev)
-    with pytest.raises(InputError, match="labeled texts, not list"):
+    with pytest.raises(InputError, match="examples of class list"):
         write_comparison([run, copy], tmp_path / "c.html", ["a"])
 
 

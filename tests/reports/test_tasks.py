@@ -12,6 +12,7 @@ from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.reports.sections import question_answering, tagging
 from keras_bert_impl.reports.sections.embedding import principal_components
 from keras_bert_impl.tasks import MaskedLM, SimilarityExamples, TaggedExamples
+from keras_bert_impl.tasks.base.prediction_files import write_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.multiple_choice.data import (
     ChoiceExamples,
@@ -50,7 +51,7 @@ PROMPTS = [
 def test_multiple_choice(run):
     examples = ChoiceExamples(PROMPTS, [0, 1, 1], source="dev.jsonl", lines=[1, 2, 4])
     rows = [np.array(row, "float32") for row in ([0.2, 0.7, 0.1], [0.9, 0.1], [0.4, 0.6])]
-    write_choice_predictions(run / "predictions.tsv", rows)
+    write_choice_predictions(run / "predictions.tsv", rows, examples)
     page = pages.read(write_report(run, examples=examples))
     assert first_number(page.tables["Scores"][1]) == pytest.approx(1 / 3, abs=5e-5)
     errors = page.sections["Worst errors"]
@@ -65,7 +66,7 @@ def test_multiple_choice_without_predictions_or_with_nan(run):
     examples = ChoiceExamples(PROMPTS, [0, 1, 1])
     assert "Worst errors" not in pages.read(write_report(run, examples=examples)).sections
     rows = [np.array([np.nan, np.nan, np.nan]), np.array([0.9, 0.1]), np.array([0.4, 0.6])]
-    write_choice_predictions(run / "predictions.tsv", rows)
+    write_choice_predictions(run / "predictions.tsv", rows, examples)
     assert "NaN" in pages.read(write_report(run, examples=examples)).sections["Scores"]
 
 
@@ -112,13 +113,12 @@ def test_a_tagger_without_predictions_is_asked_and_explained(run):
     assert "largest contributions to good/B-POS" in errors
 
 
-def test_predictions_of_other_sentences(run):
-    examples = TaggedExamples(WORDS, GOLD)
-    write_tag_predictions(run / "predictions.tsv", examples, FOUND)
-    with pytest.raises(InputError, match="3 examples, but .* has 2"):
-        write_report(run, examples=TaggedExamples(WORDS[:2], GOLD[:2]))
-    with pytest.raises(InputError, match="predictions for different sentences"):
-        write_report(run, examples=TaggedExamples(WORDS[::-1], GOLD[::-1]))
+@pytest.mark.parametrize("part", [slice(2), slice(None, None, -1)])
+def test_predictions_of_other_sentences_are_not_used(run, part):
+    write_tag_predictions(run / "predictions.tsv", TaggedExamples(WORDS, GOLD), FOUND)
+    with pytest.raises(InputError, match="not for the examples of other.conll, and .* no model"):
+        examples = TaggedExamples(WORDS[part], GOLD[part], source="other.conll")
+        write_report(run, examples=examples)
 
 
 def test_marked_entities():
@@ -159,10 +159,11 @@ def test_question_answering(run):
     assert len(errors) < 900  # a window of the context
 
 
-def test_answers_of_other_questions(run):
-    (run / "predictions.json").write_text(json.dumps({"q1": "Ann"}))
-    with pytest.raises(InputError, match="no answer to question 'q2'"):
-        write_report(run, examples=question_examples())
+def test_answers_to_other_questions_are_not_used(run):
+    examples = question_examples()
+    write_answer_files(run, examples, [[Answer("", 0, 0, 0.1, 0.0, 0.0)]] * 3)
+    with pytest.raises(InputError, match="not for the examples of examples, and .* no model"):
+        write_report(run, examples=examples.select([1, 0, 2]))
 
 
 @pytest.mark.parametrize(
@@ -186,8 +187,8 @@ def test_windows_of_contexts(answers, predicted, html):
 
 def test_regression(run):
     examples = Examples(["a", "b", "c", "d"], [1.0, 2.0, 3.0, 5.0])
-    lines = ["index\tvalue", "0\t1.5", "1\t2", "2\t3", "3\t0"]
-    (run / "predictions.tsv").write_text("\n".join(lines) + "\n")
+    rows = [[1.5], [2], [3], [0]]
+    write_predictions_table(run / "predictions.tsv", ["value"], rows, examples)
     page = pages.read(write_report(run, examples=examples))
     error = (0.25 + 0 + 0 + 25) / 4
     rows = {row[0]: first_number(row) for row in page.tables["Scores"][1:]}
@@ -200,8 +201,8 @@ def test_regression(run):
 
 def test_several_labels(run):
     examples = Examples(["one", "two", "three"], [["a", "b"], [], ["b"]])
-    lines = ["index\tlabel\ta\tb", "0\ta\t0.9\t0.4", "1\t\t0.1\t0.1", "2\tb\t0.2\t0.8"]
-    (run / "predictions.tsv").write_text("\n".join(lines) + "\n")
+    rows = [["a", 0.9, 0.4], ["", 0.1, 0.1], ["b", 0.2, 0.8]]
+    write_predictions_table(run / "predictions.tsv", ["label", "a", "b"], rows, examples)
     page = pages.read(write_report(run, examples=examples))
     rows = {row[0]: first_number(row) for row in page.tables["Scores"][1:]}
     assert rows == {
@@ -217,8 +218,9 @@ def test_several_labels(run):
 
 
 def test_scores_that_are_not_numbers(run):
-    (run / "predictions.tsv").write_text("index\tlabel\ta\tb\n0\t\tnan\tnan\n")
-    page = pages.read(write_report(run, examples=Examples(["x"], ["a"])))
+    examples, rows = Examples(["x"], ["a"]), [["", "nan", "nan"]]
+    write_predictions_table(run / "predictions.tsv", ["label", "a", "b"], rows, examples)
+    page = pages.read(write_report(run, examples=examples))
     assert "NaN" in page.sections["Scores"] and "Classes" not in page.sections
 
 

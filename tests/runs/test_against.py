@@ -6,10 +6,35 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.tasks import TextClassifier, finetune, read_table
+from keras_bert_impl.runs.evaluation import compare
+from keras_bert_impl.tasks import (
+    AnchorExamples,
+    MultipleChoice,
+    QuestionAnswerer,
+    SimilarityExamples,
+    TaggedExamples,
+    TextClassifier,
+    TextEmbedder,
+    TokenClassifier,
+    finetune,
+    read_table,
+)
 from keras_bert_impl.tasks import evaluate as evaluate_in_python
+from keras_bert_impl.tasks.multiple_choice.data import ChoiceExamples
+from keras_bert_impl.tasks.question_answering.data import QuestionExamples
+from keras_bert_impl.tasks.registry import score
 from keras_bert_impl.tasks.scores.statistics import paired_difference
-from tests.tasks.helpers import classifier, examples, save_base
+from tests.reports import pages
+from tests.tasks.helpers import (
+    QUESTION_SETTINGS,
+    choices,
+    classifier,
+    encoder,
+    examples,
+    save_base,
+    some_questions,
+    tokenizer,
+)
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +103,94 @@ def test_a_run_is_compared_by_its_metric(folder, capsys):
     assert (found["metric"], found["new"]) == ("f1/negative", scores["f1/negative"])
     assert evaluate_in_python(folder / "run", data) == scores
     assert "- dev: 60 examples" in (folder / "run" / "model" / "README.md").read_text()
+
+
+# === All tasks ===
+
+
+def _sentences():
+    texts = [text.split() for text in examples(30)[0]]
+    labels = [["B-X" if word in ("good", "bad") else "O" for word in words] for words in texts]
+    return TaggedExamples(texts, labels, ["O", "B-X"])
+
+
+def _pairs():
+    texts, _ = examples(30)
+    return list(zip(texts, texts[1:] + texts[:1]))
+
+
+def _questions():
+    pairs, answers = some_questions(20)
+    ids, (asked, contexts) = [f"q{n}" for n in range(20)], map(list, zip(*pairs))
+    return QuestionExamples(ids, asked, contexts, [[one] for one in answers], None, [""] * 20)
+
+
+CASES = {
+    "tagging": lambda: (
+        lambda seed: TokenClassifier(encoder(seed=seed), tokenizer(), labels=["O", "B-X"]),
+        _sentences(),
+    ),
+    "choice": lambda: (
+        lambda seed: MultipleChoice(encoder(seed=seed), tokenizer()),
+        ChoiceExamples(*choices(30)),
+    ),
+    "similarity": lambda: (
+        lambda seed: TextEmbedder(encoder(seed=seed), tokenizer()),
+        SimilarityExamples(_pairs(), [n % 7 / 7 for n in range(30)]),
+    ),
+    "anchors": lambda: (
+        lambda seed: TextEmbedder(encoder(seed=seed), tokenizer()),
+        AnchorExamples(_pairs()),
+    ),
+    "questions": lambda: (
+        lambda seed: QuestionAnswerer(encoder(seed=seed), tokenizer(), **SIZES),
+        _questions(),
+    ),
+}
+SIZES = QUESTION_SETTINGS | {"null_threshold": None}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_models_of_every_task_are_compared(case):
+    make, labeled = CASES[case]()
+    new, old = make(0), make(5)
+    change = compare(new, old, labeled)
+    scores = [score(model, labeled)[change.metric] for model in (new, old)]
+    assert (change.new, change.old) == pytest.approx(tuple(scores), abs=1e-6)
+    assert change.gain.value == pytest.approx(change.new - change.old, abs=1e-6)
+    assert change.num_examples == len(labeled)
+
+
+def test_taggers_are_compared_by_the_commands(tmp_path, capsys):
+    make, labeled = CASES["tagging"]()
+    lines = (zip(*row) for row in zip(labeled.texts, labeled.labels))
+    sentences = ("".join(f"{word}\t{label}\n" for word, label in row) for row in lines)
+    (tmp_path / "test.conll").write_text("\n".join(sentences))
+    for seed, name in enumerate(("a", "b")):
+        make(seed).save_pretrained(tmp_path / name / "model")
+        (tmp_path / name / "recipe.yaml").write_text("dtype: float32\n")
+        options = {"task": "tagging", "train": str(tmp_path / "test.conll"), "dev": None}
+        (tmp_path / name / "data.json").write_text(json.dumps({"read_with": options}))
+    a, b, dev = (str(tmp_path / name) for name in ("a", "b", "test.conll"))
+    assert main(["evaluate", "--model", a, "--against", b, "--dev", dev, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    page = tmp_path / "page.html"
+    assert main(["report", a, b, "--dev", dev, "--out", str(page)]) == 0
+    table = pages.read(page).tables["On the same examples"]
+    assert [row[2] for row in table[1:]] == [
+        f"{found['against'][key]:.4f}" for key in ("new", "old")
+    ]
+
+
+def test_a_published_embedder_is_evaluated_by_its_name(tmp_path, monkeypatch, capsys):
+    table = "".join(f"{a},{b},{n % 7}\n" for n, (a, b) in enumerate(_pairs()))
+    (tmp_path / "sts.csv").write_text("a,b,y\n" + table)
+    TextEmbedder(encoder(), tokenizer()).save_pretrained(tmp_path / "tuned")
+    save_base(tmp_path / "plain")
+    columns = ["--dev", str(tmp_path / "sts.csv"), "--text=a", "--pair=b", "--label=y", "--json"]
+    for folder in ("tuned", "plain"):
+        place = lambda *_, folder=folder: lambda: tmp_path / folder  # noqa: E731
+        monkeypatch.setattr("keras_bert_impl.hub._hugging_face", place)
+        command = ["evaluate", "--model", "owner/name", "--task", "similarity", *columns]
+        assert main(command) == 0
+        assert -1 <= json.loads(capsys.readouterr().out)["spearman"] <= 1

@@ -52,9 +52,7 @@ def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: 
     except tf.errors.OpError as error:
         raise InputError(f"cannot write {output_directory}: {error.message}") from error
     if taken:
-        raise InputError(
-            f"{output_directory} contains records. Remove the records, or name another folder."
-        )
+        raise InputError(f"{output_directory} contains records. Name another folder.")
     name = f"{rows.stable_hash(str(output_directory).rstrip('/')):016x}"
     return _private_folder() / name
 
@@ -68,7 +66,7 @@ def _private_folder():
     is_private = os.name == "nt" or not status.st_mode & 0o077  # per-user folder on Windows
     if not (stat.S_ISDIR(status.st_mode) and is_own(status) and is_private):
         raise InputError(
-            f"{folder} does not belong to you or is writable by others; remove it, or set TMPDIR."
+            f"{folder} does not belong to you or is writable by others. Set TMPDIR to another folder."
         )
     return folder
 
@@ -125,7 +123,7 @@ def _check_replaceable(directory, settings, fingerprint):
             manifest = records.read_manifest(directory)
         except InputError:  # damaged records and records of another version may be replaced
             return
-        way_out = "name another folder, or remove this folder."
+        way_out = "name another folder."
         if manifest["tokenizer"]["fingerprint"] != fingerprint:
             raise InputError(f"{directory} contains records of another tokenizer; {way_out}")
         before = manifest["settings"]

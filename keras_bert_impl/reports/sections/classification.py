@@ -12,7 +12,6 @@ from keras_bert_impl.reports.page import Html, Section, escape, number, user_tex
 from keras_bert_impl.reports.run_files import (
     MOST_EXPLAINED,
     Subject,
-    check_count,
     explanation,
     read_predictions,
 )
@@ -54,7 +53,7 @@ class Predicted(NamedTuple):
 
 
 def predicted_scores(subject: Subject) -> Predicted | None:
-    found = read_predictions(subject.run)
+    found = read_predictions(subject)
     if found is None:
         if subject.model is None:
             return None
@@ -64,7 +63,6 @@ def predicted_scores(subject: Subject) -> Predicted | None:
         return Predicted(names, scores, None if is_numeric else subject.model.decide(scores))
     headings, rows = found
     first = 1 if headings[:1] == ["label"] else 0
-    check_count(subject, len(rows))
     names, cells = headings[first:], [row[first:] for row in rows]
     scores = np.array(cells, "float64").reshape(len(rows), -1)
     labels = [row[0] for row in rows] if first else []

@@ -5,7 +5,7 @@ import numpy as np
 from keras_bert_impl.io.paths import without_folders
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Html, Section, user_text
-from keras_bert_impl.reports.run_files import Subject, check_count, read_predictions
+from keras_bert_impl.reports.run_files import Subject, read_predictions
 from keras_bert_impl.reports.sections.classification import errors_html
 from keras_bert_impl.reports.sections.scores import proportion, scores_section
 
@@ -27,12 +27,11 @@ def sections(subject: Subject) -> list[Section]:
 
 def _probabilities(subject):
     """Reads the probabilities `[endings]` of each prompt, or predicts them if there is no file."""
-    found = read_predictions(subject.run)
+    found = read_predictions(subject)
     if found is None:
         model = subject.model
         return None if model is None else model.predict(subject.examples.texts, verbose=0)
     _, rows = found
-    check_count(subject, len(rows))
     return [np.array([cell for cell in row[1:] if cell], "float64") for row in rows]
 
 

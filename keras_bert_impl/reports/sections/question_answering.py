@@ -4,12 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Html, Section, escape, user_text
-from keras_bert_impl.reports.run_files import MOST_EXPLAINED, Subject, explanation
+from keras_bert_impl.reports.run_files import (
+    MOST_EXPLAINED,
+    Subject,
+    explanation,
+    stored_predictions,
+)
 from keras_bert_impl.reports.sections.scores import proportion, resampled, scores_section
+from keras_bert_impl.tasks.base.prediction_files import read_column
 from keras_bert_impl.tasks.question_answering.metrics import scores_of_questions
 
 _MOST_ERRORS = 20
@@ -33,17 +37,10 @@ def sections(subject: Subject) -> list[Section]:
 
 def _predictions(subject):
     """Reads the predicted answer to each question, or predicts the answers if there is no file."""
-    path, examples = subject.run.path / "predictions.json", subject.examples
-    if not path.exists():
-        return None if subject.model is None else subject.model.answer(examples.pairs)
-    texts = read_json(path)
-    missing = [name for name in examples.ids if not isinstance(texts.get(name), str)]
-    if missing:
-        raise InputError(
-            f"{path} has no answer to question {missing[0]!r} of {examples.source}. Pass the "
-            "questions that the run was scored on."
-        )
-    return [texts[name] for name in examples.ids]
+    path = stored_predictions(subject)
+    if path is not None:
+        return [answer for _, answer in read_column(path, "answer")]
+    return None if subject.model is None else subject.model.answer(subject.examples.pairs)
 
 
 def _by_first_word(examples, scores):

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import without_folders
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Html, Section, escape
 from keras_bert_impl.reports.run_files import (
     MOST_EXPLAINED,
     Subject,
-    check_count,
     explanation,
+    stored_predictions,
 )
 from keras_bert_impl.reports.sections.classification import confusion_section
 from keras_bert_impl.reports.sections.scores import resampled, scores_section
@@ -30,10 +29,7 @@ def sections(subject: Subject) -> list[Section]:
     predictions = _predictions(subject)
     if predictions is None:
         return []
-    true_labels, texts = subject.examples.labels, subject.examples.texts
-    for words, labels in zip(texts, predictions):
-        if len(words) != len(labels):
-            raise InputError(f"{subject.run.path} contains predictions for different sentences.")
+    true_labels = subject.examples.labels
     labels = {label for rows in (true_labels, predictions) for row in rows for label in row}
     names = sorted(labels)
     right = [
@@ -65,11 +61,9 @@ def sections(subject: Subject) -> list[Section]:
 
 def _predictions(subject):
     """Reads the predicted labels of each sentence, or predicts them if there is no file."""
-    path = subject.run.path / "predictions.tsv"
-    if path.exists():
-        rows = read_tag_predictions(path)
-        check_count(subject, len(rows))
-        return rows
+    path = stored_predictions(subject)
+    if path is not None:
+        return read_tag_predictions(path)
     return None if subject.model is None else subject.model.tag(subject.examples.texts)
 
 

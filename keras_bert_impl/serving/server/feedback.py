@@ -16,7 +16,7 @@ from keras_bert_impl.io.reading import parse_json
 from keras_bert_impl.serving.server.wire import ApiError, Arrays
 
 if TYPE_CHECKING:  # imports TensorFlow
-    from keras_bert_impl.serving.server.model import Model, Signature
+    from keras_bert_impl.serving.server.model import Description, Model, Signature
 
 # maximum number of stored responses, and of characters in their texts
 _MOST_REQUESTS, _MOST_TEXT = 100_000, 64 << 20
@@ -75,10 +75,7 @@ class Feedback:
 
         Raises `InputError` if the model is not a text classifier.
         """
-        if not any(_is_classification(model, one) for one in model.signatures.values()):
-            raise InputError(
-                "--feedback supports only an export of one text classifier with string inputs."
-            )
+        check_supported(model)
         columns = _Columns.of(model)
         if clashes := columns.names & set(KEYS):
             raise InputError(
@@ -225,13 +222,34 @@ class _Columns(NamedTuple):
         return [name for name in self.label if row[name]]
 
 
+def why_not_stored(model: "Model") -> str:
+    """Returns the answer to a label for a server without a feedback file."""
+    way_out = "Only text classifiers support feedback."
+    if _supports_feedback(model):
+        way_out = "Start it with --feedback FILE."
+    return f"This server stores no feedback. {way_out}"
+
+
+def _supports_feedback(model):
+    return any(_is_classification(model, signature) for signature in model.signatures.values())
+
+
+def check_supported(model: "Model | Description") -> None:
+    """Raises `InputError` if a model is not a text classifier."""
+    if not _supports_feedback(model):
+        raise InputError(
+            "--feedback supports only an export of one text classifier with string inputs. Leave "
+            "out --feedback to serve this model."
+        )
+
+
 def _is_classification(model, signature):
     """Returns whether a signature predicts one or several labels of texts or text pairs."""
-    takes_texts = signature.inputs.keys() in ({"text"}, {"first", "second"})
+    takes_texts = set(signature.inputs) in ({"text"}, {"first", "second"})
     return (
         takes_texts
         and "labels" in model.decisions  # an export of several models has no common labels
-        and ("label" in signature.outputs or signature.outputs == {"labels", "scores"})
+        and ("label" in signature.outputs or set(signature.outputs) == {"labels", "scores"})
     )
 
 

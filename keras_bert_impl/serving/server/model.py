@@ -7,11 +7,12 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert_impl.serving.server.wire import STATUS, ApiError, Arrays, Input
@@ -100,26 +101,63 @@ class Signature:
         return counters[0] if len(counters) == 1 and is_simple else None
 
 
+class Description(NamedTuple):
+    """What the files of an export describe, without loading the model.
+
+    Attributes:
+        signatures: definitions by name, with `inputs` and `outputs`.
+        decisions: labels and thresholds, if the model has them.
+        columns: text and label columns of the training set, if known.
+    """
+
+    signatures: Any
+    decisions: dict[str, Any]
+    columns: dict[str, str]
+
+
+_EXTRA = {"labels": list, "thresholds": dict, "columns": dict}  # type of the content of each file
+
+
+def read_description(directory: Path) -> Description:
+    """Reads the description of an export; raises `ApiError` if a file of `_EXTRA` is damaged."""
+    message = saved_model_pb2.SavedModel()
+    try:
+        message.ParseFromString((directory / "saved_model.pb").read_bytes())
+        signatures = message.meta_graphs[0].signature_def
+    except (OSError, DecodeError, IndexError) as error:
+        raise ApiError(f"{directory}/saved_model.pb is damaged: {error}", "DATA_LOSS") from error
+    extra: dict[str, Any] = {}
+    for name, kind in _EXTRA.items():
+        path = directory / f"assets.extra/{name}.json"
+        if path.is_file():
+            extra[name] = _content(path, kind)
+    columns = extra.pop("columns", {})
+    return Description(signatures, extra, columns)
+
+
+def _content(path, kind):
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ApiError(f"{path} is damaged: {error}", "DATA_LOSS") from error
+    values = content.values() if isinstance(content, dict) else content
+    allowed = (int, float) if path.stem == "thresholds" else str
+    if not isinstance(content, kind) or not all(isinstance(value, allowed) for value in values):
+        raise ApiError(f"{path} is damaged: its content is not as exported.", "DATA_LOSS")
+    return content
+
+
 class Model:
     """A loaded version of a model."""
 
     def __init__(self, directory: Path, version: int) -> None:
         self.version = version
-        message = saved_model_pb2.SavedModel()
-        message.ParseFromString((directory / "saved_model.pb").read_bytes())
-        self.definitions = message.meta_graphs[0].signature_def
+        self.definitions, self.decisions, self.columns = read_description(directory)
         self._loaded = tf.saved_model.load(str(directory))
         self.signatures = {
             name: Signature(function, self.definitions[name].method_name)
             for name, function in self._loaded.signatures.items()
         }
-        extra = {
-            name: json.loads(path.read_text("utf-8"))
-            for name in ("labels", "thresholds", "columns")
-            if (path := directory / f"assets.extra/{name}.json").is_file()
-        }
-        self.columns: dict[str, str] = extra.pop("columns", {})  # columns of the training set
-        self.decisions = extra
         if not self.signatures:
             raise ApiError("the SavedModel has no signatures.", "FAILED_PRECONDITION")
         self.metadata = {

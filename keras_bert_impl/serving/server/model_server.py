@@ -23,8 +23,13 @@ from keras_bert_impl.io.cache import Cache
 from keras_bert_impl.io.paths import version_of
 from keras_bert_impl.serving.server.batching import Batcher
 from keras_bert_impl.serving.server.cache import CacheMetrics, Submit, cached
-from keras_bert_impl.serving.server.feedback import Feedback, Scores
-from keras_bert_impl.serving.server.model import Limits, load
+from keras_bert_impl.serving.server.feedback import (
+    Feedback,
+    Scores,
+    check_supported,
+    why_not_stored,
+)
+from keras_bert_impl.serving.server.model import Limits, load, read_description
 from keras_bert_impl.serving.server.versions import Folder, Versions
 from keras_bert_impl.serving.server.wire import (
     ApiError,
@@ -92,6 +97,9 @@ class ModelServer:
 
     def load(self) -> None:
         """Loads the newest version that can be loaded, if any."""
+        if self._feedback:
+            with contextlib.suppress(ApiError):  # `load_newest` reports damaged versions.
+                check_supported(read_description(self.versions.folder.versions()[0][1]))
         self.versions.load_newest()
         if self._feedback and self.versions.current is not None:
             self._feedback.start(self.versions.current)
@@ -225,10 +233,9 @@ class ModelServer:
                 raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
 
     async def _label(self, request, name):
-        self.versions.find(name, None)  # labels may arrive after a new version was loaded
+        model = self.versions.find(name, None)  # labels may arrive after a new version was loaded
         if not self._feedback:
-            text = "This server stores no feedback. Start it with --feedback FILE."
-            raise ApiError(text, "UNIMPLEMENTED")
+            raise ApiError(why_not_stored(model), "UNIMPLEMENTED")
         async with self._body(request) as body:
             return await asyncio.get_running_loop().run_in_executor(
                 self._json, self._feedback.add, body

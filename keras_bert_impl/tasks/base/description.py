@@ -160,7 +160,7 @@ class Task:
     @staticmethod
     def outcome(model: Any, examples: Any, like: Any) -> Outcome:
         """Predicts labeled examples. The classes are in the order of the model `like`."""
-        raise InputError("only models of labeled texts can be compared with another model.")
+        raise InputError("models of this task cannot be compared with another model.")
 
     @staticmethod
     def calibrate(model: Any, examples: Any, goal: Goal) -> Calibration:
@@ -190,8 +190,12 @@ class Task:
         raise NotImplementedError
 
     @staticmethod
-    def read_inputs(path: str) -> list | None:
-        """Reads inputs from a file in the task's format. Returns None for other formats."""
+    def read_inputs(path: str) -> list[tuple[Any, dict[str, Any]]] | None:
+        """Reads inputs from a file in the task's format.
+
+        Returns:
+            (input, columns to copy to the predictions) of each example; None for other formats.
+        """
         return None
 
     @staticmethod

@@ -73,6 +73,29 @@ def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
     return headings[1:end], [row[1:end] for row in rows]
 
 
+def are_for(path: Path, examples: LabeledExamples) -> bool:
+    """Returns whether the rows of a prediction file are for these examples, in the same order.
+
+    Compares the columns of `LabeledExamples.described` that the file must contain, such as labels
+    and texts. Names of files and line numbers may differ.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+    headings, *rows = _read_table(path)
+    described = {n: c for n, c in examples.described().items() if n not in ("file", "line")}
+    # If a class is named like one of these columns, the column of the class comes first.
+    places = {name: place for place, name in enumerate(headings)}
+    if not described.keys() <= places.keys():
+        return False
+    expected = [list(map(_as_written, cells)) for cells in described.values()]
+    return expected == [[row[places[name]] for row in rows] for name in described]
+
+
+def _as_written(cell):
+    return "" if cell is None else str(cell).encode("utf-8", "replace").decode("utf-8")
+
+
 def read_column(path: Path, name: str) -> list[tuple[int, str]]:
     headings, *rows = _read_table(path)
     if name not in headings:

@@ -8,29 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import read_lines
+from keras_bert_impl.io.lines import read_lines, suffix_of
 from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.io.reading import Document, parse_json_line
 from keras_bert_impl.io.settings import PositiveInt, check
-from keras_bert_impl.tasks.embedding.vectors import (
-    SHOWN_CHARACTERS,
-    PlacedText,
-    document_prompt,
-    places_of,
-)
+from keras_bert_impl.tasks.data.table_rows import readable_errors
+from keras_bert_impl.tasks.embedding.vector_source import check_same_model
+from keras_bert_impl.tasks.embedding.vectors import PlacedText, places_of
 from keras_bert_impl.tasks.scores.decisions import unit_length
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 _VECTORS, _QUERIES = 1 << 13, 256  # vectors compared at once
-_LEAST_COSINE = 0.9  # minimum cosine with the stored vector; it is above 0.99 for the same model
 
 
 def search(
-    embedder: TextEmbedder, queries: str | list[str], vectors: np.ndarray, k: int = 5
+    embedder: TextEmbedder, queries: str | list[str], vectors: np.ndarray | str | Path, k: int = 5
 ) -> tuple[np.ndarray, np.ndarray]:
     """Finds the vectors with the highest cosine similarity to each query (exhaustive search).
 
@@ -40,7 +39,8 @@ def search(
         embedder: the `TextEmbedder` that computed the vectors.
         queries: list of str, or a single str. The embedder's prompt `"query"`, if any, is
             prepended.
-        vectors: array `[texts, dim]`, from `encode` or `read_vectors`; may be memory-mapped.
+        vectors: array `[texts, dim]`, from `encode` or `read_vectors`; may be memory-mapped. Or
+            the path of a file from `write_vectors`.
         k: maximum number of results per query.
 
     Returns:
@@ -49,11 +49,14 @@ def search(
 
     Raises:
         InputError: the vectors do not have the embedder's dimension, or contain NaN or infinite
-            values.
+            values; or a file states another model.
 
     Example:
         rows, scores = search(embedder, ["how to repair a bicycle"], embedder.encode(texts))
     """
+    if isinstance(vectors, (str, Path)):
+        path, vectors = vectors, read_vectors(vectors)
+        check_same_model(path, embedder)
     if isinstance(vectors, (list, tuple)):
         if not len(vectors) or any(isinstance(vector, str) for vector in vectors):
             raise InputError(
@@ -125,30 +128,77 @@ def _finite(vectors, what, start=0):
 
 
 def read_vectors(path: str | Path) -> np.ndarray:
-    """Opens the vectors of a `.npy` file, float `[texts, dim]`, memory-mapped.
+    """Opens the vectors of a `.npy` or `.parquet` file, float `[texts, dim]`.
+
+    The vectors of a `.npy` file are memory-mapped.
 
     Raises:
         InputError: the file does not exist or does not contain vectors.
     """
+    path = expanded(path)
+    if suffix_of(path) == ".parquet":
+        return _vectors_of_parquet(path)
     try:
-        vectors = np.load(expanded(path), mmap_mode="r", allow_pickle=False)
+        shape = _shape_in_header(path)
+        # NumPy takes True for 1, and maps a negative number of bytes.
+        if all(type(size) is int and size >= 0 for size in shape):
+            vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+            if len(shape) == 2 and shape[1] and vectors.dtype.kind == "f":
+                return vectors
     except (ValueError, OSError, EOFError, tokenize.TokenError) as error:
         raise InputError(
             f"{path} is not a complete .npy file of vectors. Write one with `keras-bert embed "
             "--out vectors.npy`."
         ) from error
-    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
-        raise InputError(f"{path} must contain float vectors [texts, dim].")
-    return vectors
+    raise InputError(f"{path} must contain float vectors [texts, dim].")
+
+
+def _shape_in_header(path):
+    with open(path, "rb") as file:
+        version = np.lib.format.read_magic(file)
+        readers = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }
+        if version not in readers:
+            raise ValueError(f"format {version}")
+        return readers[version](file)[0]
+
+
+def _vectors_of_parquet(path):
+    with readable_errors(path):
+        table = pyarrow.parquet.read_table(path)
+    if "vector" not in table.column_names:
+        raise InputError(f"{path} has no column 'vector'. Write one with `keras-bert embed`.")
+    column = table.column("vector").combine_chunks()
+    is_nested = pyarrow.types.is_nested(column.type)
+    numbers = column.flatten() if is_nested else column
+    is_float = is_nested and pyarrow.types.is_floating(numbers.type)
+    lengths = pyarrow.compute.list_value_length(column).unique().to_pylist() if is_float else []
+    if len(lengths) != 1 or not lengths[0]:
+        raise InputError(f"{path}: the column 'vector' must contain lists of floats, equally long.")
+    return numbers.to_numpy(zero_copy_only=False).reshape(len(column), -1)
 
 
 def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, PlacedText]:
-    """Reads the texts at the indices `rows` from the `.jsonl` file of a vector file."""
-    path = places_of(path)
+    """Reads the texts at the indices `rows` of a vector file, from its `.jsonl` file if any."""
     wanted, found, line = set(map(int, rows)), {}, 0
+    if suffix_of(path) == ".parquet":
+        with readable_errors(path):
+            table = pyarrow.parquet.read_table(path)
+        columns = [name for name in PlacedText._fields if name in table.column_names]
+        texts = table.select(columns).take(sorted(wanted)).to_pylist()
+        return {row: _place(text, f"{path}, row {row}") for row, text in zip(sorted(wanted), texts)}
+    path = places_of(path)
+    if not path.is_file():
+        raise InputError(
+            f"{path}, which contains the texts of the vectors, is missing. Run `keras-bert embed` "
+            "again."
+        )
     for line, content in read_lines(path):
         if line - 1 in wanted:
-            found[line - 1] = _place(content, f"{path}, line {line}")
+            where = f"{path}, line {line}"
+            found[line - 1] = _place(parse_json_line(content, where), where)
     if line != count:
         raise InputError(
             f"{path} has {line} lines for {count} vectors. Run `keras-bert embed` again."
@@ -156,36 +206,9 @@ def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, 
     return found
 
 
-def check_vectors(
-    embedder: TextEmbedder, vectors: np.ndarray, places: dict[int, PlacedText]
-) -> None:
-    """Raises if `vectors` were computed with another model than `embedder`.
-
-    Args:
-        vectors: array `[texts, dim]`, from `read_vectors`.
-    """
-    whole = [row for row, place in places.items() if len(place.text) < SHOWN_CHARACTERS]
-    if not whole:
-        return
-    row = min(whole, key=lambda row: len(places[row].text))
-    prompt = document_prompt(embedder)
-    text = f"{embedder.prompts[prompt] if prompt else ''}{places[row].text}"
-    if len(embedder.tokenizer([text])["token_ids"][0]) > embedder.max_length:
-        return
-    again = embedder.encode([places[row].text], prompt)
-    cosine = float(unit_length(again)[0] @ unit_length(vectors[row : row + 1])[0])
-    if cosine < _LEAST_COSINE:
-        place = places[row]
-        raise InputError(
-            f"the vectors are from a different model: the stored and new vectors of "
-            f"{place.path}:{place.line} have a cosine similarity of {cosine:.2f}. Pass the --model that "
-            "`keras-bert embed` used, or embed the texts again."
-        )
-
-
-def _place(content, where):
-    value = parse_json_line(content, where)
-    if not isinstance(value, dict) or set(value) != {"path", "line", "text"}:
+def _place(value, where):
+    if not isinstance(value, dict) or set(value) - {"id"} != {"path", "line", "text"}:
         raise InputError(f"{where}: expected an object with path, line and text.")
     place = Document(value, where)
-    return PlacedText(place.text("path"), place.integer("line"), place.text("text"))
+    names = place.text("path"), place.integer("line"), place.text("text")
+    return PlacedText(*names, place.text("id", None))

@@ -87,6 +87,12 @@ class Similarity(_Embedding):
 
     score = staticmethod(score_similarities)
 
+    @staticmethod
+    def outcome(model: TextEmbedder, examples: SimilarityExamples, like: TextEmbedder) -> Outcome:
+        cosines = model.similarities(examples.texts)
+        check_scores(cosines, "pair")
+        return similarity_outcome(examples, cosines)
+
 
 class Anchors(_Embedding):
     """Retrieval of positives, on `AnchorExamples`."""
@@ -118,6 +124,12 @@ class Anchors(_Embedding):
         return anchor_outcome(columns[:, -1])
 
     score = staticmethod(anchor_scores)  # type: ignore[assignment]
+
+    @staticmethod
+    def outcome(model: TextEmbedder, examples: AnchorExamples, like: TextEmbedder) -> Outcome:
+        cosines, ranks = anchor_ranks(model, examples)
+        check_scores(cosines, "text")
+        return anchor_outcome(ranks)
 
 
 TASKS = (Similarity, Anchors)

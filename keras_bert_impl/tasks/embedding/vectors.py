@@ -21,6 +21,14 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.tasks.data.layout import Layout, cells
 from keras_bert_impl.tasks.data.tables import FORMATS, open_table, text_lines
+from keras_bert_impl.tasks.embedding.vector_source import (
+    KEY,
+    check_may_replace,
+    describe_source,
+    document_prompt,
+    file_hash,
+    source_file,
+)
 from keras_bert_impl.tasks.inputs.blocks import blocks
 
 if TYPE_CHECKING:
@@ -29,7 +37,6 @@ if TYPE_CHECKING:
 UNITS = ("line", "file")
 _LONGEST_FILE = 4 * LONGEST_LINE  # maximum characters of a file that is one text
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # texts embedded at once
-_PROMPTS = ("document", "passage", "corpus")  # prompt names, as in `sentence-transformers`
 SHOWN_CHARACTERS = 200  # maximum characters of a text in the index
 
 
@@ -39,11 +46,17 @@ class PlacedText(NamedTuple):
     Attributes:
         path: file name.
         line: 1-based line number; for a row of a table, the number of its last line.
+        id: value of the id column of a table, if it was read.
     """
 
     path: str
     line: int
     text: str
+    id: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the values by name, without a missing id."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 def read_texts(
@@ -52,6 +65,7 @@ def read_texts(
     unit: str = "line",
     delimiter: str | None = None,
     header: bool = True,
+    id: str | int | None = None,
 ) -> Iterator[PlacedText]:
     """Iterates over the texts in files and folders, in order; skips blank texts.
 
@@ -64,6 +78,7 @@ def read_texts(
         unit: `"line"` or `"file"`: whether each line of a `.txt` file is a text, or the whole file.
         delimiter, header: format of tables; see `read_table`. If a delimiter is given, `.txt` files
             are read as tables, and files in `paths` may have any suffix.
+        id: name of the table column with an id of each text. All files must be tables.
 
     Returns:
         Iterator of `PlacedText`.
@@ -75,7 +90,7 @@ def read_texts(
     check("unit", unit, Annotated[str, OneOf(*UNITS)])
     paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
     files = [file for path in paths for file in _files(local_path(path), delimiter is not None)]
-    layout = Layout(str(column), header=header)
+    layout = Layout(str(column), id=None if id is None else str(id), header=header)
     found = (text for file in files for text in _read(file, layout, unit, delimiter))
     return (text for text in found if text.text.strip())
 
@@ -104,12 +119,14 @@ def _is_read(path):
 
 def _read(path, layout, unit, delimiter):
     if suffix_of(path) != ".txt" or delimiter is not None:
-        rows = _column(path, layout, delimiter)
+        rows = _rows(path, layout, delimiter)
+    elif layout.id is not None:
+        raise InputError(f"{path} is not a table, so it has no column {layout.id!r} with ids.")
     elif unit == "line":
         rows = text_lines(path)
     else:
         rows = [(1, _whole(path))]
-    return (PlacedText(str(path), line, text) for line, text in rows)
+    return (PlacedText(str(path), *row) for row in rows)
 
 
 def _whole(path):
@@ -125,11 +142,12 @@ def _whole(path):
     return "".join(lines)
 
 
-def _column(path, layout, delimiter):
+def _rows(path, layout, delimiter):
     table = open_table(path, layout, delimiter)
     for number, read in table.rows:
         try:
-            yield number, cells(read(), layout)[layout.text]
+            row = cells(read(), layout)
+            yield number, row[layout.text], row[layout.id] if layout.id else None
         except InputError as error:
             raise InputError(f"{path}, {table.unit} {number}: {error}") from error
 
@@ -141,12 +159,15 @@ def write_vectors(
     batch_size: int | None = None,
     progress: Callable[[int], Any] | None = None,
     cache_bytes: int = 0,
+    name: str | None = None,
 ) -> int:
     """Embeds texts in chunks and writes the vectors to a file.
 
     If `path` ends in `.npy`, the vectors are an array, float32 `[texts, dim]`, and a `.jsonl` file
-    with the same name contains the path, line and beginning of each text. A `.parquet` file has the
-    columns `path`, `line`, `text` and `vector`.
+    with the same name contains the path, line, beginning and id of each text. A `.parquet` file has
+    the columns `path`, `line`, `text`, `id` and `vector`. The fingerprint of the model and of the
+    files of the texts is in a `.meta` file with the same name, or in the metadata of the `.parquet`
+    file. An existing file is replaced only if it contains vectors of this model and these files.
 
     Args:
         embedder: `TextEmbedder`. Its prompt `"document"`, `"passage"` or `"corpus"`, if any, is
@@ -156,13 +177,14 @@ def write_vectors(
         batch_size: default 32.
         progress: function that is called with the number of finished texts; None for no calls.
         cache_bytes: maximum memory of cached vectors. Texts in the cache are not encoded again.
+        name: name or directory of the model, for messages.
 
     Returns:
         Number of texts.
 
     Raises:
         InputError: the suffix is wrong, there are no texts, or the output file is one of the
-            inputs.
+            inputs, or contains vectors of another model or other texts.
 
     Example:
         from keras_bert_impl.tasks import read_texts, write_vectors
@@ -177,14 +199,20 @@ def write_vectors(
     if cache_bytes:
         encode = functools.partial(_encode_missing, encode, Cache(cache_bytes))
     written = {place.resolve() for place in _written(path)}
-    with _WRITERS[path.suffix](path, embedder.dim) as write:
+    source_of_vectors = describe_source(embedder, name)
+    hashes = source_of_vectors["files"]
+    with _WRITERS[path.suffix](path, source_of_vectors) as write:
         for chunk in filter(None, blocks(texts, _CHUNK_TEXTS, _CHUNK_CHARACTERS)):
-            for source in {one.path for one in chunk}:
+            for source in dict.fromkeys(text.path for text in chunk):
                 if Path(source).resolve() in written:
                     raise InputError(
                         f"{source} would be overwritten, but it is an input file. Choose another "
                         f"name than {path}."
                     )
+                if source not in hashes:
+                    hashes[source] = file_hash(source)
+            if not count:
+                check_may_replace(path, source_of_vectors)
             write(chunk, encode([one.text for one in chunk]))
             count += len(chunk)
             if progress is not None:
@@ -206,29 +234,29 @@ def _encode_missing(encode, cache, texts):
 
 
 def _written(path):
-    return [path, places_of(path)] if path.suffix == ".npy" else [path]
-
-
-def document_prompt(embedder: TextEmbedder) -> str | None:
-    return next((name for name in _PROMPTS if name in embedder.prompts), None)
+    return [path, places_of(path), source_file(path)] if path.suffix == ".npy" else [path]
 
 
 @contextlib.contextmanager
-def _npy(path, dim):
-    with replace_files(path, places_of(path)) as (aside, places_aside):
+def _npy(path, source):
+    dim = source["dim"]
+    # Without the texts, which are moved last, `search` raises; the vectors can be written again.
+    files = source_file(path), path, places_of(path)
+    with replace_files(*files) as (source_aside, aside, places_aside):
         with open(aside, "wb") as vectors, open(places_aside, "w", encoding="utf-8") as places:
             _write_header(vectors, 0, dim)
 
             def write(texts, batch):
                 vectors.write(np.ascontiguousarray(batch, "<f4").data)
                 for text in texts:
-                    shown = text._replace(text=text.text[:SHOWN_CHARACTERS])._asdict()
+                    shown = text._replace(text=text.text[:SHOWN_CHARACTERS]).as_dict()
                     places.write(json.dumps(shown) + "\n")
 
             yield write
             count = (vectors.tell() - _HEADER) // (4 * dim)
             vectors.seek(0)
             _write_header(vectors, count, dim)
+        source_aside.write_text(json.dumps(source, indent=2) + "\n", encoding="utf-8")
 
 
 _HEADER = 128  # bytes; fixed, because the number of vectors is written last
@@ -242,10 +270,11 @@ def _write_header(file, count, dim):
 
 
 @contextlib.contextmanager
-def _parquet(path, dim):
-    vector = pyarrow.list_(pyarrow.float32(), dim)
-    columns = {"path": pyarrow.string(), "line": pyarrow.int64(), "text": pyarrow.string()}
-    schema = pyarrow.schema([*columns.items(), ("vector", vector)])
+def _parquet(path, source):
+    dim, string = source["dim"], pyarrow.string()
+    columns = {"path": string, "line": pyarrow.int64(), "text": string, "id": string}
+    columns["vector"] = pyarrow.list_(pyarrow.float32(), dim)
+    schema = pyarrow.schema(columns)
     with replace_file(path) as aside, pyarrow.parquet.ParquetWriter(aside, schema) as file:
 
         def write(texts, batch):
@@ -254,11 +283,13 @@ def _parquet(path, dim):
                 pyarrow.array([text.path for text in texts]),
                 pyarrow.array([text.line for text in texts], pyarrow.int64()),
                 pyarrow.array([text.text[:SHOWN_CHARACTERS] for text in texts]),
+                pyarrow.array([text.id for text in texts], string),
                 pyarrow.FixedSizeListArray.from_arrays(flat, dim),
             ]
             file.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
 
         yield write
+        file.add_key_value_metadata({KEY: json.dumps(source)})
 
 
 _WRITERS = {".npy": _npy, ".parquet": _parquet}

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
@@ -14,7 +17,9 @@ from keras_bert_impl.tasks.multiple_choice.data import (
     write_choices,
 )
 from keras_bert_impl.tasks.multiple_choice.model import MultipleChoice
+from keras_bert_impl.tasks.scores.comparison import Outcome
 from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.tasks.scores.metrics import accuracy
 
 
 class Choice(Task):
@@ -39,6 +44,13 @@ class Choice(Task):
         return score_choices(examples, probabilities)
 
     @staticmethod
+    def outcome(model: MultipleChoice, examples: ChoiceExamples, like: MultipleChoice) -> Outcome:
+        rows = model.predict(examples.texts, verbose=0)
+        check_scores(rows, "example")
+        chosen = np.array([row.argmax() for row in rows])
+        return Outcome(np.array(examples.labels), chosen, {"accuracy": accuracy})
+
+    @staticmethod
     def write_held_out(examples: ChoiceExamples, directory: Path) -> list[Path]:
         if not (examples.read_with or {}).get("dev_split"):
             return []
@@ -46,8 +58,8 @@ class Choice(Task):
         return [directory / "dev.jsonl"]
 
     @staticmethod
-    def read_inputs(path: str) -> list:
-        return read_choices(path).texts
+    def read_inputs(path: str) -> list[tuple[Any, dict[str, Any]]]:
+        return [(text, {}) for text in read_choices(path).texts]
 
     @staticmethod
     def predictions(model: MultipleChoice, texts: list) -> Iterator[tuple[dict, list[str]]]:

@@ -176,6 +176,30 @@ def read_squad(
     )
 
 
+def read_articles(path: str) -> list[tuple[tuple[str, str], dict[str, Any]]] | None:
+    """Reads the questions of a SQuAD file, with or without answers, for predictions.
+
+    Returns:
+        ((question, context), {"id", "question", "context"}) of each question. None if the file is
+        not a SQuAD file; flat rows are read as a table.
+    """
+    if suffix_of(path) not in (".json", ".jsonl"):
+        return None
+    questions = list(_questions(path))
+    if not any(around for *_, around in questions):
+        return None
+    found = []
+    for place, _, context, question, _ in questions:
+        asked = question if isinstance(question, dict) else {}
+        try:
+            pair = _text(asked.get("question"), "question").strip(), _text(context, "context")
+        except InputError as error:
+            raise InputError(f"{path}, {place}: {error}") from error
+        columns = ("id", "question", "context")
+        found.append((pair, dict(zip(columns, (str(asked.get("id", place)), *pair)))))
+    return found
+
+
 def write_squad(path: str | Path, examples: QuestionExamples) -> None:
     articles: dict[str, dict[str, list]] = {}
     for row in range(len(examples)):

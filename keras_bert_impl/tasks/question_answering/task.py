@@ -3,20 +3,29 @@
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.question_answering import SETTINGS, TASK_NAME, read
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples, write_squad
+from keras_bert_impl.tasks.question_answering.data import (
+    QuestionExamples,
+    read_articles,
+    write_squad,
+)
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer
+from keras_bert_impl.tasks.question_answering.metrics import scores_of_questions
 from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
 from keras_bert_impl.tasks.question_answering.results import (
     score_answers,
     search_null_threshold,
     write_answer_files,
 )
+from keras_bert_impl.tasks.scores.comparison import Outcome
 from keras_bert_impl.tasks.scores.decisions import undefined
 
 
@@ -56,6 +65,18 @@ class QuestionAnswering(Task):
     ) -> dict[str, float]:
         return _score(model, examples, directory)
 
+    @staticmethod
+    def outcome(
+        model: QuestionAnswerer, examples: QuestionExamples, like: QuestionAnswerer
+    ) -> Outcome:
+        answers = dict(zip(examples.ids, model.answer(examples.pairs)))
+        percentages = 100 * np.column_stack(scores_of_questions(examples, answers))
+        metrics = {
+            "exact_match": lambda _, percentages: float(np.mean(percentages[:, 0])),
+            "f1": lambda _, percentages: float(np.mean(percentages[:, 1])),
+        }
+        return Outcome(np.zeros(len(examples)), percentages, metrics)
+
     def finish(
         self, model: QuestionAnswerer, dev: QuestionExamples, directory: Path | None = None
     ) -> dict[str, float]:
@@ -67,6 +88,10 @@ class QuestionAnswering(Task):
             return []
         write_squad(directory / "dev.json", examples)
         return [directory / "dev.json"]
+
+    @staticmethod
+    def read_inputs(path: str) -> list[tuple[Any, dict[str, Any]]] | None:
+        return read_articles(path)
 
     @staticmethod
     def predictions(model: QuestionAnswerer, texts: list) -> Iterator[tuple[dict, list[str]]]:

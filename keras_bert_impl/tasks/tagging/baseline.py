@@ -1,7 +1,6 @@
 """Tagging baseline: the most frequent label of each word in the training set."""
 
 import collections
-import functools
 import itertools
 from collections.abc import Iterable
 
@@ -54,19 +53,30 @@ def compared(
     """
     rows = itertools.chain(true_labels, predicted, simple)
     names = {*labels, *itertools.chain.from_iterable(rows)}
-    entity_labels = read_labels(names)
-    has_entities = names <= set(OUTSIDE) or entity_labels is not None
-    count = _words
-    if has_entities:
-        count = functools.partial(_entities, entity_labels.parts if entity_labels else {})
-    metric = {"f1" if has_entities else "accuracy": _f1 if has_entities else _accuracy}
-    of_model, of_simple = (count(true_labels, rows) for rows in (predicted, simple))
-    outcome = Outcome(np.zeros(len(true_labels)), of_model, metric)
-    if has_entities and not of_model[:, 1].any():
+    outcome, of_simple = (outcome_of(true_labels, rows, names) for rows in (predicted, simple))
+    if "f1" not in outcome.metrics:
+        return Comparison(outcome, {"most_frequent_tag": of_simple})
+    if not outcome.predictions[:, 1].any():
         return Comparison(outcome, {}, (_NO_ENTITY,))
-    remarks = _no_entity(of_model) if has_entities else ()
-    simple_outcome = outcome._replace(predictions=of_simple)
-    return Comparison(outcome, {"most_frequent_tag": simple_outcome}, remarks)
+    return Comparison(outcome, {"most_frequent_tag": of_simple}, _no_entity(outcome.predictions))
+
+
+def outcome_of(
+    true_labels: list[list[str]], predicted: list[list[str]], names: Iterable[str]
+) -> Outcome:
+    """Counts what the scores of a tagger are computed from, for each sentence.
+
+    Args:
+        names: all labels. The metric is F1 of entities, or word accuracy if the labels are not
+            entity labels.
+    """
+    entity_labels = read_labels(names)
+    if entity_labels is None and not set(names) <= set(OUTSIDE):
+        counts, metric = _words(true_labels, predicted), {"accuracy": _accuracy}
+    else:
+        parts = entity_labels.parts if entity_labels else None
+        counts, metric = _entities(parts, true_labels, predicted), {"f1": _f1}
+    return Outcome(np.zeros(len(true_labels)), counts, metric)
 
 
 def _no_entity(counts):

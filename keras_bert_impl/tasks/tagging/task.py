@@ -13,10 +13,10 @@ from keras_bert_impl.tasks.data.held_rows import write_held_out
 from keras_bert_impl.tasks.data.labels import check_several, sort_names
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.inputs.words import as_words
-from keras_bert_impl.tasks.scores.comparison import Comparison
+from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
 from keras_bert_impl.tasks.scores.decisions import undefined
 from keras_bert_impl.tasks.tagging import SETTINGS, TASK_NAME, read
-from keras_bert_impl.tasks.tagging.baseline import compared, word_tags
+from keras_bert_impl.tasks.tagging.baseline import compared, outcome_of, word_tags
 from keras_bert_impl.tasks.tagging.examples import (
     TaggedExamples,
     read_tag_predictions,
@@ -77,6 +77,12 @@ class Tagging(Task):
         simple = word_tags(train.texts, train.labels, dev.texts)
         return compared(dev.labels, predicted, simple, train.label_names)
 
+    @staticmethod
+    def outcome(model: WordTagger, examples: TaggedExamples, like: WordTagger) -> Outcome:
+        names = {*model.labels, *like.labels}
+        examples.class_numbers(like.labels)
+        return outcome_of(examples.labels, model.tag(examples.texts), names)
+
     def model_class(self, settings: dict[str, Any]) -> type:
         return FeatureTagger if "features" in settings else TokenClassifier
 
@@ -87,8 +93,9 @@ class Tagging(Task):
         return super().recognize(source)
 
     @staticmethod
-    def read_inputs(path: str) -> list | None:
-        return read_words(path)
+    def read_inputs(path: str) -> list[tuple[Any, dict[str, Any]]] | None:
+        sentences = read_words(path)
+        return None if sentences is None else [(words, {}) for words in sentences]
 
     @staticmethod
     def predictions(model: WordTagger, texts: list) -> Iterator[tuple[dict, list[str]]]:

@@ -80,7 +80,7 @@ def read(directory: str | Path) -> dict[str, Any]:
             if vocabulary is not None and last_ids(vocabulary) != last_ids(lines):
                 raise InputError(
                     f"{directory}: vocab.txt and tokenizer.json have different vocabularies. "
-                    "Remove the file that does not belong to the model."
+                    "Move the file that does not belong to the model to another folder."
                 )
             vocabulary = lines
             _check_special(directory, lines)

@@ -175,8 +175,8 @@ class RunCheckpoint(keras.callbacks.Callback):
             return int(self._epochs.numpy())
         if paths:
             raise InputError(
-                f"no checkpoint can be read: {', '.join(paths)}. Remove {self._directory} to start "
-                "again."
+                f"no checkpoint can be read: {', '.join(paths)}. Restore one of them from a backup, "
+                "or choose another run directory."
             )
         return 0
 
@@ -188,8 +188,8 @@ class RunCheckpoint(keras.callbacks.Callback):
         except _UNREADABLE as error:
             reason = str(error).partition("\n")[0]
             raise InputError(
-                f"cannot read {path}, the checkpoint of the best epoch ({reason}). Remove "
-                f"{self._directory.parent} to start again."
+                f"cannot read {path}, the checkpoint of the best epoch ({reason}). Restore it from "
+                "a backup, or choose another run directory."
             ) from error
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
@@ -258,12 +258,12 @@ class RunCheckpoint(keras.callbacks.Callback):
     def _restore_from(self, path):
         _check_number(path)
         saved = _saved_shapes(path)
-        variables, copies = self._variables, self._saved
+        variables = self._variables
         checkpoint = self._within if _position(path)[1] else self._checkpoint
         _check_model(path, saved, variables)
         checkpoint.restore(path).assert_consumed()
         if _ARE_COPIES:
-            for copy, variable in zip(copies, variables, strict=True):
+            for copy, variable in zip(self._saved, variables, strict=True):
                 variable.assign(copy.numpy())
 
     def _checkpoint_of(self, variables, **more):

@@ -204,6 +204,9 @@ class TrainingProgress(keras.callbacks.Callback):
         self._has_lines = self._is_shown and not is_terminal
 
     def __enter__(self) -> "TrainingProgress":
+        if self._begun and self._is_shown:
+            total = self._step_of(self._total)
+            print(f"resuming after step {self._begun:,} of {total:,}", file=sys.stderr)
         if self._has_bar:
             self._progress.__enter__()
         return self

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import keras
 import yaml
 
 from keras_bert_impl.io.errors import InputError, shown
@@ -17,9 +19,11 @@ from keras_bert_impl.io.files import claim, replace_file, write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.training.strategy import is_chief
+from keras_bert_impl.version import DISTRIBUTION, __version__
 
 # Files of a checkpoint, the folder of a save in progress, and TensorFlow's list of checkpoints.
 _CHECKPOINT = re.compile(r"ckpt-\d+(-\d+)?(\.index|\.data-\d+-of-\d+|_temp)|checkpoint(\.tmp\w*)?")
+ENVIRONMENT = "environment"  # entry of data.json: the backend and the versions at the start
 INTERMEDIATE = "intermediate"  # folder for the checkpoints of the first phase of a distillation
 _NAMES = {"train": "train texts", "dev": "dev texts"}
 
@@ -66,7 +70,7 @@ class RunDirectory:
         write_json(self.data, read_json(self.data) | notes)
 
     def _begin(self, text, resume, may_change, made_of):
-        notes = {}
+        notes = {ENVIRONMENT: environment()}
         if self._has_begun():
             if not resume:
                 raise InputError(
@@ -76,10 +80,10 @@ class RunDirectory:
             self._check_same_settings(yaml.safe_load(text), may_change)
             if made_of is not None:
                 self._check_same_data(made_of)
-                notes = read_json(self.data)
+                notes = dict(read_json(self.data))
         files = {self._recipe: text}
         if made_of is not None:
-            notes = notes | {"changed_settings": self._changed} | made_of
+            notes |= {"changed_settings": self._changed} | made_of
             files[self.data] = json.dumps(notes, indent=2, ensure_ascii=False) + "\n"
         for path, content in files.items():  # The next start writes both files again.
             with replace_file(path) as temporary:
@@ -93,16 +97,10 @@ class RunDirectory:
                 is_hidden = any(p.startswith(".") for p in file.relative_to(self.path).parts)
                 if file.is_file() and file.stat().st_size and not is_hidden:
                     return True
-        return any(file.suffix == ".index" for file in _checkpoint_files(self.path))
+        return _has_checkpoint(self.path)
 
     def _check_same_settings(self, now, may_change):
-        self._check_known(self._recipe, "settings")
-        try:
-            before = read_yaml(self._recipe)
-        except InputError as error:
-            raise InputError(
-                f"{self._recipe} is damaged; remove {self.path} to start again: {error}"
-            ) from error
+        before = self._description(self._recipe, "settings", read_yaml)
         changed = [key for key in now if before.get(key) != now[key] and key not in may_change]
         if changed:
             differences = ", ".join(f"{key} was {shown(before.get(key))}" for key in changed)
@@ -117,8 +115,7 @@ class RunDirectory:
             )
 
     def _check_same_data(self, now):
-        self._check_known(self.data, "data")
-        before = read_json(self.data)
+        before = self._description(self.data, "data", read_json)
         for name, content in now.items():
             was = before.get(name)
             was = was if isinstance(was, dict) else {}
@@ -132,13 +129,33 @@ class RunDirectory:
                     f"{content.get('source')} ({differences}). Use the same data, or choose "
                     "another directory for a new run."
                 )
+        self._check_same_backend(before)
 
-    def _check_known(self, path, what):
+    def _check_same_backend(self, before):
+        """Checkpoints contain the variables of the optimizer, which differ between backends."""
+        begun = before.get(ENVIRONMENT)
+        begun = begun.get("backend") if isinstance(begun, dict) else None
+        backend = keras.backend.backend()
+        if begun not in (None, backend) and _has_checkpoint(self.path) and not self.is_finished:
+            raise InputError(
+                f"the run in {self.path} was begun with the backend {begun}, but the backend is "
+                f"{backend}. To resume the run, set KERAS_BACKEND={begun}."
+            )
+
+    def _description(self, path, what, read):
+        """Reads a file that a run wrote at its start; raises if it is missing or damaged."""
+        way_out = f"Restore {path.name}, or choose another directory for a new run."
         if not path.exists():
             raise InputError(
-                f"{self.path} contains a run, but {path.name} with the {what} is missing. "
-                f"Restore {path.name}, or choose another directory for a new run."
+                f"{self.path} contains a run, but {path.name} with the {what} is missing. {way_out}"
             )
+        try:
+            content = read(path)
+        except InputError as error:
+            raise InputError(f"{path} is damaged. {way_out} ({error})") from error
+        if not content:
+            raise InputError(f"{path} is damaged: it is empty. {way_out}")
+        return content
 
     def write_scores(self, scores: dict[str, Any]) -> None:
         write_json(self.scores, scores)
@@ -155,6 +172,10 @@ def remove_checkpoints(path: str | Path) -> None:
         (local_path(path) / "checkpoints" / INTERMEDIATE).rmdir()
 
 
+def _has_checkpoint(path):
+    return any(file.suffix == ".index" for file in _checkpoint_files(path))
+
+
 def _checkpoint_files(path):
     """Returns the checkpoint files of a run. The folder may contain other files."""
     parent = local_path(path) / "checkpoints"
@@ -163,6 +184,14 @@ def _checkpoint_files(path):
         folder / name for folder in folders for name in sorted(os.listdir(folder), reverse=True)
     )
     return [file for file in files if _CHECKPOINT.fullmatch(file.name)]
+
+
+def environment() -> dict[str, str]:
+    """Returns the Keras backend, and the versions of this package and of the libraries."""
+    backend = keras.backend.backend()
+    libraries = dict.fromkeys(("keras", "tensorflow", backend))
+    versions = {name: importlib.import_module(name).__version__ for name in libraries}
+    return {"backend": backend, DISTRIBUTION: __version__, **versions}
 
 
 def changed_settings(settings: Any) -> dict[str, Any]:

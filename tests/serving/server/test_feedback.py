@@ -227,6 +227,17 @@ def test_what_cannot_store_feedback(reviews, tmp_path):
     assert not (tmp_path / "a.jsonl").exists()
 
 
+def test_a_tagger_is_refused_before_it_is_loaded(exported, tmp_path, monkeypatch):
+    folder = exported("entities")[1]
+    with running(folder) as client:
+        status, answer = label(client, "0", "positive")
+        assert status == 501 and "Only text classifiers support feedback" in answer["error"]
+    monkeypatch.setattr("tensorflow.saved_model.load", None)
+    with pytest.raises(InputError, match="Leave out --feedback to serve this model"):
+        with running(folder, feedback=tmp_path / "a.jsonl"):
+            pass
+
+
 def test_the_file_must_be_writable_before_labels_arrive(tmp_path):
     model, _ = stand_in(["label", "scores"])
     feedback.Feedback(tmp_path / "new" / "a.jsonl", print).start(model)

@@ -63,6 +63,25 @@ def test_a_newer_version_takes_over_without_a_gap(folder):
         assert client.predict({"instances": ["good"]}, "/versions/1")[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("columns", "[1]"),
+        ("columns", "5"),
+        ("labels", "{}"),
+        ("labels", "[1]"),
+        ("thresholds", "{"),
+    ],
+)
+def test_a_version_with_damaged_descriptions_is_passed_over(folder, tmp_path, name, content):
+    add(folder, "2")
+    (folder / f"2/assets.extra/{name}.json").write_text(content)
+    with running(folder, feedback=tmp_path / "labels.jsonl") as client:
+        assert client.predict({"instances": ["good"]}, "/versions/1")[0] == 200
+        assert states(client)["2"] == ("END", "DATA_LOSS")
+        assert any(f"{name}.json is damaged" in line for line in client.lines)
+
+
 @pytest.mark.parametrize("kind", ["weights", pytest.param("graph", marks=pytest.mark.slow)])
 def test_a_broken_version_is_passed_over(folder, kind):
     add(folder, "2")

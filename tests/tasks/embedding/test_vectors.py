@@ -121,7 +121,7 @@ def test_npy_holds_the_vectors_in_order(folder, embedder, written):
     assert stored.shape == (11, 16) and stored.dtype == np.float32
     np.testing.assert_allclose(stored, embedder.encode([text.text for text in found]), atol=1e-5)
     lines = [json.loads(line) for line in (folder / "vectors.jsonl").read_text().splitlines()]
-    assert lines == [text._asdict() for text in found]
+    assert lines == [text.as_dict() for text in found]
 
 
 def test_parquet_holds_the_same_vectors(folder, embedder, written):
@@ -225,15 +225,100 @@ def test_command_finds_a_text_by_itself(folder, written, capsys):
     assert len(lines) == 2 and lines[0] == f"1.0000\t{folder}/texts/a.csv:5\t{TEXTS[4]}"
 
 
-def test_command_rejects_vectors_of_another_model(folder, written, tmp_path, capsys):
-    other = tmp_path / "other.npy"
-    np.save(other, read_vectors(written)[:, ::-1])
-    other.with_suffix(".jsonl").write_bytes(written.with_suffix(".jsonl").read_bytes())
-    command = ["search", "--model", str(folder / "model"), "--vectors", str(other), TEXTS[4]]
-    assert main(command) == 2
+@pytest.fixture(scope="module")
+def other_model(folder):
+    """A model of the same width that differs in one weight."""
+    other = load_embedder(folder / "model")
+    variable = other.encoder.trainable_variables[0]
+    variable.assign(np.array(variable) + (np.arange(variable.shape[0]) == 5)[:, None] * 1e-3)
+    other.save_pretrained(folder / "other")
+    return folder / "other"
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".parquet"])
+def test_vectors_state_their_model(folder, embedder, other_model, tmp_path, suffix, capsys):
+    file = tmp_path / f"v{suffix}"
+    command = ["embed", "--model", str(folder / "model"), str(folder / "texts"), "--out", str(file)]
+    assert main(command) == 0 == main(command)  # The same vectors may be written again.
+    query = ["--vectors", str(file), TEXTS[4], "--json"]
+    assert main(["search", "--model", str(folder / "model"), *query]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert answer["texts"][0]["line"] == 5
+    assert main(["search", "--model", str(other_model), *query]) == 2
+    message = capsys.readouterr().err
+    assert f"{folder / 'model'} (SHA-256" in message and f"not {other_model}" in message
+    assert f"keras-bert embed --model {other_model} {folder}/texts/a.csv" in message
+    rows, _ = search(embedder, TEXTS[4], file, k=1)
+    assert rows.tolist() == [[1]]
+    with pytest.raises(InputError, match="from a different model"):
+        search(load_embedder(other_model), TEXTS[4], file)
+    with pytest.raises(InputError, match="contains vectors of another model"):
+        write_vectors(load_embedder(other_model), read_texts(folder / "texts"), file)
+    (tmp_path / "new.txt").write_text("a joy\n")
+    with pytest.raises(InputError, match="contains vectors of other texts"):
+        write_vectors(embedder, read_texts(tmp_path / "new.txt"), file)
+
+
+def test_vectors_made_elsewhere_are_taken_with_a_warning(
+    folder, embedder, written, tmp_path, caplog
+):
+    copy = tmp_path / "copy.npy"
+    np.save(copy, read_vectors(written))
+    assert search(embedder, TEXTS[4], copy, k=1)[0].tolist() == [[1]]
+    assert [
+        record.message for record in caplog.records if "does not state the model" in record.message
+    ]
+    with pytest.raises(InputError, match="copy.npy does not state the model"):
+        write_vectors(embedder, read_texts(folder / "texts"), copy)
+
+
+def test_an_interrupted_write_is_said_and_can_be_repeated(embedder, tmp_path):
+    (tmp_path / "a.txt").write_text("a joy\n")
+    write_vectors(embedder, read_texts(tmp_path / "a.txt"), tmp_path / "v.npy")
+    (tmp_path / "v.jsonl").unlink()
+    with pytest.raises(InputError, match="v.jsonl.* is missing. Run `keras-bert embed` again"):
+        read_places(tmp_path / "v.npy", [0], 1)
+    assert write_vectors(embedder, read_texts(tmp_path / "a.txt"), tmp_path / "v.npy") == 1
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".parquet"])
+def test_search_shows_ids_and_says_that_texts_changed(folder, tmp_path, suffix, capsys):
+    table, file = tmp_path / "rows.csv", tmp_path / f"v{suffix}"
+    table.write_text(f"key,body\nk1,{TEXTS[0]}\nk2,{TEXTS[4]}\n")
+    model = ["--model", str(folder / "model")]
+    columns = ["--text", "body", "--id", "key"]
+    assert main(["embed", *model, str(table), *columns, "--out", str(file)]) == 0
+    command = ["search", *model, "--vectors", str(file), "--top", "1", TEXTS[4]]
+    capsys.readouterr()
+    assert main(command) == 0
     printed = capsys.readouterr()
-    assert not printed.out
-    assert "the vectors are from a different model: the stored and new vectors of" in printed.err
+    assert printed.out.startswith("1.0000\tk2\t") and "has changed" not in printed.err
+    table.write_text("key,body\nk1,a joy\n")
+    assert main(command) == 0
+    assert "rows.csv has changed since it was embedded" in capsys.readouterr().err
+    (tmp_path / "a.txt").write_text("a joy\n")
+    assert (
+        main(["embed", *model, str(tmp_path / "a.txt"), "--id", "key", "--out", f"{file}2.npy"])
+        == 2
+    )
+    assert "a.txt is not a table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shape", ["(True, 16)", "(-60, 16)", "(60, 0)", "(False, 16)", "(60.0, 16)",
+                                   "(960,)", "960", "(60, 4, 4)", "(10**18, 16)"])  # fmt: skip
+def test_rejects_shapes_that_are_no_vectors(tmp_path, shape):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
+    start = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+    (tmp_path / "v.npy").write_bytes(start + bytes(60 * 16 * 4))
+    with pytest.raises(InputError, match="v.npy (must contain float vectors|is not a complete)"):
+        read_vectors(tmp_path / "v.npy")
+
+
+def test_rejects_parquet_files_without_vectors(tmp_path):
+    for column in ({"text": ["a"]}, {"vector": ["a"]}, {"vector": [[1.0], [1.0, 2.0, 3.0]]}):
+        pyarrow.parquet.write_table(pyarrow.table(column), tmp_path / "v.parquet")
+        with pytest.raises(InputError, match="column 'vector'"):
+            read_vectors(tmp_path / "v.parquet")
 
 
 def test_command_takes_vectors_of_windows(folder, tmp_path, capsys):

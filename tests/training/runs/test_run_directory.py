@@ -5,10 +5,16 @@ import json
 import subprocess
 import sys
 
+import keras
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints, to_yaml
+from keras_bert_impl.training.runs.run_directory import (
+    RunDirectory,
+    environment,
+    remove_checkpoints,
+    to_yaml,
+)
 
 
 @dataclasses.dataclass
@@ -97,7 +103,8 @@ def test_failed_run_without_output_allows_another(tmp_path):
     (run.checkpoints / "thesis.tex").write_text("mine")
     RunDirectory(tmp_path, Settings(rate=0.25), resume=False, made_of={})
     assert (tmp_path / "recipe.yaml").read_text().startswith("rate: 0.25")
-    assert json.loads((tmp_path / "data.json").read_text()) == {"changed_settings": {"rate": 0.25}}
+    data = json.loads((tmp_path / "data.json").read_text())
+    assert data == {"environment": environment(), "changed_settings": {"rate": 0.25}}
 
 
 @pytest.mark.parametrize(
@@ -133,19 +140,42 @@ def test_rejects_a_run_without_its_description(tmp_path, name):
         RunDirectory(tmp_path, Settings(rate=0.25 if name == "recipe.yaml" else 0.5), made_of=DATA)
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"records": 7}', '{"records": []}'])
-def test_damaged_data_are_named(tmp_path, content):
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *(("data.json", content) for content in (b"[]", b"{", b"", b"{}")),
+        *(("recipe.yaml", content) for content in (b"rate: [\xff", b"", b"{}", b"- 1")),
+    ],
+)
+def test_a_damaged_description_is_to_be_restored(tmp_path, name, content):
+    run = begin(tmp_path, DATA)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=f"{name} is damaged.* Restore {name}, or choose another"):
+        RunDirectory(tmp_path, Settings(), made_of=DATA)
+    assert (run.checkpoints / "ckpt-1.index").exists()
+
+
+@pytest.mark.parametrize("content", ['{"records": 7}', '{"records": []}'])
+def test_damaged_entries_of_the_data_are_named(tmp_path, content):
     begin(tmp_path, DATA)
     (tmp_path / "data.json").write_text(content)
-    with pytest.raises(InputError, match="data.json|other records"):
+    with pytest.raises(InputError, match="other records"):
         RunDirectory(tmp_path, Settings(), made_of=DATA)
 
 
-def test_a_damaged_recipe_is_named(tmp_path):
-    begin(tmp_path)
-    (tmp_path / "recipe.yaml").write_bytes(b"rate: [\xff")
-    with pytest.raises(InputError, match="recipe.yaml is damaged"):
-        RunDirectory(tmp_path, Settings())
+def test_a_run_of_another_backend_is_resumed_with_its_backend(tmp_path, monkeypatch):
+    begin(tmp_path, DATA)
+    backend = keras.backend.backend()
+    monkeypatch.setattr(keras.backend, "backend", lambda: "numpy")
+    for _ in range(2):  # The message of the first call does not become the state of the run.
+        with pytest.raises(InputError, match=f"begun with .* set KERAS_BACKEND={backend}"):
+            RunDirectory(tmp_path, Settings(), made_of=DATA)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "scores.json").write_text("{}")
+    RunDirectory(tmp_path, Settings(), made_of=DATA)  # A finished run is only read.
+    monkeypatch.undo()
+    RunDirectory(tmp_path, Settings(), made_of=DATA)
+    assert json.loads((tmp_path / "data.json").read_text())["environment"] == environment()
 
 
 def test_yaml_reads_back(tmp_path):
