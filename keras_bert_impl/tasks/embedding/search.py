@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import read_lines
 from keras_bert_impl.io.paths import expanded
@@ -29,6 +30,7 @@ _VECTORS, _QUERIES = 1 << 13, 256  # vectors compared at once
 _LEAST_COSINE = 0.9  # minimum cosine with the stored vector; it is above 0.99 for the same model
 
 
+@known_arguments("search")
 def search(
     embedder: TextEmbedder, queries: str | list[str], vectors: np.ndarray, k: int = 5
 ) -> tuple[np.ndarray, np.ndarray]:
