@@ -1,7 +1,7 @@
 """A custom head: Keras's functional API on an `Encoder`.
 
-The encoder is an ordinary Keras model that takes token ids. This network has two outputs for a
-ticket: the team that handles it (three classes) and its urgency (a number from 0 to 1).
+The encoder is a Keras model that takes token ids. This network has two outputs for a ticket: a team
+(of three) and an urgency (from 0 to 1). docs/training.md exports such a network with a tokenizer.
 
     python examples/custom_head.py --model bert-base-uncased
 """

@@ -1,6 +1,6 @@
 """BERT for Keras 3 and TensorFlow: pre-train, fine-tune, serve."""
 
-from keras_bert_impl.lazy import imported, lazy_names, register
+from keras_bert_impl.lazy import lazy_names, register_classes
 from keras_bert_impl.version import __version__  # noqa: F401
 
 # Public name -> its module, which is imported on first use. `import keras_bert_impl` is therefore
@@ -56,4 +56,4 @@ _HOMES = {
     "InputError": "io.errors",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
-register(imported)
+register_classes()

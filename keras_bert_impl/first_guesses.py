@@ -1,26 +1,78 @@
 """Errors that suggest the correct call if a user tries a name from another library.
 
-`GUESSES` maps names from other libraries to calls in this library. With the class decorator
-`@first_guesses("Name")`, the attributes in `GUESSES["Name"]` raise `AttributeError`, so that
-`hasattr` returns False. With the decorator `@known_arguments("Name.method")`, the keyword arguments
-in `GUESSES["Name.method"]` raise `InputError`. For imports, see `import_guesses`.
+The decorator `@first_guesses("Name")` makes the attributes in `GUESSES["Name"]` raise
+`AttributeError`, so that `hasattr` returns False. With `@known_arguments("Name.method")`, unknown
+keyword arguments raise `InputError`. `import_hint` explains names that cannot be imported.
+docs/migration.md has the complete tables.
 """
 
+import ast
 import difflib
 import functools
+import importlib.util
 import inspect
+import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 
-# Class -> suggested call -> wrong names, separated by spaces.
+_ROOT = Path(__file__).parent
+# Suggested import -> pattern of names in transformers, sentence-transformers, KerasHub, Model
+# Garden, keras-bert or bert-for-tf2. The first match is used.
+_IMPORTS = {
+    "Tokenizer.from_pretrained(name)": r".*Tokenizer(Fast)?|load_vocabulary",
+    "TextClassifier.from_pretrained(name, num_classes=2)": (
+        r".*ForSequenceClassification|.*TextClassifier|CrossEncoder|BertClassifier|pipeline"
+    ),
+    'TokenClassifier.from_pretrained(name, labels=["O", "B-X", "I-X"])': (
+        r".*ForTokenClassification|BertTokenClassifier"
+    ),
+    "QuestionAnswerer.from_pretrained(name)": r".*ForQuestionAnswering|BertSpanLabeler",
+    "MultipleChoice.from_pretrained(name)": r".*ForMultipleChoice",
+    "CausalLM.from_pretrained(name)": r".*(ForCausalLM|GPT2LMHeadModel|\wCausalLM)",
+    "MaskedLM.from_pretrained(name)": r".*(ForMaskedLM|LMHeadModel|\wMaskedLM)",
+    "NextSentencePredictor.from_pretrained(name)": r".*ForNextSentencePrediction",
+    'Pretrainer.from_pretrained(name, objectives=["masked_lm"])': r".*ForPreTraining|BertPretrainer(V2)?",
+    "TextEmbedder.from_pretrained(name).encode(texts)": r"SentenceTransformer.*",
+    'EncoderConfig.named("bert-base-uncased")': r".*Config",
+    "Encoder.from_pretrained(name)": (
+        r"(TF|Flax)?[A-Z]\w*(Model|Backbone|Layer)|\w*BertEncoder|get_model|"
+        r"build_transformer_model|load_trained_model_from_checkpoint|extract_embeddings"
+    ),
+    "model.fit(texts, labels)  # the inputs are strings": (
+        r".*(Trainer|TrainingArguments)|.*Preprocessor|\w*[dD]ata_?[cC]ollator\w*|Input\w+"
+    ),
+    "AdamW(LinearWarmupDecay(3e-5, 100, 1000))": r"create_optimizer|get_\w*schedule\w*|WarmUp",
+    'Encoder.from_pretrained(name, adapter=Adapter("lora"))': r"LoraConfig|get_peft_model",
+}
+# Arguments, with a value -> names in other libraries.
+_ARGUMENTS = {
+    "num_classes=2": "num_labels",
+    'labels=["bad", "good"]': "id2label label2id",
+    'dtype="mixed_bfloat16"': "torch_dtype",
+    "dropout=0.1": "hidden_dropout_prob",
+    "attention_dropout=0.1": "attention_probs_dropout_prob",
+    "max_length=128": "sequence_length max_sequence_length max_position_embeddings",
+    "length=128": "max_length sequence_length max_seq_length",
+    "hidden_dim=768": "hidden_size",
+    "num_layers=12": "num_hidden_layers",
+    "num_heads=12": "num_attention_heads",
+    "intermediate_dim=3072": "intermediate_size",
+    "vocabulary_size=30522": "vocab_size",
+    "num_segments=2": "type_vocab_size",
+    'activation="gelu"': "hidden_act",
+    "k=5": "top_k topk",
+    "lowercase=True": "do_lower_case",
+    "vocabulary=tokens": "vocab vocab_file",
+    "multiple_of=8": "pad_to_multiple_of",
+    "mask_rate=0.15": "mlm_probability masked_lm_prob mask_selection_rate",
+    "max_new_tokens=20": "max_length max_tokens",
+}
 _CALL = {
-    "tokenizer(texts, length=128), or tokenizer(texts) to pad to the longest sequence": "padding",
-    "tokenizer(texts, length=128); longer sequences are truncated": "truncation",
-    "tokenizer(texts, length=128)": "max_length sequence_length",
-    "tokenizer(texts, multiple_of=8)": "pad_to_multiple_of",
-    "tokenizer(texts), which returns a dict of TensorFlow tensors": "return_tensors",
-    "tokenizer.tokenize(texts), which returns ids without special tokens": "add_special_tokens",
+    "tokenizer(texts, length=128)  # pads and truncates": "padding truncation",
+    "tokenizer(texts)  # returns a dict of TensorFlow tensors": "return_tensors",
+    "tokenizer.tokenize(texts)  # ids without special tokens": "add_special_tokens",
     "ids, starts, ends = tokenizer.tokenize_with_offsets(texts)": "return_offsets_mapping",
     "tokenizer((questions, contexts))": "text_pair",
     'tokenizer([" ".join(words)])': "is_split_into_words",
@@ -79,11 +131,9 @@ _CALLS = {
         "--evaluate-every 1000": "eval-steps",
     },
     "Tokenizer": {
-        "tokenizer.tokenize([text])[0], or tokenizer([text]) for a model input": "encode",
-        "tokenizer([text], length=128)": "encode_plus",
-        "tokenizer.detokenize(ids)": "decode convert_tokens_to_string",
-        "tokenizer(texts, length=128)": "batch_encode_plus model_max_length padding_side",
-        "[tokenizer.detokenize(row) for row in ids]": "batch_decode",
+        "tokenizer.tokenize([text])[0]": "encode",
+        "tokenizer(texts, length=128)": "encode_plus batch_encode_plus model_max_length",
+        "tokenizer.detokenize(ids)": "decode batch_decode convert_tokens_to_string",
         "[tokenizer.id_to_token(i) for i in ids]": "convert_ids_to_tokens",
         "[tokenizer.token_to_id(token) for token in tokens]": "convert_tokens_to_ids",
         "tokenizer.mask_id": "mask_token_id",
@@ -93,160 +143,88 @@ _CALLS = {
         "tokenizer.sep_id": "sep_token_id eos_token_id end_token_id",
         "tokenizer.id_to_token(tokenizer.mask_id)": "mask_token",
         "tokenizer.id_to_token(tokenizer.pad_id)": "pad_token",
-        "tokenizer.id_to_token(tokenizer.unk_id)": "unk_token",
-        "tokenizer.id_to_token(tokenizer.cls_id)": "cls_token",
-        "tokenizer.id_to_token(tokenizer.sep_id)": "sep_token",
         "tokenizer.vocabulary_size": "vocab_size",
-        "tokenizer.vocabulary": "get_vocabulary vocab",
-        "{token: i for i, token in enumerate(tokenizer.vocabulary)}": "get_vocab",
-        "tokenizer = tokenizer.add_tokens(tokens)": "add_special_tokens",
-        "WordPieceTokenizer(vocabulary)": "set_vocabulary",
+        "tokenizer.vocabulary": "get_vocabulary get_vocab vocab",
+        'tokenizer.add_tokens(["[E1]"])': "add_special_tokens",
         "tokenizer.save_pretrained(directory)": "save_to_preset",
         "Tokenizer.from_pretrained(name)": "from_preset",
     },
     "Optimizer": {"optimizer.learning_rate": "lr _decayed_lr"},
     "Tokenizer.__call__": _CALL,
     "Tokenizer.tokenize": _CALL,
-    "Tokenizer.from_pretrained": {
-        "WordPieceTokenizer(vocabulary, lowercase=True)": "do_lower_case",
-        "Tokenizer.from_pretrained(directory)": "use_fast",
-        "ByteLevelBPETokenizer(vocabulary, merges, add_prefix_space=True)": "add_prefix_space",
-    },
-    "Tokenizer.detokenize": {
-        "tokenizer.detokenize(ids)": "clean_up_tokenization_spaces",
-    },
     "TaskModel": {
-        "`keras-bert models` in a shell, which lists the published models": "presets",
-        "from_pretrained(name), which also reads presets": "from_preset",
-        "model.save_pretrained(directory)": "save_to_preset",
-        "model.save_pretrained(directory), and upload that": "push_to_hub",
+        "`keras-bert models`  # lists the published models": "presets",
+        "from_pretrained(name)  # also reads presets": "from_preset",
+        "model.save_pretrained(directory)": "save_to_preset push_to_hub",
         'from_pretrained(name, adapter=Adapter("lora", size=4))': "enable_lora",
-        "model.encoder": "backbone",
+        "model.encoder": "backbone bert roberta distilbert albert electra base_model",
         "model.tokenizer": "preprocessor",
         "model.predict(texts)": "generate predict_proba predict_classes predict_generator",
         "model.fit(batches, steps_per_epoch=100)": "fit_generator train",
         "model.evaluate(batches, steps=100)": "evaluate_generator",
-        "from_pretrained(name, max_length=128), and read model.max_length": "max_seq_length",
+        "model.max_length": "max_seq_length",
         "model.labels": "id2label label2id classes_",
         "model.num_classes": "num_labels",
         'from_pretrained(name, dtype="mixed_bfloat16")': "half",
-        "strategy = get_strategy(), and create the model in strategy.scope()": "to cuda",
+        "strategy = get_strategy()  # create the model in strategy.scope()": "to cuda",
+        "keras_bert_impl.conversion.vocabulary_augmentation.add_tokens(name, directory, tokens)": "resize_token_embeddings",
     },
     "TaskModel.from_pretrained": {
-        "from_pretrained(name, num_classes=2)": "num_labels",
-        'from_pretrained(name, labels=["bad", "good"])': "id2label label2id",
-        'from_pretrained(name, dtype="mixed_bfloat16")': "torch_dtype",
-        "from_pretrained(name, dropout=0.1)": "hidden_dropout_prob",
-        "from_pretrained(name, max_length=128)": "sequence_length max_seq_length",
-        "from_pretrained(name), which loads its tokenizer": "preprocessor",
-        "from_pretrained(name, num_classes=3), which creates a new head": "ignore_mismatched_sizes",
-        "from_pretrained(name), which never runs code of a model": "trust_remote_code",
-        "from_pretrained(name), which detects the file format": "from_tf from_pt from_flax",
-        'from_pretrained(name, long_texts=LongTexts("head_tail", head_tokens=128))': "head_tokens",
+        "from_pretrained(name)  # loads its tokenizer": "preprocessor",
+        "from_pretrained(name, num_classes=3)  # creates a new head": "ignore_mismatched_sizes",
+        "from_pretrained(name)  # never runs code of a model": "trust_remote_code",
+        "from_pretrained(name)  # detects the file format": "from_tf from_pt from_flax",
+        "TextClassifier(Encoder.from_pretrained(name), tokenizer, num_classes=2)": (
+            "tokenizer encoder"
+        ),
+        'from_pretrained(name).encoder.with_outputs("hidden_states")': "output_hidden_states",
+        'from_pretrained(name).encoder.with_outputs("attention_scores")': "output_attentions",
+        'from_pretrained(name, long_texts=LongTexts("head_tail", head_tokens=16))': "head_tokens",
         'from_pretrained(name, long_texts=LongTexts("mean", max_windows=8))': "max_windows",
-        'from_pretrained(name, long_texts=LongTexts("mean", doc_stride=128))': "doc_stride",
+        'from_pretrained(name, long_texts=LongTexts("mean", doc_stride=8))': "doc_stride",
     },
-    "TaskModel.compile": {
-        "compile(learning_rate=5e-5)": "lr",
+    "TaskModel.compile": {"model.compile(learning_rate=5e-5)": "lr"},
+    "EncoderConfig": {
+        'encoder.with_outputs("hidden_states")': "output_hidden_states",
+        'encoder.with_outputs("attention_scores")': "output_attentions",
     },
     "MaskedLM": {
         'model.fill(["Paris is the [MASK] of France."])': "fill_mask unmask",
         "model.pseudo_perplexity(texts)": "perplexity",
     },
-    "CausalLM": {
-        'model.generate(["Paris is"], max_new_tokens=20)': "complete continue_text",
-    },
+    "CausalLM": {'model.generate(["Paris is"], max_new_tokens=20)': "complete continue_text"},
     "CausalLM.generate": {
-        "generate(texts, max_new_tokens=20)": "max_length max_tokens",
-        "generate(texts, temperature=1.0)": "do_sample",
-        "generate([text] * 3, temperature=1.0)": "num_return_sequences n",
-        "generate(texts); beam search is not supported": "num_beams",
-        'generate(texts, stop=["."])': "eos_token_id stop_strings stop_token_ids",
-        "generate(text).text, which is only the new text": "return_full_text strip_prompt",
-    },
-    "prepare": {
-        "prepare(inputs, directory, tokenizer, length=128)": (
-            "max_length max_seq_length max_seq_len"
-        ),
-        "prepare(texts, directory, tokenizer)": "texts",
-        "prepare(inputs, directory, tokenizer, passes=10)": "dupe_factor",
-        "prepare(inputs, directory, tokenizer, short_sequence_probability=0.1)": "short_seq_prob",
-        "prepare(inputs, directory, tokenizer, held_out=0.05)": "validation_split",
-        "pretrain(records, directory, mask_rate=0.15)": "masked_lm_prob mlm_probability",
-    },
-    "pretrain": {
-        "pretrain(records, directory, total_steps=10_000)": (
-            "epochs num_train_epochs num_train_steps max_steps steps"
-        ),
-        "pretrain(records, directory, learning_rate=1e-4)": "lr",
-        "pretrain(records, directory, warmup_steps=1000)": "num_warmup_steps",
-        "pretrain(records, directory, batch_size=256)": (
-            "per_device_train_batch_size train_batch_size"
-        ),
-        "pretrain(records, directory, accumulation_steps=4)": "gradient_accumulation_steps",
-        "pretrain(records, directory, report_every=100)": "save_steps logging_steps",
-        "pretrain(records, directory, evaluate_every=1000)": "eval_steps",
-        "pretrain(records, directory, mask_rate=0.15)": "mlm_probability",
-        "pretrain(records, directory, model=EncoderConfig(...))": "config",
-        "prepare(inputs, records, tokenizer), then pretrain(records, directory)": "tokenizer",
-        "pretrain(records, directory)": "output_dir",
-    },
-    "adapt": {
-        "adapt(model, texts, directory, adapt_steps=1000)": "epochs steps",
-        "adapt(model, texts, directory, adapt_batch_size=32)": "batch_size",
-        "adapt(model, texts, directory, adapt_learning_rate=1e-4)": "learning_rate",
-        "adapt(model, texts, directory, adapt_length=128)": "max_length",
-        "adapt(model, texts, directory)": "texts",
-    },
-    "mask_tokens": {
-        "mask_tokens(token_ids, tokenizer, mask_rate=0.15)": "mlm_probability mask_selection_rate",
-        "mask_tokens(token_ids, tokenizer, mask_split=(0.8, 0.1, 0.1))": "mask_token_rate",
-        "mask_tokens(token_ids, tokenizer, max_predictions=20)": "mask_selection_length",
-        'mask_tokens(token_ids, tokenizer, mask_unit="word")': "whole_word_mask",
+        "model.generate(texts, temperature=1.0)": "do_sample",
+        "model.generate([text] * 3, temperature=1.0)": "num_return_sequences n",
+        "model.generate(texts)  # without beam search": "num_beams",
+        'model.generate(texts, stop=["."])': "eos_token_id stop_strings stop_token_ids",
+        "model.generate([text])[0].text  # only the new text": "return_full_text strip_prompt",
     },
     "QuestionAnswerer.answer": {
-        "answer([(question, context)])[0]": "question",
-        "answer(list(zip(questions, contexts)))": "questions",
+        "model.answer([(question, context)])[0]": "question",
+        "model.answer(list(zip(questions, contexts)))": "questions",
     },
     "Encoder": {
         "Encoder.from_pretrained(name)": "from_preset",
-        "`keras-bert models` in a shell, which lists the published models": "presets",
+        "`keras-bert models`  # lists the published models": "presets",
         "TextEmbedder.from_pretrained(name).encode(texts)": "encode",
         'Encoder.from_pretrained(name, adapter=Adapter("lora", size=4))': "enable_lora",
-    },
-    "EncoderConfig": {
-        "EncoderConfig(hidden_dim=768)": "hidden_size",
-        "EncoderConfig(num_layers=12)": "num_hidden_layers",
-        "EncoderConfig(num_heads=12)": "num_attention_heads",
-        "EncoderConfig(intermediate_dim=3072)": "intermediate_size",
-        "EncoderConfig(vocabulary_size=30522)": "vocab_size",
-        "EncoderConfig(max_length=512)": "max_position_embeddings max_sequence_length",
-        "EncoderConfig(dropout=0.1)": "hidden_dropout_prob",
-        "EncoderConfig(attention_dropout=0.1)": "attention_probs_dropout_prob",
-        "EncoderConfig(num_segments=2)": "type_vocab_size",
-        'EncoderConfig(activation="gelu")': "hidden_act",
     },
     "TextEmbedder": {
         "embedder.encode(texts)": "embed encode_multi_process start_multi_process_pool",
         'embedder.encode(queries, prompt_name="query")': "encode_query",
         'embedder.encode(texts, prompt_name="document")': "encode_document",
-        "embedder.similarities(pairs), of pairs of texts": "similarity_pairwise",
+        "embedder.similarities(pairs)": "similarity_pairwise",
         "embedder.dim": "get_sentence_embedding_dimension",
         "embedder.tokenizer(texts)": "tokenize",
     },
     "TextEmbedder.encode": {
         "TextEmbedder.from_pretrained(directory, normalize=True)": "normalize_embeddings",
-        "TextEmbedder.from_pretrained(directory, truncate_dim=256)": "truncate_dim",
+        "TextEmbedder.from_pretrained(directory, truncate_dim=2)": "truncate_dim",
         "tf.constant(embedder.encode(texts))": "convert_to_tensor",
-        "embedder.encode(texts), which returns a NumPy array": "convert_to_numpy",
+        "embedder.encode(texts)  # returns a NumPy array": "convert_to_numpy sentences",
         "embedder.encode(texts, verbose=1)": "show_progress_bar",
-        "embedder.encode(texts)": "sentences",
-        "with tf.device(device): embedder.encode(texts)": "device",
-    },
-    "WordPieceTokenizer": {
-        "WordPieceTokenizer(vocabulary, lowercase=True)": "do_lower_case",
-        'WordPieceTokenizer("vocab.txt")': "vocab_file",
-        "WordPieceTokenizer(vocabulary)": "vocab",
+        'with tf.device("CPU"): embedder.encode(texts)': "device",
     },
 }
 # Suggestion -> options of other programs.
@@ -305,26 +283,42 @@ def first_guesses(name: str) -> Callable[[type], type]:
     return decorate
 
 
-def known_arguments(name: str) -> Callable[[Callable], Callable]:
-    """Decorator: an unknown keyword argument raises `InputError` with the correct call."""
+def known_arguments(name: str, table: str | None = None) -> Callable[[Callable], Callable]:
+    """Decorator: wrong keyword arguments raise `InputError` with the correct call.
+
+    Args:
+        name: the name of the function in messages.
+        table: key of `GUESSES`. Default: `name`.
+    """
 
     def decorate(function):
         known, takes_any = _parameters(function)
+        guesses = GUESSES.get(table or name, {})
+        by_position = list(inspect.signature(function).parameters)
 
         @functools.wraps(function)
         def checked(*args, **kwargs):
-            _check_known(name, GUESSES.get(name, {}), kwargs, known, takes_any)
+            _check_known(name, guesses, kwargs, known, takes_any)
+            for twice in kwargs.keys() & set(by_position[: len(args)]):
+                raise InputError(
+                    f"{name} received {twice!r} twice, by position and by name. Pass it by name, "
+                    "and pairs of texts as one argument, (first_texts, second_texts)."
+                )
             return function(*args, **kwargs)
 
+        # With the signature (self, *args, **kwargs), `clone_model` would detect a functional model.
+        checked.__signature__ = inspect.signature(function)
         return checked
 
     return decorate
 
 
 def check_constructor(cls: type, given: Iterable[str]) -> None:
-    """Raises `InputError` for the first unknown argument of a task model's constructor."""
+    """Raises `InputError` for an argument of `from_pretrained` that a task model cannot have."""
+    known, takes_any = _parameters(vars(cls).get("__init__", cls))
+    known = [name for name in known if name not in ("encoder", "tokenizer")]  # are loaded
     guesses = GUESSES["TaskModel.from_pretrained"]
-    _check_known(cls.__name__, guesses, given, *_parameters(vars(cls).get("__init__", cls)))
+    _check_known(f"{cls.__name__}.from_pretrained", guesses, given, known, takes_any)
 
 
 class KnownArguments:
@@ -336,18 +330,36 @@ class KnownArguments:
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         init = vars(cls).get("__init__")
-        if init is None or not cls.__module__.startswith("keras_bert_impl."):
-            return
+        if init is not None and cls.__module__.startswith("keras_bert_impl."):
+            decorate = known_arguments(cls.__name__, "TaskModel.from_pretrained")
+            cls.__init__ = decorate(init)  # type: ignore[method-assign]  # it is being created
 
-        @functools.wraps(init)
-        def checked(self, *args, **kwargs):
-            check_constructor(cls, kwargs)
-            init(self, *args, **kwargs)
 
-        # With the signature (self, *args, **kwargs), `clone_model` would detect a functional model.
-        checked.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]
+def import_hint(package: str, name: str) -> str | None:
+    """Returns a suggestion for a name that `package` does not define, or None."""
+    if name.startswith("_") or importlib.util.find_spec(f"{package}.{name}") is not None:
+        return None
+    for home in (_ROOT, *sorted(path.parent for path in _ROOT.glob("*/__init__.py"))):
+        if name in _public_names(home):
+            address = ".".join([_ROOT.name, *home.relative_to(_ROOT).parts])
+            return f"Write `from {address} import {name}`."
+    for line, pattern in _IMPORTS.items():
+        if re.fullmatch(pattern, name):
+            return f"Write {line}."
+    names = _public_names(_ROOT.joinpath(*package.split(".")[1:]))
+    near = difflib.get_close_matches(name, names, 1, 0.8)
+    return f"Did you mean {near[0]!r}?" if near else None
 
-        cls.__init__ = checked  # type: ignore[method-assign]  # the class is being created
+
+def _public_names(folder):
+    """Returns the names in an `__init__.py`: imports and keys of dicts. Imports nothing."""
+    names = []
+    for node in ast.walk(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            names += [alias.asname or alias.name for alias in node.names]
+        elif isinstance(node, ast.Dict):
+            names += [key.value for key in node.keys if isinstance(key, ast.Constant)]
+    return [name for name in names if isinstance(name, str) and not name.startswith("_")]
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
@@ -361,6 +373,9 @@ def nearest(name: object, known: Iterable[str]) -> str:
             return f"write {line}"
         if plain in names.split() and setting in known:
             return f"write {setting}={value or 'True'}."
+    for line, names in _ARGUMENTS.items():
+        if str(name) in names.split() and line.partition("=")[0] in known:
+            return f"write {line}."
     if plain in _ANSWER_OF:
         return f"{_ANSWER_OF[plain]}."
     near = difflib.get_close_matches(str(name), known, _MOST_NEAR, 0)

@@ -1,7 +1,7 @@
 """Functions that use private attributes and methods of Keras.
 
 Private names may change in any release of Keras. `setup.cfg` limits the versions of Keras, and
-`tests/test_keras_internals.py` fails if a name changes. The module `lazy` also uses a private name.
+`tests/test_keras_internals.py` fails if a name changes.
 """
 
 import contextlib
@@ -12,7 +12,17 @@ from typing import Any
 import keras
 from keras.src.backend.common import global_state
 
+from keras_bert_impl.lazy import register_classes
+
+register_classes()  # Keras is imported now
+
 # === Models and layers ===
+
+
+def checks_its_inputs(cls: type) -> type:
+    """Class decorator: a functional model that accepts more inputs than its graph has."""
+    cls._assert_input_compatibility = lambda self, *args, **kwargs: None  # type: ignore[attr-defined]
+    return cls
 
 
 def all_layers(model: keras.Model, include_self: bool = False) -> list[keras.layers.Layer]:
@@ -49,6 +59,41 @@ def compute_loss(
 def track_loss(model: keras.Model, loss: Any, weight: Any) -> None:
     """Adds the loss of a batch to the mean that `fit` and `evaluate` report."""
     model._loss_tracker.update_state(loss, sample_weight=weight)
+
+
+def is_writing_file() -> bool:
+    """Returns whether Keras is reading the configs of a model that it writes to a file."""
+    return global_state.get_global_attribute("shared_objects/id_to_config_map") is not None
+
+
+def requirement(obj: object) -> dict[str, str]:
+    """Returns an entry for a config in a file: the import that Keras needs to load the object.
+
+    Keras prints the config if the class is unknown.
+    """
+    if not is_writing_file() or not is_of_package(type(obj)):
+        return {}
+    name = type(obj).__name__
+    return {"requires": f"import {__package__} after keras, or from {__package__} import {name}"}
+
+
+def is_of_package(method: Callable) -> bool:
+    """Returns whether a method is defined in this package, not in a user's subclass."""
+    return getattr(method, "__module__", "").startswith(f"{__package__}.")
+
+
+def results_or_logs(cls: type) -> type:
+    """Class decorator: steps of subclasses may return logs without updating the metrics."""
+
+    def get_results_or_logs(self, logs):
+        if not (is_of_package(self.train_step) and is_of_package(self.test_step)):
+            metrics, count = self._compile_metrics, self._loss_tracker.count
+            if not (metrics is None or metrics.built) or not keras.ops.convert_to_numpy(count):
+                return logs
+        return super(cls, self)._get_metrics_result_or_logs(logs)
+
+    cls._get_metrics_result_or_logs = get_results_or_logs  # type: ignore[attr-defined]
+    return cls
 
 
 def knows_building(cls: type) -> type:

@@ -1,14 +1,36 @@
 """Names and arguments that users of other libraries type first, one test case each."""
 
+import importlib
+import inspect
 import re
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_bert_impl
-from keras_bert_impl import AdamW, Adapter, LongTexts, finetune
+import keras_bert_impl.conversion.vocabulary_augmentation
+from keras_bert_impl import (
+    AdamW,
+    Adapter,
+    CausalLM,
+    LongTexts,
+    MaskedLM,
+    NextSentencePredictor,
+    TextEmbedder,
+    finetune,
+    search,
+)
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.first_guesses import GUESSES, first_guesses, known_arguments, nearest
+from keras_bert_impl.first_guesses import (
+    _IMPORTS,
+    GUESSES,
+    first_guesses,
+    import_hint,
+    known_arguments,
+    nearest,
+)
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.settings import PretrainSettings
@@ -147,7 +169,7 @@ def answerer():
             "'tf_saved_model', 'onnx', 'litert', 'openvino', 'mediapipe'",
         ),
         (lambda model: model.quantize("float8"), "one of int8, int4"),
-        (lambda model: setattr(model, "max_seq_length", 5), r"from_pretrained\(name, max_length="),
+        (lambda model: setattr(model, "max_seq_length", 5), "model.max_length"),
         (lambda model: model.max_seq_length, "model.max_length"),
         (lambda model: model.predict(GOOGLE), _renamed("input_ids", "input_mask", "segment_ids")),
         (lambda model: model(TF_HUB), _renamed("input_word_ids", "input_mask", "input_type_ids")),
@@ -171,6 +193,19 @@ def answerer():
         (lambda model: FinetuneSettings(lr=1e-4), "write learning_rate=5e-5"),
         (lambda model: PretrainSettings(totl_steps=5), "did you mean 'total_steps'"),
         (lambda model: finetune("x", [], [], "y", num_train_epochs=3), "write epochs=3"),
+        (
+            lambda model: TextClassifier.from_pretrained("x", tokenizer=1),
+            r"TextClassifier\(Encoder",
+        ),
+        (lambda model: EncoderConfig(output_hidden_states=True), "with_outputs"),
+        (lambda model: model.bert, "model.encoder"),
+        (lambda model: model.resize_token_embeddings(9), "add_tokens"),
+        (lambda model: model.predict(["a"], ["b"]), r"\(first_texts, second_texts\)"),
+        (lambda model: model.evaluate(["a"], [1], ["b"]), r"\(first_texts, second_texts\)"),
+        (lambda model: model.fit(["a"], [1], np.array([1])), r"\(first_texts, second_texts\)"),
+        (lambda model: model.encoder([[5]], attention_mask=1), '"padding_mask": attention_mask'),
+        (lambda model: model.encoder(["good film"]), r"encoder\(tokenizer\(texts\)\)"),
+        (lambda model: search(1, "a", [], top_k=3), "write k=5"),
         (lambda model: Adapter("lora", r=8), "available: kind, size"),
         (lambda model: LongTexts("mean", stride=8), "mean 'doc_stride'|available: way"),
     ],
@@ -198,12 +233,6 @@ def test_objects_of_keras_2_are_named():
         helpers.classifier().compile(optimizer=kind())
     with pytest.raises(InputError, match="It belongs to Keras 2. Unset TF_USE_LEGACY_KERAS"):
         helpers.classifier().fit(["good"], [1], callbacks=[kind()])
-
-
-def test_a_constant_rate_can_be_set():
-    model = compiled(helpers.classifier(), optimizer=AdamW(1e-3))
-    model.optimizer.learning_rate = 1e-5
-    assert float(model.optimizer.learning_rate) == pytest.approx(1e-5)
 
 
 def test_a_frozen_model_warns_as_keras_does():
@@ -271,75 +300,123 @@ def test_export_has_the_arguments_of_keras(file_format, classifier, tmp_path):
         classifier.export(tmp_path / "out", format=file_format, custom_ops=False)
 
 
-# === Pre-training ===
+# === Every suggestion works ===
 
-
-@pytest.mark.parametrize(
-    ("name", "argument", "line"),
-    [
-        (name, argument, line)
-        for name in ("prepare", "pretrain", "adapt", "mask_tokens")
-        for argument, line in GUESSES[name].items()
-    ],
-)
-def test_first_guesses_at_pretraining(name, argument, line):
-    with pytest.raises(InputError, match=f"{name} has no argument '{argument}'") as error:
-        getattr(keras_bert_impl, name)(**{argument: 1})
-    assert line in str(error.value)
-
-
-# === Tokenizers ===
-
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##want", "runn", "a"]
+TEXTS, LABELS = helpers.examples(8)
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    from keras_bert_impl.tokenizers import WordPieceTokenizer
+def namespace(tmp_path_factory):
+    """The names in the suggestions of the table."""
+    directory = tmp_path_factory.mktemp("models")
+    embedder = TextEmbedder(
+        helpers.encoder(), helpers.tokenizer(), prompts={"query": "a", "document": "the"}
+    )
+    saved = {
+        "TextClassifier": TextClassifier(
+            helpers.encoder(max_length=128), helpers.tokenizer(), num_classes=2
+        ),
+        "MaskedLM": MaskedLM(helpers.encoder(), helpers.tokenizer()),
+        "CausalLM": CausalLM(helpers.encoder(causal=True, use_pooler=False), helpers.tokenizer()),
+        "NextSentencePredictor": NextSentencePredictor(helpers.encoder(), helpers.tokenizer()),
+    }
+    for name, model in saved.items():
+        model.save_pretrained(directory / name)
+    ids = helpers.tokenizer().tokenize(TEXTS[:1])[0].numpy()
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, [0, 1] * 4)).batch(4).repeat()
+    return {
+        **{name: getattr(keras_bert_impl, name) for name in keras_bert_impl.__all__},
+        **{"tf": tf, "keras": keras, "keras_bert_impl": keras_bert_impl, "saved": directory},
+        **{
+            "texts": TEXTS,
+            "text": TEXTS[0],
+            "question": TEXTS[0],
+            "context": TEXTS[1],
+            "queries": TEXTS,
+            "questions": TEXTS,
+        },
+        **{"labels": LABELS, "contexts": TEXTS, "pairs": list(zip(TEXTS, TEXTS)), "ids": ids},
+        **{"words": TEXTS[0].split(), "token": "good", "tokens": ["good", "bad"], "batches": data},
+        **{"from_pretrained": TextClassifier.from_pretrained, "tokenizer": helpers.tokenizer()},
+        **{"encoder": helpers.encoder(), "embedder": embedder, "optimizer": AdamW(1e-3)},
+    }
 
-    return WordPieceTokenizer(VOCABULARY)
+
+MODELS = {
+    "MaskedLM": lambda: MaskedLM(helpers.encoder(), helpers.tokenizer()),
+    "CausalLM": lambda: CausalLM(
+        helpers.encoder(causal=True, use_pooler=False, vocabulary_size=21),
+        helpers.tokenizer().add_tokens(["."]),
+    ),
+    "QuestionAnswerer": lambda: QuestionAnswerer(helpers.encoder(), helpers.tokenizer(), 24, 8, 8),
+}
+SUGGESTIONS = sorted(
+    {
+        (owner.partition(".")[0], line)
+        for owner, lines in GUESSES.items()
+        for line in lines.values()
+        if not owner.startswith("keras-bert") and not line.startswith("`keras-bert ")
+    }
+    | {("imports", line) for line in _IMPORTS}
+)
 
 
-@pytest.mark.parametrize("name", GUESSES["Tokenizer"])
-def test_names_of_a_tokenizer(tokenizer, name):
-    assert not hasattr(tokenizer, name)
-    line = re.escape(GUESSES["Tokenizer"][name])
-    with pytest.raises(AttributeError, match=f"'{name}'. Write {line}"):
-        getattr(tokenizer, name)
+@pytest.mark.parametrize(("owner", "line"), SUGGESTIONS)
+def test_every_suggestion_of_the_table_works(owner, line, namespace, tmp_path):
+    names = dict(namespace, model=MODELS.get(owner, helpers.classifier)())
+    kind = line.partition(".")[0]
+    folder = namespace["saved"] / (
+        kind if kind in ("CausalLM", "MaskedLM", "NextSentencePredictor") else "TextClassifier"
+    )
+    is_written = "save_pretrained" in line or "add_tokens(name" in line
+    if "add_tokens(name" in line:
+        names["tokens"] = ["[E1]"]
+    exec(line, names | {"name": folder, "directory": tmp_path / "new" if is_written else folder})
 
 
-@pytest.mark.parametrize("method", ["__call__", "tokenize"])
-@pytest.mark.parametrize("argument", GUESSES["Tokenizer.__call__"])
-def test_arguments_of_a_tokenizer(tokenizer, method, argument):
-    with pytest.raises(InputError, match=f"no argument '{argument}'. Write "):
-        getattr(tokenizer, method)(["un"], **{argument: True})
+# === Imports ===
+
+IMPORTED = {
+    "AutoTokenizer": "Tokenizer.from_pretrained",
+    "TFBertModel": "Encoder.from_pretrained",
+    "RobertaBackbone": "Encoder.from_pretrained",
+    "TFBertForTokenClassification": "TokenClassifier.from_pretrained",
+    "FlaubertWithLMHeadModel": "MaskedLM.from_pretrained",
+    "GPT2LMHeadModel": "CausalLM.from_pretrained",
+    "BertConfig": "EncoderConfig.named",
+    "pipeline": "TextClassifier.from_pretrained",
+    "TFTrainingArguments": "model.fit",
+    "read_table": "from keras_bert_impl.tasks import read_table",
+    "MeanPooling": "from keras_bert_impl.layers import MeanPooling",
+    "TextClasifier": "Did you mean 'TextClassifier'",
+}
 
 
-@pytest.mark.parametrize("argument", GUESSES["WordPieceTokenizer"])
-def test_arguments_of_a_new_tokenizer(argument):
-    from keras_bert_impl.tokenizers import WordPieceTokenizer
+@pytest.mark.parametrize("name", IMPORTED)
+def test_unknown_names_of_the_package_have_a_hint(name):
+    with pytest.raises(ImportError, match=f"has no {name}") as raised:
+        exec(f"from keras_bert_impl import {name}")
+    assert IMPORTED[name] in str(raised.value)
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'") as raised:
+        getattr(keras_bert_impl, name)
+    assert IMPORTED[name] in str(raised.value)
+    assert not hasattr(keras_bert_impl, name)
 
-    with pytest.raises(InputError, match=f"no argument '{argument}'. Write WordPieceTokenizer"):
-        WordPieceTokenizer(**{argument: VOCABULARY})
+
+def test_other_names_are_left_to_python():
+    assert not hasattr(keras_bert_impl, "zzz") and not hasattr(keras_bert_impl, "__wrapped__")
+    with pytest.raises(ImportError, match="cannot import name 'zzz'"):
+        exec("from keras_bert_impl import zzz")
+    assert {name for name, _ in inspect.getmembers(keras_bert_impl)} >= {*keras_bert_impl.__all__}
+    for room in ("tasks", "pretraining", "layers", "training", "tokenizers"):
+        module = importlib.import_module(f"keras_bert_impl.{room}")
+        for name in set(getattr(module, "__all__", ())) - set(keras_bert_impl.__all__):
+            assert f"import {name}`" in import_hint("keras_bert_impl", name)
 
 
-def test_two_lists_are_not_a_pair(tokenizer):
-    with pytest.raises(InputError, match=r"Write|write tokenizer\(\(questions, contexts\)\)"):
+def test_two_lists_are_not_a_pair():
+    tokenizer = helpers.tokenizer()
+    with pytest.raises(InputError, match=r"write tokenizer\(\(questions, contexts\)\)"):
         tokenizer(["un"], ["a"])
-
-
-def test_what_does_work(tokenizer, tmp_path):
-    """The code suggested in the table works."""
-    from keras_bert_impl.tokenizers import WordPieceTokenizer
-
-    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCABULARY))
-    for path in tmp_path / "vocab.txt", str(tmp_path / "vocab.txt"):
-        assert WordPieceTokenizer(path).vocabulary == VOCABULARY
-    assert len(tokenizer) == tokenizer.vocabulary_size == 9
-    assert [tokenizer.id_to_token(i) for i in (5, 6)] == ["un", "##want"]
-    assert [tokenizer.token_to_id(token) for token in ("un", "##want")] == [5, 6]
-    with pytest.raises(InputError, match="lacks 'x'"):
-        tokenizer.token_to_id("x")
-    assert tokenizer.detokenize([2, 5, 6, 8, 3, 0]) == "unwant a"
-    assert tokenizer.detokenize([[5, 6], [8]]) == ["unwant", "a"]
-    assert tokenizer(("un", "a"))["token_ids"].numpy().tolist() == [[2, 5, 3, 8, 3]]
+    with pytest.raises(InputError, match=r"'length' twice.*\(first_texts, second_texts\)"):
+        tokenizer(["un"], ["a"], length=8)

@@ -11,6 +11,7 @@ import keras
 from keras_bert_impl.cards import write_card
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.first_guesses import first_guesses
+from keras_bert_impl.internals import checks_its_inputs, requirement
 from keras_bert_impl.interop import (
     encoder_tensors,
     huggingface_config,
@@ -26,6 +27,7 @@ from keras_bert_impl.layers import Embeddings, LoRADense, is_added
 from keras_bert_impl.layers.basic import ThreadValue
 from keras_bert_impl.models.encoder_layers import (
     apply_layers,
+    check_call,
     checked,
     create_layers,
     symbols,
@@ -63,6 +65,7 @@ def encoders_run_by(run: Callable) -> Iterator[None]:
 @first_guesses("Encoder")
 @keras.saving.register_keras_serializable("keras_bert_impl")
 @no_hdf5
+@checks_its_inputs
 class Encoder(keras.Model):
     """A BERT-style encoder.
 
@@ -80,9 +83,9 @@ class Encoder(keras.Model):
             `segment_ids` (default 0), `padding_mask` (1 for a real token; default 1) and
             `position_ids` (default 0, 1, 2, ...). Packed examples need `example_ids`: the 1-based
             index of each token's example, or 0 for padding. Longformer also has `global_mask`: 1
-            for a global token; default: the first token of each example. If you build a
-            `keras.Model` from `encoder.input`, it requires all of these names; pass None for
-            missing features. See also `with_outputs`.
+            for a global token; default: the first token of each example. The inputs of a
+            `keras.Model` from `encoder.input` are `token_ids`, `segment_ids` and `padding_mask`.
+            See also `with_outputs`.
 
     Returns:
         dict with `sequence_output` `[batch, length, hidden]`, in the variable dtype, and
@@ -124,8 +127,8 @@ class Encoder(keras.Model):
         # === Functional model ===
         with values_of_encoder():
             layers = create_layers(config, dtype, shared_embeddings)
-            features = symbols(config)
-            outputs, _, _ = apply_layers(layers, features)
+            features = symbols()
+            outputs, _, _ = apply_layers(layers, with_all_names(features))
             super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = dtype  # The constructor of a functional model does not accept a policy.
 
@@ -145,31 +148,38 @@ class Encoder(keras.Model):
         if not trainable:
             self.trainable = False  # Keras's constructor sets `trainable` before the layers exist.
 
-    # A functional model needs a value or None for each optional input. Training calls `__call__`
-    # (TensorFlow) or `call` (JAX), and functional models call `compute_output_spec`.
+    # Training calls `__call__` (TensorFlow) or `call` (JAX), and functional models call
+    # `compute_output_spec`.
     def __call__(self, features: Features, *args, **kwargs) -> dict[str, Any]:
+        check_call(kwargs)
         features = checked(features, self.config)
+        features = {name: value for name, value in features.items() if value is not None}
         if self.virtual_tokens is not None:
-            given = [n for n in ("position_ids", "example_ids") if features[n] is not None]
+            given = [name for name in ("position_ids", "example_ids") if name in features]
             if given:
                 raise InputError(
                     f"an encoder with virtual tokens does not support {', '.join(given)}."
                 )
-        return super().__call__(self._own(features), *args, **kwargs)
+        return super().__call__(features, *args, **kwargs)
 
     def call(
         self, features: Features, training: bool | None = None, mask: Any = None
     ) -> dict[str, Any]:
         if _run.value is not None:
             return _run.value(self._compute, features)
-        return super().call(self._own(with_all_names(features)), training=training)
+        features = with_all_names(features)
+        if all(features[name] is None for name in features.keys() - self.input.keys()):
+            # A functional model needs a value or None for each optional input.
+            return super().call({name: features[name] for name in self.input}, training=training)
+        features = {
+            name: None if value is None else keras.ops.convert_to_tensor(value, "int32")
+            for name, value in features.items()
+        }
+        return apply_layers(self, features, training=training)[0]
 
     def _compute(self, features, training=None):
         with _run.set(None):
             return self.call(features, training)
-
-    def _own(self, features):
-        return {name: features[name] for name in self.input}
 
     def compute_output_spec(
         self, features: Features, training: bool | None = None, mask: Any = None
@@ -317,6 +327,7 @@ class Encoder(keras.Model):
 
     def get_config(self) -> dict:
         return {
+            **requirement(self),
             "config": self.config.to_dict(),
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "name": self.name,
@@ -325,7 +336,7 @@ class Encoder(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict, custom_objects: dict | None = None) -> "Encoder":
-        config = dict(config)
+        config = {name: value for name, value in config.items() if name != "requires"}
         dtype = keras.dtype_policies.deserialize(config.pop("dtype"))
         state = config.pop("frozen", None)
         encoder = cls(EncoderConfig(**config.pop("config")), dtype=dtype, **config)
@@ -345,6 +356,7 @@ class DetailedEncoder(keras.Model):
 
     # `call` is too late for this check, because Keras on JAX has already cast ids to int32.
     def __call__(self, features: Features, *args, **kwargs) -> dict[str, Any]:
+        check_call(kwargs)
         features = checked(features, self.encoder.config)
         return super().__call__(features, *args, **kwargs)
 

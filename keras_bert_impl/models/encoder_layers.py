@@ -1,5 +1,6 @@
 """Validation of input features, and the layers of an encoder."""
 
+import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -43,12 +44,11 @@ _OTHER_NAMES = {  # name in `transformers`, Google's BERT, TF Hub or keras-bert 
 }
 
 
-def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
-    """Returns the `keras.Input`s of an encoder by name. All except `token_ids` are optional."""
-    names = [n for n in FEATURES if n != "global_mask" or config.max_global_tokens is not None]
+def symbols() -> dict[str, keras.KerasTensor]:
+    """Returns the `keras.Input`s of an encoder: the features that a tokenizer returns."""
     return {
         name: keras.Input((None,), dtype="int32", name=name, optional=name != "token_ids")
-        for name in names
+        for name in ("token_ids", "segment_ids", "padding_mask")
     }
 
 
@@ -72,6 +72,15 @@ def renamed(names: Iterable[str]) -> str:
     return f" Write {{{', '.join(pairs)}}}." if _OTHER_NAMES.keys() & set(names) else ""
 
 
+def check_call(arguments: Iterable[str]) -> None:
+    """Raises `InputError` for features that are passed as arguments of a call."""
+    feature_of = _OTHER_NAMES | {name: name for name in FEATURES}
+    pairs = [f'"{feature_of[name]}": {name}' for name in arguments if name in feature_of]
+    if pairs:
+        line = ", ".join(['"token_ids": token_ids', *pairs])
+        raise InputError(f"the features are one argument, a dict. Write encoder({{{line}}}).")
+
+
 def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
     """Validates features. Returns a dict with the keys `FEATURES`."""
     found = with_all_names(features)
@@ -79,6 +88,7 @@ def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
         if value is not None:
             found[name] = _check_ids(name, value)
     check_values(found, config)
+    _warn_of_padding(found, config)
     _check_global_mask(found["global_mask"], config)
     _check_equal_shapes(found)
     length = found["token_ids"].shape[1]
@@ -120,12 +130,29 @@ def _check_ids(name, value):
     check_not_ragged(name, value)
     if not hasattr(value, "shape"):
         value = np.asarray(value)
+    if any(kind in str(value.dtype) for kind in ("str", "<U", "|S", "object")):
+        raise InputError(
+            f"{name} must be integers, not texts. Write encoder(tokenizer(texts)), or for vectors "
+            "TextEmbedder.from_pretrained(name).encode(texts)."
+        )
     if len(value.shape) != 2:
         raise ValueError(f"{name} must be [batch, length]. Received: shape={tuple(value.shape)}")
     dtype = keras.backend.standardize_dtype(value.dtype)
     if "int" not in dtype and dtype != "bool":
         raise ValueError(f"{name} must be integers. Received: dtype={dtype}")
     return value
+
+
+def _warn_of_padding(features, config):
+    if features["padding_mask"] is not None or features["example_ids"] is not None:
+        return
+    ids = _values(features["token_ids"])
+    if ids is not None and ids.size and (ids[:, -1] == config.pad_token_id).any():
+        warnings.warn(
+            "token_ids end with padding, but there is no padding_mask, so the padding is treated "
+            "as text. Pass the dict that tokenizer(texts) returns.",
+            stacklevel=4,
+        )
 
 
 def _check_global_mask(mask, config):
@@ -279,19 +306,28 @@ def _sparsity(config, index):
 
 
 def apply_layers(
-    layers: EncoderLayers | keras.Model, features: dict[str, Any], with_scores: bool | str = False
+    layers: EncoderLayers | keras.Model,
+    features: dict[str, Any],
+    with_scores: bool | str = False,
+    training: bool | None = None,
 ) -> tuple[dict[str, Any], list, list]:
-    """Returns (outputs of the encoder, hidden states, attention scores if requested)."""
+    """Returns (outputs of the encoder, hidden states, attention scores if requested).
+
+    If `training` is None, Keras passes the value of the calling layer.
+    """
+    mode = {} if training is None else {"training": training}
     token_ids, position_ids = features["token_ids"], features["position_ids"]
     biases = {layer: _bias(layer, features) for layer in dict.fromkeys(layers.attention_biases)}
-    states = [layers.embeddings(token_ids, features["segment_ids"], position_ids)]
+    states = [layers.embeddings(token_ids, features["segment_ids"], position_ids, **mode)]
     first = 0  # number of virtual tokens before the first token
     if layers.virtual_tokens is not None:
         states[0] = layers.virtual_tokens(states[0])
         first, position_ids = layers.virtual_tokens.num_tokens, None
     scores = []
     for block, layer in zip(layers.blocks, layers.attention_biases):
-        state = block(states[-1], biases[layer], position_ids, return_attention_scores=with_scores)
+        state = block(
+            states[-1], biases[layer], position_ids, return_attention_scores=with_scores, **mode
+        )
         if with_scores:
             state, block_scores = state
             scores.append(block_scores[:, :, first:, first:])

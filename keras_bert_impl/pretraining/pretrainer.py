@@ -342,6 +342,7 @@ class _OutputMean(keras.metrics.MeanMetricWrapper):
     ) -> None:
         self._config = {"objective": objective, "output": output, "values": values, "name": name}
         super().__init__(functools.partial(getattr(objective, values), output), name=name)
+        self._direction = "down" if values == "losses" else "up"  # Keras's callbacks read it
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

@@ -1,4 +1,5 @@
 import dataclasses
+import warnings
 
 import keras
 import numpy as np
@@ -171,11 +172,33 @@ def test_a_model_around_with_outputs_is_saved(encoder, features, tmp_path):
     np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
 
 
-def test_a_model_of_a_layers_output_takes_none_for_optional_inputs(encoder, features):
+@pytest.mark.parametrize("segment_ids", [None, np.zeros((2, 7), "int32")])
+def test_a_model_of_a_layers_output_takes_the_features_of_a_tokenizer(encoder, segment_ids):
     model = keras.Model(encoder.input, encoder.get_layer("layer_0").output)
-    given = dict.fromkeys(encoder.input) | {n: features[n] for n in ("token_ids", "padding_mask")}
-    states = encoder.with_outputs("hidden_states")(given)["hidden_states"]
-    np.testing.assert_array_equal(to_numpy(model(given)), to_numpy(states[1]))
+    ids = np.arange(14, dtype="int32").reshape(2, 7) + 1
+    batch = {"token_ids": ids, "segment_ids": segment_ids, "padding_mask": np.ones_like(ids)}
+    assert batch.keys() == encoder.input.keys()
+    states = encoder.with_outputs("hidden_states")(batch)["hidden_states"]
+    np.testing.assert_array_equal(to_numpy(model(batch)), to_numpy(states[1]))
+
+
+@pytest.mark.parametrize("names", [("token_ids",), ("token_ids", "example_ids")])
+def test_a_direct_call_in_training_has_dropout(encoder, names):
+    ids = dict.fromkeys(names, np.arange(1, 8, dtype="int32")[None])
+    trained, other = (encoder.call(ids, training=is_training) for is_training in (True, False))
+    own = encoder(ids, training=False)["sequence_output"]
+    np.testing.assert_array_equal(to_numpy(other["sequence_output"]), to_numpy(own))
+    assert difference(trained["sequence_output"], own) > 1e-3
+
+
+def test_a_call_with_padding_and_without_a_mask_warns(encoder):
+    ids = np.array([[5, 6, encoder.config.pad_token_id]])
+    with pytest.warns(UserWarning, match="Pass the dict that tokenizer"):
+        encoder(ids)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder({"token_ids": ids, "padding_mask": ids != encoder.config.pad_token_id})
+        encoder(ids[:, :2])
 
 
 def test_two_encoders_in_one_model_have_two_names():

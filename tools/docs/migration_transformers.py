@@ -47,6 +47,21 @@ _ARGUMENTS = [
     Row("output_hidden_states=True", ("Encoder.with_outputs",), '`with_outputs("hidden_states")`'),
     Row("output_attentions=True", ("Encoder.with_outputs",), '`with_outputs("attention_scores")`'),
     Row("keras.mixed_precision policy", (f"{_MODEL}(dtype=)",), "or Keras's global policy"),
+    Row(
+        "model(ids, attention_mask=mask)",
+        ("Encoder",),
+        'one dict, `encoder({"token_ids": ids, "padding_mask": mask})`',
+    ),
+    Row(
+        "outputs.last_hidden_state",
+        ("Encoder",),
+        "returns a dict with `sequence_output` and `pooled_output`",
+    ),
+    Row(
+        "model.resize_token_embeddings",
+        (),
+        "`add_tokens` of `keras_bert_impl.conversion.vocabulary_augmentation` writes a new model",
+    ),
     Row("model.predict(...).logits", ("TextClassifier.predict",), "returns probabilities"),
     Row("model.push_to_hub(name)", (), "save the model, then upload the directory"),
 ]

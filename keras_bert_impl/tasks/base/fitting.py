@@ -21,7 +21,7 @@ from keras_bert_impl.tasks.inputs.batching import list_of_batches, sorted_batche
 from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows
 from keras_bert_impl.tasks.inputs.user_data import DEFAULT_BATCH_SIZE, CheckedExamples
-from keras_bert_impl.training.optimizers.schedules import restart
+from keras_bert_impl.training.optimizers.schedules import reset, set_run_length
 
 _SET_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 _SCHEDULE = keras.optimizers.schedules.LearningRateSchedule
@@ -41,6 +41,7 @@ class FitSizes:
     validation_freq: PositiveInt | tuple[PositiveInt, ...]
 
     def __post_init__(self):
+        user_data.checked_sizes(self.batch_size)
         validate(self)
         frequency = self.validation_freq
         size = self.batch_size or DEFAULT_BATCH_SIZE
@@ -67,7 +68,7 @@ def fit_arguments(
     """Converts arguments of `TaskModel.fit` to arguments of `keras.Model.fit`."""
     callbacks = _checked_callbacks(callbacks, model.optimizer)
     check_frozen_layers(model)
-    data_position = _DataPosition(model.batches_done)
+    data_position = _DataPosition(model.batches_done, sizes)
     validation_steps = sizes.validation_steps
     if user_data.is_batched(x):
         split = sizes.validation_split or None
@@ -78,6 +79,7 @@ def fit_arguments(
     if isinstance(data, CheckedExamples):
         if sizes.validation_split and validation_data is None:
             data, held_out = data.split(sizes.validation_split)
+            _warn_of_sorted_labels(data.labels, held_out.labels)
             validation_data = held_out.for_evaluation(
                 model, sizes.validation_batch_size, validation_steps
             )
@@ -108,7 +110,7 @@ def fit_arguments(
             data_position.has_begun,
         )
         validation_steps = validation_steps if in_steps else None
-    _restart_schedule(model, steps, sizes.epochs - sizes.initial_epoch)
+    _prepare_default_optimizer(model, steps, sizes)
     data_position.steps_per_epoch = steps
     return {
         "x": x,
@@ -121,6 +123,20 @@ def fit_arguments(
         "validation_steps": validation_steps,
         "validation_freq": sizes.validation_freq,
     }
+
+
+def _warn_of_sorted_labels(labels: Any, held_out: Any) -> None:
+    if not isinstance(labels, np.ndarray) or labels.ndim > 1 or labels.dtype.kind not in "iu":
+        return
+    trained, validated = set(labels.tolist()), set(held_out.tolist())
+    is_one_class = len(validated) == 1 and len(held_out) > 1 and len(trained | validated) > 1
+    if is_one_class or validated - trained:
+        problem = "are all of one class" if is_one_class else "have classes without training texts"
+        warnings.warn(
+            f"validation_split holds out the last {len(held_out)} texts, which {problem}, as if the "
+            "texts were sorted by label. Shuffle texts and labels, or pass validation_data.",
+            stacklevel=4,
+        )
 
 
 def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.Callback]:
@@ -158,8 +174,9 @@ def check_frozen_layers(model: Any) -> None:
         )
 
 
-def _restart_schedule(model, steps, epochs):
-    if not model.uses_default_optimizer or epochs < 1:
+def _prepare_default_optimizer(model, steps, sizes):
+    """Starts the default optimizer again, unless `initial_epoch` continues a run."""
+    if not model.uses_default_optimizer or sizes.epochs <= sizes.initial_epoch:
         return
     if steps < 1:
         raise InputError(
@@ -168,22 +185,35 @@ def _restart_schedule(model, steps, epochs):
         )
     if model.trains_other_variables:
         model.compile(**model.compile_arguments())
-    restart(model.optimizer, steps * epochs)
+    if not sizes.initial_epoch:
+        reset(model.optimizer)
 
 
 class _DataPosition(keras.callbacks.Callback):
-    """At each epoch, sets `first_batch` to the number of batches since the start of training."""
+    """At each epoch, sets `first_batch` to the number of batches since the start of training.
+
+    The callback also sets the length of the default schedule. It is the last callback, because
+    `BackupAndRestore` loads the optimizer state.
+    """
 
     steps_per_epoch = 0
 
-    def __init__(self, batches_done: int) -> None:
+    def __init__(self, batches_done: int, sizes: FitSizes) -> None:
         super().__init__()
         self._batches_done = batches_done
+        self._sizes = sizes
         self.first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
         self._has_begun = False
 
     def has_begun(self) -> bool:
         return self._has_begun
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        initial_epoch = self.model._initial_epoch or self._sizes.initial_epoch
+        if self.model.uses_default_optimizer and initial_epoch < self._sizes.epochs:
+            set_run_length(
+                self.model.optimizer, self.steps_per_epoch, self._sizes.epochs, initial_epoch
+            )
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._has_begun = True

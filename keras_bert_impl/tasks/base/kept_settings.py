@@ -1,5 +1,6 @@
-"""Reads the arguments of a task model that this package saves in `config.json`."""
+"""Reads what this package saves of a task model: its arguments, and the tokenizer's facts."""
 
+import abc
 import inspect
 import logging
 import typing
@@ -62,3 +63,32 @@ def within_positions(
         *(name, length, config.max_length),
     )
     return kept | {"max_length": config.max_length}
+
+
+# === The tokenizer in a `.keras` file ===
+
+TOKENIZER_ASSET = "keras_tokenizer.json"
+_FACTS = ("vocabulary_size", "num_separators", "segment_of_second")
+_IDS = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
+
+
+def facts_of(tokenizer: Any) -> dict[str, int]:
+    """Returns the properties of a tokenizer on which the constructors of task models depend."""
+    return {name: getattr(tokenizer, name) for name in (*_FACTS, *_IDS)}
+
+
+class TokenizerOfFile(abc.ABC):  # noqa: B024 - it has the layout of a `Tokenizer`
+    """Stands for a tokenizer until Keras has read the assets of a `.keras` file."""
+
+    def __init__(self, facts: dict[str, int]) -> None:
+        vars(self).update(facts)
+
+    def with_one_segment(self) -> "TokenizerOfFile":
+        self.segment_of_second = 0
+        return self
+
+    def become(self, tokenizer: Any) -> None:
+        """Turns into a tokenizer. Other objects may already refer to this object."""
+        tokenizer.segment_of_second = self.segment_of_second
+        self.__dict__ = vars(tokenizer)
+        self.__class__ = type(tokenizer)

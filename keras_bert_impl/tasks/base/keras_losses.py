@@ -199,6 +199,8 @@ class TaskMetric(keras.metrics.Metric):
         _check(name, outputs, "metric")
         _check_ignores_padding(metric, name, outputs, "metric")
         super().__init__(name=metric.name, dtype=metric.dtype)
+        if hasattr(metric, "_direction"):  # Keras's callbacks read it
+            self._direction = metric._direction
         self.metric = metric
         self._view = _view(metric, name, outputs)
         self._compares_outputs = name in _ACCURACIES

@@ -1,14 +1,18 @@
 """`RawTextTrainer`: `fit`, `evaluate` and `predict` on strings."""
 
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.first_guesses import KnownArguments, known_arguments
+from keras_bert_impl.internals import all_layers
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import OneOf, check
+from keras_bert_impl.models.encoder_layers import check_call
 from keras_bert_impl.one_graph import readable_errors
 from keras_bert_impl.tasks.base.compile_arguments import check_arguments, check_backend
 from keras_bert_impl.tasks.base.fitting import (
@@ -21,7 +25,6 @@ from keras_bert_impl.tasks.base.fitting import (
 )
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, TaskMetric, task_metrics
 from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.base.quantized import quantized_error
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.label_checks import weighted
 from keras_bert_impl.tasks.data.label_codec import LabelCodec
@@ -200,8 +203,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
         Args:
             optimizer: Keras optimizer. Default: AdamW with 10% warm-up, linear decay to 0 and
-                gradient clipping to a global norm of 1.0. Each call of `fit` restarts the default
-                optimizer.
+                gradient clipping to a global norm of 1.0. Each call of `fit` without
+                `initial_epoch` restarts the default optimizer.
             loss: Keras loss. Default: the task's cross-entropy; squared error for regression.
             metrics: Keras metrics. Default: accuracy; absolute error for regression; `[]` for none.
                 Also accepts the task's scores by name, such as `"macro_f1"`.
@@ -266,8 +269,10 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     ) -> keras.callbacks.History:
         """Trains the model as in Keras; x may be raw texts.
 
-        Training that is resumed with `initial_epoch` or `BackupAndRestore` uses the same batches as
-        uninterrupted training.
+        With `initial_epoch` or `BackupAndRestore`, training continues like uninterrupted training:
+        with the same batches, optimizer state and learning rates. The state is in `.keras` files,
+        and in `.weights.h5` files that a compiled model loads. Without `initial_epoch`, the default
+        optimizer starts again.
 
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
@@ -279,6 +284,13 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """
         if self.is_quantized:
             raise quantized_error("trained")
+        if initial_epoch and not self.compiled:
+            warnings.warn(
+                f"initial_epoch={initial_epoch}, but the model has no optimizer state, so the "
+                "moments and the learning rate start again. To continue a run, load a .keras file, "
+                "or call compile() before load_weights.",
+                stacklevel=2,
+            )
         self.compile_if_needed()
         self._check_objective()
         steps = steps_per_epoch, validation_steps, validation_batch_size, validation_freq
@@ -386,6 +398,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Computes the logits of features or texts."""
+        check_call(kwargs)
         if isinstance(inputs, dict):
             inputs = user_data.completed_features(self, inputs)
         elif are_symbolic_texts(self, inputs):
@@ -396,3 +409,30 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
                 raise InputError("there are no texts.")
             inputs = rows.features(tf.range(rows.num_texts, dtype=tf.int64))
         return super().__call__(inputs, *args, **kwargs)
+
+    def quantize(self, mode: str = "int8", config: Any = None) -> None:
+        """Quantizes the weights of all dense layers in place, like Keras's `quantize`.
+
+        A quantized model cannot be trained or saved. The mode is `"int8"` or `"int4"`.
+
+        Raises:
+            InputError: the mode is unknown, or the model has an adapter or computes in float16.
+        """
+        check("mode", mode, Annotated[str, OneOf("int8", "int4")])
+        if self.encoder.compute_dtype == "float16":
+            raise InputError("a model in float16 cannot be quantized. Load it in float32.")
+        if self.encoder.config.adapter is not None:
+            line = "merge LoRA with save_pretrained(directory), then load that directory."
+            raise InputError(f"a model with an adapter cannot be quantized: {line}")
+        for layer in all_layers(self):
+            if isinstance(layer, keras.layers.Dense):
+                layer.quantize(mode, type_check=False, config=config)
+        self.is_quantized = True
+        self.train_function = self.test_function = None
+        self.predict_function = self.outputs_function = None
+
+
+def quantized_error(what: str) -> InputError:
+    return InputError(
+        f"a quantized model cannot be {what}. Call export(directory), or quantize a copy."
+    )

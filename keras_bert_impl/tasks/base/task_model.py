@@ -13,6 +13,7 @@ from keras_bert_impl.first_guesses import check_constructor, first_guesses
 from keras_bert_impl.graphs.formats import SAVED_MODEL, export_model
 from keras_bert_impl.graphs.networks import Network
 from keras_bert_impl.graphs.signatures import Signatures
+from keras_bert_impl.internals import is_of_package, is_writing_file, requirement
 from keras_bert_impl.interop import (
     OWN_SETTINGS,
     encoder_tensors,
@@ -44,11 +45,17 @@ from keras_bert_impl.models.weights import (
     values_deferred,
 )
 from keras_bert_impl.tasks.base.explaining import Explained
-from keras_bert_impl.tasks.base.kept_settings import checked_length, kept_settings, within_positions
+from keras_bert_impl.tasks.base.kept_settings import (
+    TOKENIZER_ASSET,
+    TokenizerOfFile,
+    checked_length,
+    facts_of,
+    kept_settings,
+    within_positions,
+)
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.options import MAX_LENGTH
-from keras_bert_impl.tasks.base.quantized import Quantized, quantized_error
-from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
+from keras_bert_impl.tasks.base.raw_text import RawTextTrainer, quantized_error
 from keras_bert_impl.tasks.inputs.words import common_words
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -58,7 +65,7 @@ MODEL_CLASS = "model_class"  # key in the settings of this package in `config.js
 
 @first_guesses("TaskModel")
 @no_hdf5
-class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
+class TaskModel(Explained, RawTextTrainer, keras.Model):
     """An encoder with a task head. The inputs are raw strings; see `RawTextTrainer`.
 
     Subclasses create the head, and define labels and scores. To load and save files, subclasses set
@@ -142,9 +149,14 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
     def get_config(self) -> dict[str, Any]:
         if self.is_quantized:
             raise quantized_error("saved")
+        # In a file, the vocabulary is an asset, because Keras prints the config in its messages.
+        is_asset = is_writing_file() and is_of_package(type(self))
+        is_asset = is_asset and is_of_package(type(self.tokenizer))
+        serialize = keras.saving.serialize_keras_object
         return {
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
+            **requirement(self),
+            "encoder": serialize(self.encoder),
+            "tokenizer": facts_of(self.tokenizer) if is_asset else serialize(self.tokenizer),
             "name": self.name,
             "frozen": frozen(self),
             **self.own_settings(),
@@ -154,13 +166,27 @@ class TaskModel(Explained, Quantized, RawTextTrainer, keras.Model):
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> "TaskModel":
-        config = dict(config)
+        config = {name: value for name, value in config.items() if name != "requires"}
         state = config.pop("frozen", None)
-        model = cls(
-            **deserialize_parts(config, "encoder", "tokenizer", custom_objects=custom_objects)
-        )
+        parts = ["encoder"]
+        if "class_name" in config["tokenizer"]:
+            parts.append("tokenizer")
+        else:
+            config["tokenizer"] = TokenizerOfFile(config["tokenizer"])
+        model = cls(**deserialize_parts(config, *parts, custom_objects=custom_objects))
         set_frozen(model, state)
         return model
+
+    def save_assets(self, directory: str) -> None:
+        """Writes the tokenizer into a `.keras` file; Keras calls this."""
+        config = keras.saving.serialize_keras_object(self.tokenizer)
+        write_json(Path(directory) / TOKENIZER_ASSET, config)
+
+    def load_assets(self, directory: str) -> None:
+        """Reads the tokenizer from a `.keras` file; Keras calls this after `from_config`."""
+        if isinstance(self.tokenizer, TokenizerOfFile):
+            config = read_json(Path(directory) / TOKENIZER_ASSET)
+            self.tokenizer.become(keras.saving.deserialize_keras_object(config))
 
     def own_settings(self) -> dict[str, Any]:
         """Returns the constructor arguments that are saved with the model."""

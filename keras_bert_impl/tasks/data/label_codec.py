@@ -172,7 +172,10 @@ class SeveralLabels(LabelCodec):
         self.names = names
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
-        raise InputError(f"class_weight supports only {SINGLE}, not {MULTI}.")
+        raise InputError(
+            f"class_weight supports only {SINGLE}, not {MULTI}. Pass sample_weight, a number for "
+            "each text, or compile(loss='binary_focal_crossentropy')."
+        )
 
     def encode(self, labels: Any, count: int) -> np.ndarray:
         labels = label_values(_named_columns(labels, count, self.names), count)
@@ -208,7 +211,10 @@ class NumberLabels(LabelCodec):
         self.width, self.what = width, f"{width} finite number(s) for each text"
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
-        raise InputError(f"class_weight supports only {SINGLE}, not {REGRESSION}.")
+        raise InputError(
+            f"class_weight supports only {SINGLE}, not {REGRESSION}. Pass sample_weight, a number "
+            "for each text."
+        )
 
     def encode(self, labels: Any, count: int) -> np.ndarray:
         labels = label_values(labels, count)

@@ -12,6 +12,7 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import read_lines, suffix_of
 from keras_bert_impl.io.paths import expanded
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _VECTORS, _QUERIES = 1 << 13, 256  # vectors compared at once
 
 
+@known_arguments("search")
 def search(
     embedder: TextEmbedder, queries: str | list[str], vectors: np.ndarray | str | Path, k: int = 5
 ) -> tuple[np.ndarray, np.ndarray]:

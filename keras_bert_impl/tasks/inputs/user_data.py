@@ -21,6 +21,13 @@ DEFAULT_BATCH_SIZE = 32
 
 
 def checked_sizes(batch_size: int | None, steps: int | None = None) -> tuple[int, int | None]:
+    """Validates the sizes of batches, and names the arguments that are easily mistaken for them."""
+    if hasattr(batch_size, "__len__"):
+        raise InputError(
+            f"batch_size must be an integer. Received: a {type(batch_size).__name__} of length "
+            f"{len(batch_size)}. Pass text pairs as one argument, (first_texts, second_texts), and "
+            "weights as sample_weight=..."
+        )
     batch_size = check("batch_size", batch_size, PositiveInt | None)
     return batch_size or DEFAULT_BATCH_SIZE, check("steps", steps, PositiveInt | None)
 

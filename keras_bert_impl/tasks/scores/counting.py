@@ -9,7 +9,9 @@ from keras import ops
 
 
 class CountingMetric(keras.metrics.Metric):
-    """Base class of metrics that accumulate counts."""
+    """Base class of metrics that accumulate counts. Higher values are better."""
+
+    _direction = "up"  # Keras's callbacks read it
 
     def count_variable(self, name: str, shape: tuple[int, ...] = ()) -> tuple[Any, Any]:
         """Creates two float variables: the sum of a count, and the rounding error of the sum."""
@@ -103,14 +105,17 @@ class ScoreMetric(CountingMetric):
 
 
 class ConfusionScore(ScoreMetric):
-    """Classification score that is computed from a confusion matrix."""
+    """Classification score that is computed from the hits and errors of each class."""
 
     def __init__(self, name: str, num_classes: int, positive_class: int = 1) -> None:
         super().__init__(name=name)
         self._num_classes = num_classes
         self._positive = positive_class
-        # [label, prediction]
-        self._matrix = self.count_variable("matrix", (num_classes, num_classes))
+        # `missed` counts by label, `wrong` by prediction. A matrix of thousands of classes would
+        # take longer than the training step.
+        self._hits, self._missed, self._wrong = (
+            self.count_variable(part, (num_classes,)) for part in ("hits", "missed", "wrong")
+        )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         weights = sample_weight
@@ -118,25 +123,29 @@ class ConfusionScore(ScoreMetric):
             weights = token_weights(y_true, sample_weight)
         if len(y_true.shape) == len(y_pred.shape):
             y_true = ops.argmax(y_true, axis=-1)
-        y_true = ops.reshape(ops.maximum(y_true, 0), (-1,))
+        labels = ops.cast(ops.reshape(ops.maximum(y_true, 0), (-1,)), "int32")
         y_pred = ops.reshape(y_pred, (-1, self._num_classes))
         weights = None if weights is None else ops.reshape(weights, (-1,))
-        cells = ops.cast(y_true, "int32") * self._num_classes
-        cells += ops.cast(ops.argmax(y_pred, axis=-1), "int32")
-        # On accelerators, a matrix product would round the weights.
-        found = ops.segment_sum(defined_weights(y_pred, weights), cells, self._num_classes**2)
-        self.add_count(self._matrix, ops.reshape(found, (self._num_classes, -1)))
+        weights = defined_weights(y_pred, weights)
+        predictions = ops.cast(ops.argmax(y_pred, axis=-1), "int32")
+        is_hit = ops.cast(ops.equal(labels, predictions), weights.dtype)
+        for variables, classes, counts in (
+            (self._hits, labels, weights * is_hit),
+            (self._missed, labels, weights * (1 - is_hit)),
+            (self._wrong, predictions, weights * (1 - is_hit)),
+        ):
+            # On accelerators, a matrix product would round the weights.
+            self.add_count(variables, ops.segment_sum(counts, classes, self._num_classes))
 
     def result(self) -> Any:
-        matrix = count(self._matrix)
+        hits, missed, wrong = map(count, (self._hits, self._missed, self._wrong))
         if self.name == "matthews":
-            return _matthews(matrix)
-        hits = ops.diagonal(matrix)
-        labels, predictions = ops.sum(matrix, axis=1), ops.sum(matrix, axis=0)
-        f1 = ops.divide_no_nan(2 * hits, labels + predictions)
+            return _matthews(hits, missed, wrong)
+        total = 2 * hits + missed + wrong
+        f1 = ops.divide_no_nan(2 * hits, total)
         if self.name == "f1":
             return f1[self._positive]
-        occurs = ops.cast(ops.not_equal(labels + predictions, 0), f1.dtype)  # NaN is unequal to 0
+        occurs = ops.cast(ops.not_equal(total, 0), f1.dtype)  # NaN is unequal to 0
         return ops.divide_no_nan(ops.sum(f1), ops.sum(occurs))
 
 
@@ -148,16 +157,13 @@ def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callab
     }
 
 
-def _matthews(matrix):
-    # Counts are only added, because a difference of large counts would lose precision.
-    hits, missed = ops.diagonal(matrix), ops.diagonal(_sum_of_others(ops.transpose(matrix)))
-    wrong = ops.diagonal(_sum_of_others(matrix))  # false positives of each class
-    of_others = ops.transpose(_sum_of_others(ops.transpose(matrix)))  # [label, not predicted]
-    rest = ops.diagonal(_sum_of_others(of_others))
+def _matthews(hits, missed, wrong):
+    # Large counts are only added, because their difference would lose precision. The errors are
+    # few where the rest of a class is small.
+    rest = _sum_of_others(hits) + ops.maximum(ops.sum(missed) - missed - wrong, 0)
     covariance = ops.sum(hits * rest - missed * wrong)
     deviations = [
-        ops.sqrt(ops.sum(total * _sum_of_others(total)))
-        for total in (ops.sum(matrix, axis=1), ops.sum(matrix, axis=0))
+        ops.sqrt(ops.sum(total * _sum_of_others(total))) for total in (hits + missed, hits + wrong)
     ]
     return ops.divide_no_nan(covariance / ops.maximum(deviations[0], 1e-30), deviations[1])
 

@@ -28,7 +28,7 @@ from keras_bert_impl.models.heads import (
 from keras_bert_impl.tasks.base.explaining import TargetScore, label_number, log_odds
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, multi_label_metrics
 from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.base.quantized import quantized_error
+from keras_bert_impl.tasks.base.raw_text import quantized_error
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_codec import LabelCodec, text_labels
 from keras_bert_impl.tasks.data.labels import (

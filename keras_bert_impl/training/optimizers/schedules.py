@@ -149,8 +149,13 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
         """
         return self._steps
 
+    @property
+    def total_steps(self) -> int:
+        """Number of optimizer steps; restored with the optimizer state of a checkpoint."""
+        return int(ops.convert_to_numpy(self._steps)[1])
+
     def begin(self, total_steps: int) -> None:
-        self.total_steps = total_steps
+        """Sets the number of steps."""
         self._steps.assign([float(int(self.warmup * total_steps)), float(total_steps)])
 
     def __call__(self, step: Any) -> Any:
@@ -169,12 +174,25 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
-def restart(optimizer: keras.optimizers.Optimizer, total_steps: int) -> None:
-    """Sets all variables of an optimizer to 0, and the number of steps of its `RunSchedule`."""
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    for variable in optimizer.variables:
+def reset(optimizer: keras.optimizers.Optimizer) -> None:
+    """Sets all variables of an optimizer to 0."""
+    for variable in getattr(optimizer, "inner_optimizer", optimizer).variables:
         variable.assign(ops.zeros(variable.shape, variable.dtype))
-    learning_rate_of(optimizer).begin(total_steps)
+
+
+def set_run_length(
+    optimizer: keras.optimizers.Optimizer, steps_per_epoch: int, epochs: int, initial_epoch: int
+) -> None:
+    """Sets the number of steps of an optimizer's `RunSchedule`.
+
+    The schedule ends after the last epoch. An optimizer that has already taken steps continues.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    schedule = learning_rate_of(optimizer)
+    steps_done = int(ops.convert_to_numpy(optimizer.iterations))
+    # In float16, skipped steps are not in `steps_done`, but belong to the run.
+    if not steps_done or schedule.total_steps != steps_per_epoch * epochs:
+        schedule.begin(steps_done + steps_per_epoch * (epochs - initial_epoch))
 
 
 _LEAST = 0.01  # fraction of the peak before the first time measurement

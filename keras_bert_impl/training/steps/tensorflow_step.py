@@ -12,6 +12,7 @@ from keras_bert_impl.internals import (
     all_layers,
     builds_under_strategy,
     call,
+    is_of_package,
     take_over_reduction,
     track_loss,
 )
@@ -130,6 +131,7 @@ class TensorFlowStep(_Mixin):
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Runs one optimizer step on one replica; returns the `loss` of the global batch."""
+        self._compiled.is_own_step = False
         batch = unpack(data)
         totals = _sum_over_replicas(self._totals(*batch, training=True))
         compute = self._accumulate
@@ -147,6 +149,7 @@ class TensorFlowStep(_Mixin):
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Returns the loss and metrics of one replica's batch."""
+        self._compiled.is_own_step = False
         batch = x, y, sample_weight = unpack(data)
         totals = _sum_over_replicas(self._totals(*batch, training=False))
 
@@ -249,11 +252,19 @@ class TensorFlowStep(_Mixin):
             # At the end of the data, the iterator raises an error. Operations that do not need the
             # data, such as counting the step, must therefore run after the iterator.
             with tf.control_dependencies(_tensors(data)):
-                self._note_logs(step(data))
+                self._compiled.is_own_step = True  # the steps of this class set it to False
+                return self._own_logs(step, step(data))
+
+        def logs_of(own_logs):
+            if own_logs is None:
+                return self._check_logs(results())
+            return {
+                name: tf.nest.map_structure(lambda v: strategy.reduce("MEAN", v, axis=None), value)
+                for name, value in own_logs.items()
+            }
 
         def run_batch(data):
-            strategy.run(step_after_data, args=(data,))
-            return self._check_logs(results())
+            return logs_of(strategy.run(step_after_data, args=(data,)))
 
         def run_steps(iterator, most):
             def one(count, _):
@@ -275,28 +286,49 @@ class TensorFlowStep(_Mixin):
             )
             return count, self._check_logs(results())
 
-        if self.steps_per_execution == 1:
+        # A loop in the graph cannot return the logs of a subclass's step.
+        is_single = self.steps_per_execution == 1 or not is_of_package(step)
+        if is_single:
 
             def run_steps(iterator, most):  # noqa: F811 - keeps the static shapes a TPU needs
-                strategy.run(step_after_data, args=(wait_for(lambda: _next(iterator)),))
-                return tf.constant(1), self._check_logs(results())
+                data = wait_for(lambda: _next(iterator))
+                return tf.constant(1), logs_of(strategy.run(step_after_data, args=(data,)))
 
+        of_batch, of_iterator = run_batch, run_steps
         if not self.run_eagerly:
-            run_batch = tf.function(run_batch, reduce_retracing=True, autograph=False)
-            run_steps = tf.function(run_steps, reduce_retracing=True, autograph=False)
+            of_batch = tf.function(run_batch, reduce_retracing=True, autograph=False)
+            of_iterator = tf.function(run_steps, reduce_retracing=True, autograph=False)
 
         def function(iterator):
             most = getattr(self, left).take(self.steps_per_execution)
-            if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
-                count, logs = run_steps(iterator, tf.constant(most))
+            if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
+                for data in itertools.islice(iterator, most):
+                    logs = of_batch(data)
+                return logs
+            for number in range(most if is_single else 1):
+                try:
+                    count, logs = of_iterator(iterator, tf.constant(most))
+                except tf.errors.OutOfRangeError:
+                    if number == 0:
+                        raise
+                    break
                 if count == 0:
                     raise StopIteration
-                return logs
-            for data in itertools.islice(iterator, most):
-                logs = run_batch(data)
             return logs
 
         return function
+
+    def _own_logs(self, step, logs):
+        """Returns the logs of a step that a subclass wrote; None for the steps of this class."""
+        if not self._compiled.is_own_step or not isinstance(logs, dict):
+            return self._note_logs(logs)
+        if num_replicas() > 1 and step == self.train_step:
+            raise InputError(
+                f"{type(self).__name__}.train_step does not sum gradients over replicas. Call "
+                "super().train_step(data), or override loss_share(x, y, y_pred, sample_weight, "
+                "totals) instead."
+            )
+        return logs
 
 
 def _check_scope(model):

@@ -8,7 +8,12 @@ from typing import Annotated, Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_bert_impl.internals import compiled_loss, compute_loss, variables_of
+from keras_bert_impl.internals import (
+    compiled_loss,
+    compute_loss,
+    results_or_logs,
+    variables_of,
+)
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import OneOf, PositiveInt, check
 
@@ -83,6 +88,7 @@ class OwnModel:
         )
 
 
+@results_or_logs
 class ReplicatedTrainer(_Step):
     """Mixin for `keras.Model`: training gives the same weights on any number of devices.
 
@@ -199,7 +205,16 @@ class ReplicatedTrainer(_Step):
         config.pop("only_for", None)
         self.compile(**keras.saving.deserialize_keras_object(config))
         self._compiled.lost = lost
-        if self.built:
+        self._build_optimizer()
+
+    def load_weights(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        """Loads weights as in Keras, and the optimizer state of a compiled model."""
+        self._build_optimizer()
+        super().load_weights(filepath, *args, **kwargs)
+
+    def _build_optimizer(self):
+        # Keras skips the saved state of an optimizer that is not built.
+        if self.compiled and self.built and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
 
@@ -337,7 +352,7 @@ class ReplicatedTrainer(_Step):
         self._note_logs(self.compute_metrics(x, y, y_pred, sample_weight))
 
     def _note_logs(self, logs):
-        for name, value in (logs or {}).items():
+        for name, value in (logs if isinstance(logs, dict) else {}).items():
             self._compiled.logged.update(value if isinstance(value, dict) else [name])
 
     def _check_logs(self, logs):

@@ -6,14 +6,12 @@ import pickle
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import losses, metrics
 
+from keras_bert_impl import Adapter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs.distillation import RDrop
-from keras_bert_impl.tasks import (
-    TokenClassifier,
-)
+from keras_bert_impl.tasks import TextClassifier, TokenClassifier
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer, weights
 
@@ -57,6 +55,67 @@ def test_loaded_copy_resumes_training_exactly(copied, tmp_path):
     for one in (model, other):
         one.fit(TEXTS, LABELS, epochs=3, initial_epoch=2, verbose=0)
     np.testing.assert_array_equal(weights(model), weights(other))
+
+
+def classifier_with(adapter):
+    return TextClassifier(encoder(adapter=adapter), tokenizer(), labels=["negative", "positive"])
+
+
+class StopAfter(keras.callbacks.Callback):
+    def __init__(self, epochs):
+        super().__init__()
+        self.epochs = epochs
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.stop_training = epoch + 1 == self.epochs
+
+
+def same_object(model, _):
+    return model
+
+
+def from_weights_file(model, tmp_path):
+    model.save_weights(tmp_path / "model.weights.h5")
+    other = classifier_with(model.config.adapter)
+    other.compile()
+    other.load_weights(tmp_path / "model.weights.h5")
+    return other
+
+
+@pytest.mark.parametrize("adapter", [None, Adapter("lora", size=2)])
+@pytest.mark.parametrize("continued", [reloaded, same_object, from_weights_file])
+def test_initial_epoch_continues_the_run_of_the_default_optimizer(continued, adapter, tmp_path):
+    whole, parts = classifier_with(adapter), classifier_with(adapter)
+    parts.set_weights(whole.get_weights())
+    whole.fit(TEXTS, LABELS, epochs=4, verbose=0)
+    parts.fit(TEXTS, LABELS, epochs=4, callbacks=[StopAfter(2)], verbose=0)
+    other = continued(parts, tmp_path)
+    other.fit(TEXTS, LABELS, epochs=4, initial_epoch=2, verbose=0)
+    assert int(other.optimizer.iterations) == 8
+    np.testing.assert_array_equal(weights(whole), weights(other))
+
+
+def test_a_longer_run_extends_the_default_schedule(tmp_path):
+    def backup():
+        return keras.callbacks.BackupAndRestore(tmp_path, delete_checkpoint=False)
+
+    rates = []
+    log = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: rates.append(float(model.optimizer.learning_rate))
+    )
+    model = classifier()
+    model.fit(TEXTS, LABELS, epochs=2, callbacks=[backup()], verbose=0)
+    model.fit(TEXTS, LABELS, epochs=4, initial_epoch=2, callbacks=[log], verbose=0)
+    model = classifier()
+    model.compile()
+    model.fit(TEXTS, LABELS, epochs=4, callbacks=[backup(), log], verbose=0)
+    # Steps 5 to 8 of 8, without warmup.
+    assert rates == pytest.approx([3e-5 * left / 8 for left in (3, 2, 1, 0)] * 2, abs=1e-12)
+
+
+def test_a_model_without_optimizer_state_warns_that_the_run_starts_again():
+    with pytest.warns(UserWarning, match="initial_epoch=1, but the model has no optimizer state"):
+        classifier().fit(TEXTS, LABELS, epochs=2, initial_epoch=1, verbose=0)
 
 
 def test_loaded_copy_resumes_with_the_default_optimizer(tmp_path):
@@ -182,23 +241,6 @@ class MoreLogs(type(classifier())):
         return super().compute_metrics(*arguments, **keywords) | {"extra": 1.0}
 
 
-class OfTheGuide(type(classifier())):
-    """The step of Keras's guide to custom training."""
-
-    def train_step(self, data):
-        x, y = data
-        with tf.GradientTape() as tape:
-            y_pred = self(x, training=True)
-            loss = self.compute_loss(y=y, y_pred=y_pred, x=x)
-        self.optimizer.apply(tape.gradient(loss, self.trainable_weights), self.trainable_weights)
-        for metric in self.metrics:
-            if metric.name == "loss":
-                metric.update_state(loss)
-            else:
-                metric.update_state(y, y_pred)
-        return {metric.name: metric.result() for metric in self.metrics}
-
-
 def of_class(kind):
     return kind(encoder(dropout=0.0), tokenizer(), labels=["negative", "positive"])
 
@@ -232,15 +274,3 @@ def test_what_a_subclass_cannot_change_is_refused():
         of_class(SevenTimes).compile(accumulation_steps=2)
     with pytest.raises(InputError, match="MoreLogs returns 'extra' from train_step, test_step or"):
         of_class(MoreLogs).fit(TEXTS, LABELS, verbose=0)
-
-
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a step of TensorFlow")
-def test_the_step_of_the_guide():
-    plain, own = of_class(type(classifier())), of_class(OfTheGuide)
-    found = []
-    for model in (plain, own):
-        model.compile(keras.optimizers.SGD(1e-2), metrics=["accuracy"])
-        found.append(model.fit(TEXTS, LABELS, verbose=0, shuffle=False).history)
-    assert found[0].keys() == found[1].keys() == {"loss", "accuracy"}
-    np.testing.assert_allclose(found[1]["loss"], found[0]["loss"], rtol=1e-5)  # float32 sums
-    np.testing.assert_allclose(weights(own), weights(plain), atol=1e-6)

@@ -1,5 +1,7 @@
 """Task models behave like Keras models: `compile` and `fit`."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -350,6 +352,19 @@ def test_sizes_must_be_positive(arguments):
 def test_rejects_invalid_fit_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         classifier().fit(TEXTS, LABELS, verbose=0, **arguments)
+
+
+@pytest.mark.parametrize(
+    "labels, problem",
+    [([1] * 12 + [0] * 4, "are all of one class"), ([1] * 12 + [1, 0, 0, 0], "without training")],
+)
+def test_a_validation_split_of_sorted_labels_warns(labels, problem):
+    model = classifier()
+    with pytest.warns(UserWarning, match=f"the last 4 texts, which .*{problem}"):
+        model.fit(TEXTS[:16], labels, validation_split=0.25, verbose=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model.fit(TEXTS[:16], [0, 1] * 8, validation_split=0.25, verbose=0)
 
 
 def test_finished_run_does_not_train():

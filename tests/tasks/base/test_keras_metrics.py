@@ -21,6 +21,7 @@ from keras_bert_impl.tasks.scores.counting import score_metrics
 from keras_bert_impl.tasks.tagging.spans import entity_scores
 from keras_bert_impl.tasks.tagging.word_scores import EntityF1
 from tests.tasks.base.logits import label, logits_and_labels, one_hot, softmax
+from tests.tasks.helpers import classifier, examples
 
 losses, metrics = keras.losses, keras.metrics
 
@@ -261,3 +262,27 @@ def test_metrics_see_the_labels_of_the_user(is_reversed):
 def test_metrics_over_classes_are_refused_where_their_number_varies(name):
     with pytest.raises(InputError, match="would count the padding .* compile.metrics="):
         TaskMetric(name, Outputs(SINGLE))
+
+
+def test_callbacks_know_the_direction_of_a_metric():
+    named = score_metrics(2) | {f"multi {k}": make for k, make in multi_label_metrics().items()}
+    of_two = Outputs(num_classes=2)
+    up = [TaskMetric("accuracy", of_two), TaskMetric(metrics.AUC(), of_two), ExactMatch(), SpanF1()]
+    up += [EntityF1(["O", "B-X"]), *(make() for make in named.values())]
+    down = [TaskMetric("mse", Outputs(REGRESSION, 1)), TaskMetric("binary_crossentropy", of_two)]
+    for direction, group in (("up", up), ("down", down)):
+        assert {metric._direction for metric in group} == {direction}  # Keras's callbacks read it
+
+
+def test_callbacks_without_a_mode_run(tmp_path):
+    model = classifier(dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy", "macro_f1"])
+    path = str(tmp_path / "best.keras")
+    callbacks = [
+        keras.callbacks.EarlyStopping("val_accuracy", patience=2),
+        keras.callbacks.ReduceLROnPlateau("val_macro_f1"),
+        keras.callbacks.ModelCheckpoint(path, "val_macro_f1", save_best_only=True),
+    ]
+    data = examples(16)
+    model.fit(*data, epochs=2, validation_data=data, verbose=0, callbacks=callbacks)
+    assert keras.models.load_model(path).metrics_names == model.metrics_names

@@ -1,5 +1,7 @@
 """Subclasses of task models, written as in the guides of Keras."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import MultipleChoice, TextClassifier, TextEmbedder, TokenClassifier
 from keras_bert_impl.training.steps.trainer import num_examples
+from tests.helpers import mirrored
 from tests.tasks.helpers import encoder, examples, tokenizer, weights
 
 TEXTS, LABELS = examples(count=16)
@@ -67,6 +70,75 @@ def test_a_train_step_of_keras_trains(metrics):
         assert np.abs(weights(model) - before).max() > 1e-3
         models.append(model)
     np.testing.assert_allclose(*map(weights, models), atol=1e-6)
+
+
+def gradient_step(model, x, y):
+    """Updates a model as in Keras's guide, without metrics; returns the loss and the logits."""
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        logits = model(x, training=True)
+        losses = keras.losses.sparse_categorical_crossentropy(y, logits, from_logits=True)
+        loss = tf.reduce_mean(losses)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    model.optimizer.apply(gradients, model.trainable_variables)
+    return loss, logits
+
+
+class OnlyLoss(TextClassifier):
+    def train_step(self, data):
+        return {"loss": gradient_step(self, *data)[0]}
+
+
+class OwnLogs(TextClassifier):
+    def train_step(self, data):
+        x, y = data
+        loss, logits = gradient_step(self, x, y)
+        return {"loss": loss, "accuracy": 7.0, "margin": keras.ops.mean(keras.ops.abs(logits))}
+
+
+class MoreOfOurs(TextClassifier):
+    def train_step(self, data):
+        return super().train_step(data)
+
+
+@pytest.mark.on_tensorflow
+@pytest.mark.parametrize("steps_per_execution", [1, 2])
+@pytest.mark.parametrize("arguments", [{}, {"metrics": []}, {"run_eagerly": True}])
+@pytest.mark.parametrize(
+    "cls, names", [(OnlyLoss, {"loss"}), (OwnLogs, {"loss", "accuracy", "margin"})]
+)
+def test_logs_of_an_own_step_are_reported(cls, names, arguments, steps_per_execution):
+    arguments = arguments | {"steps_per_execution": steps_per_execution}
+    model = cls(encoder(dropout=0.0), tokenizer(), labels=["negative", "positive"])
+    model.compile(keras.optimizers.SGD(0.5), **arguments)
+    data = (TEXTS, LABELS)
+    history = model.fit(*data, batch_size=8, epochs=2, validation_data=data, verbose=0).history
+    own = {name for name in history if not name.startswith("val_")}
+    assert own == names and min(history["loss"]) > 0
+    assert history.get("accuracy", [7.0, 7.0]) == [7.0, 7.0]
+    plain = TextClassifier(encoder(dropout=0.0), tokenizer(), labels=["negative", "positive"])
+    plain.compile(keras.optimizers.SGD(0.5))
+    plain.fit(*data, batch_size=8, epochs=2, verbose=0)
+    np.testing.assert_allclose(weights(model), weights(plain), atol=1e-6)
+    assert history["val_loss"][-1] == pytest.approx(plain.evaluate(*data, verbose=0)[0], rel=1e-4)
+
+
+@pytest.mark.on_tensorflow
+def test_an_own_step_that_calls_ours_has_the_metrics_and_runs_on_replicas():
+    def fitted(cls, strategy=contextlib.nullcontext()):
+        with strategy:
+            model = cls(encoder(dropout=0.0), tokenizer(), labels=["negative", "positive"])
+            model.compile(keras.optimizers.SGD(0.5))
+        return model.fit(TEXTS, LABELS, batch_size=8, verbose=0).history
+
+    plain = fitted(TextClassifier)
+    for strategy in (contextlib.nullcontext(), mirrored(2).scope()):
+        history = fitted(MoreOfOurs, strategy)
+        assert history.keys() == plain.keys()
+        assert history["loss"] == pytest.approx(plain["loss"], rel=1e-4)
+    with pytest.raises(InputError, match="train_step does not sum gradients over replicas"):
+        fitted(OnlyLoss, mirrored(2).scope())
 
 
 def test_the_loss_of_a_batch_needs_a_batch():

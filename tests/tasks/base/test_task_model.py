@@ -54,15 +54,6 @@ def test_default_compile_warms_up_and_decays_over_the_run():
     assert model.optimizer.global_clipnorm == 1.0 and model.optimizer.weight_decay == 0.01
 
 
-@pytest.mark.slow
-def test_second_fit_has_its_own_schedule():
-    model = classifier()
-    model.fit(TEXTS, LABELS, verbose=0)
-    before = weights(model)
-    model.fit(TEXTS, LABELS, verbose=0)
-    assert np.abs(weights(model) - before).max() > 1e-6
-
-
 def test_compile_overrides_any_part():
     model = classifier()
     model.compile(metrics=[], accumulation_steps=2)
@@ -81,12 +72,6 @@ def test_seed_determines_order_and_dropout():
     once = run(1)
     np.testing.assert_array_equal(once, run(1))
     assert np.abs(once - run(2)).max() > 1e-6
-
-
-def test_resumed_run_equals_an_uninterrupted_one(model):
-    parts = fitted(epochs=1)
-    parts.fit(TEXTS, LABELS, batch_size=16, initial_epoch=1, epochs=2, verbose=0)
-    np.testing.assert_array_equal(weights(parts), weights(model))
 
 
 @pytest.mark.parametrize("replicas", [2])
@@ -220,12 +205,3 @@ def test_keras_file(tmp_path, problem_type):
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded.predict(texts, verbose=0), expected)
     assert loaded.get_config() == model.get_config()
-
-
-@pytest.mark.slow
-def test_callbacks_save_the_best(tmp_path):
-    texts, labels = examples(count=16)
-    model = classifier()
-    best = keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", save_best_only=True)
-    model.fit(texts, labels, epochs=2, validation_data=(texts, labels), callbacks=[best], verbose=0)
-    assert keras.models.load_model(tmp_path / "best.keras").classify(texts[:2])

@@ -3,16 +3,21 @@
 import keras
 import numpy as np
 import pytest
+import sklearn.metrics
 
 from keras_bert_impl.tasks import MultipleChoice, TokenClassifier
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskMetric
 from keras_bert_impl.tasks.question_answering.metrics import ExactMatch, SpanF1
-from keras_bert_impl.tasks.scores import metrics
 from keras_bert_impl.tasks.scores.counting import Accuracy, ConfusionScore, TokenAccuracy
 from keras_bert_impl.tasks.tagging.word_scores import EntityF1
 from tests.tasks.helpers import classifier, encoder, tokenizer
 
 LOGITS = np.array([[3.0, -1.0], [-1.0, 3.0]], "float32")
+
+
+def add_counts(score, hits, missed, wrong):
+    for variables, counts in zip((score._hits, score._missed, score._wrong), (hits, missed, wrong)):
+        score.add_count(variables, np.array(counts, "float32"))
 
 
 @pytest.mark.parametrize(
@@ -21,17 +26,26 @@ LOGITS = np.array([[3.0, -1.0], [-1.0, 3.0]], "float32")
 def test_matthews_of_a_rare_class(tn, fp, fn, tp):
     true = (tp * tn - fp * fn) / np.sqrt(float(tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
     score = ConfusionScore("matthews", 2)
-    score.add_count(score._matrix, np.array([[tn, fp], [fn, tp]], "float32"))
+    add_counts(score, [tn, tp], [fp, fn], [fn, fp])
     assert float(score.result()) == pytest.approx(true, rel=1e-6)
 
 
-def test_matthews_of_several_classes():
+def test_scores_of_many_classes_equal_scikit_learn():
+    num_classes = 3000
     random = np.random.default_rng(0)
-    labels, found = random.integers(0, 4, (2, 500))
-    found = np.where(random.random(500) < 0.4, labels, found)
-    score = ConfusionScore("matthews", 4)
-    score.update_state(labels, np.eye(4, dtype="float32")[found])
-    assert float(score.result()) == pytest.approx(metrics.matthews(labels, found), rel=1e-6)
+    labels, predictions = random.integers(0, num_classes, (2, 1200))
+    predictions = np.where(random.random(1200) < 0.4, labels, predictions)
+    for name, oracle in (
+        ("matthews", sklearn.metrics.matthews_corrcoef(labels, predictions)),
+        ("macro_f1", sklearn.metrics.f1_score(labels, predictions, average="macro")),
+    ):
+        score = ConfusionScore(name, num_classes)
+        for part in np.split(np.arange(1200), 3):
+            logits = np.eye(num_classes, dtype="float32")[predictions[part]]
+            score.update_state(labels[part], logits)
+        assert float(score.result()) == pytest.approx(oracle, rel=1e-6)
+        # A matrix of the classes would cost more than a training step.
+        assert max(np.prod(variable.shape) for variable in score.variables) == num_classes
 
 
 @pytest.mark.parametrize("form", ["numbers", "one-hot"])
@@ -39,7 +53,7 @@ def test_counts_go_on_beyond_16_million(form):
     accuracy, f1 = Accuracy(), ConfusionScore("f1", 2)
     accuracy.add_count(accuracy._hits, 2.0**24)
     accuracy.add_count(accuracy._rows, 2.0**25)
-    f1.add_count(f1._matrix, np.array([[0, 2.0**24], [2.0**24, 2.0**25]], "float32"))
+    add_counts(f1, [0, 2**25], [2**24, 2**24], [2**24, 2**24])
     for _ in range(1000):  # a hit and an error each
         labels = np.array([1, 0])
         labels = np.eye(2, dtype="float32")[labels] if form == "one-hot" else labels
