@@ -9,7 +9,7 @@ import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
 from importlib import metadata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
 
@@ -101,7 +101,7 @@ def required_packages() -> dict[str, tuple[Requirement, list[str]]]:
 
 def check_packages(
     required: dict[str, tuple[Requirement, list[str]]],
-) -> tuple[dict[str, object], list[Problem]]:
+) -> tuple[dict[str, Any], list[Problem]]:
     """Imports every installed package that the commands use.
 
     Returns:
@@ -111,7 +111,7 @@ def check_packages(
     for module, names in metadata.packages_distributions().items():
         for name in names:
             modules.setdefault(_plain(name), []).append(module)
-    facts: dict[str, object] = {}
+    facts: dict[str, Any] = {}
     problems = []
     errors = _import_errors([m for name in required for m in modules.get(_plain(name), ())])
     for name, (requirement, extras) in required.items():

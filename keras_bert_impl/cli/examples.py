@@ -69,7 +69,7 @@ def _add_sources(group, is_training, is_scored):
         )
         dev = group.add_argument("--dev", type=EXAMPLES, metavar="FILE", help=what)
         if is_training:
-            dev.instead = "--dev-split 0.1"  # type: ignore[attr-defined]
+            dev.instead = "--dev-split 0.1"
     if is_scored and is_training:
         group.add_argument(
             "--dev-split",

@@ -4,9 +4,10 @@ import numpy as np
 
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, user_text
-from keras_bert_impl.reports.run_files import Subject, check_count, read_predictions
+from keras_bert_impl.reports.run_files import Subject, read_predictions
 from keras_bert_impl.reports.sections.classification import shown_text
 from keras_bert_impl.reports.sections.scores import proportion, resampled, scores_html
+from keras_bert_impl.tasks.embedding.similarity import anchor_ranks
 from keras_bert_impl.tasks.scores.decisions import unit_length
 from keras_bert_impl.tasks.scores.metrics import METRICS, ranks
 
@@ -28,14 +29,15 @@ def sections(subject: Subject) -> list[Section]:
 
 
 def _predictions(subject):
-    """Reads cosines and ranks, or computes cosines of labeled pairs; float64 `[examples, ...]`."""
-    predictions = read_predictions(subject.run)
-    if predictions is None:
-        if subject.model is None or subject.examples.labels is None:
-            return None
-        return np.asarray(subject.model.similarities(subject.examples.texts), "float64")[:, None]
-    check_count(subject, len(predictions[1]))
-    return np.array(predictions[1], "float64")
+    """Reads or computes the cosines, and the ranks of unlabeled pairs; float64 `[examples, ...]`."""
+    predictions, model, examples = read_predictions(subject), subject.model, subject.examples
+    if predictions is not None:
+        return np.array(predictions[1], "float64")
+    if model is None:
+        return None
+    if examples.labels is None:
+        return np.column_stack(anchor_ranks(model, examples)).astype("float64")
+    return np.asarray(model.similarities(examples.texts), "float64")[:, None]
 
 
 def _ranks(subject, predictions):

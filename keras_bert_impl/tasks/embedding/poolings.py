@@ -47,9 +47,9 @@ Pooling("lasttoken", LastPooling, layers.last_token)
 
 def check_poolings(names: list[str], where: Any) -> None:
     if not all(name in POOLINGS for name in names):
-        names = ", ".join(names) or "an empty string"
+        pooling = ", ".join(names) or "an empty string"
         raise InputError(
-            f"{where}: the pooling is {names}; it must be among {', '.join(POOLINGS)}."
+            f"{where}: the pooling is {pooling}; it must be among {', '.join(POOLINGS)}."
         )
 
 

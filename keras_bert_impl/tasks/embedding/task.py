@@ -38,6 +38,11 @@ class _Embedding(Task):
     write_held_out = staticmethod(functools.partial(write_held_out, copy=copy_rows))
     _untuned: Outcome | None = None  # predictions of the model before training
 
+    @staticmethod
+    def _outcome(dev: Any, columns: np.ndarray) -> Outcome:
+        """Returns the outcome for the columns of a prediction file."""
+        raise NotImplementedError
+
     def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:
         if self._untuned is None:
             return None

@@ -218,7 +218,7 @@ def choose_threshold(
         raise InputError(f"the threshold of {name!r} cannot be selected: no text has this label.")
     scores = np.asarray(scores, "float32")  # as in decisions of models
     order = np.argsort(-scores, kind="stable")
-    ranked = np.concatenate([[_ABOVE_ALL], scores[order], np.float32([-1])])
+    ranked = np.concatenate([[_ABOVE_ALL], scores[order], [-1]]).astype("float32")
     found = np.flatnonzero(ranked[:-1] != ranked[1:])  # equal scores are not separated
     hits = np.concatenate([[0], np.cumsum(is_positive[order])])[found]
     values = rule(hits, wanted, found)

@@ -40,8 +40,8 @@ def gaps_of(examples: Any, kind: str | None, labels: Iterable[str] = ()) -> list
             "model. Use a validation set with labels."
         ]
     if kind == "questions" and not all(counts.get(name) for name in labels):
-        (missing,) = (name for name in labels if not counts.get(name))
-        has = "an answer" if missing.startswith("with ") else "no answer"
+        (absent,) = (name for name in labels if not counts.get(name))
+        has = "an answer" if absent.startswith("with ") else "no answer"
         return [f"no question of the validation set has {has}. The scores do not cover this case."]
     if kind == "endings" and len(set(examples.labels or ())) == 1 < len(examples):
         return [
