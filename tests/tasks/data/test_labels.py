@@ -8,11 +8,14 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import Examples, join_examples, read_table
 from keras_bert_impl.tasks.data.examples import join_names
 from keras_bert_impl.tasks.data.label_checks import class_weights
-from keras_bert_impl.tasks.data.labels import label_values
+from keras_bert_impl.tasks.data.labels import label_values, sort_names
+from keras_bert_impl.tasks.data.splits import with_all_names
 from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
 from keras_bert_impl.tasks.text_classification.model import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.text_classification.task import TextClassification
 from tests.tasks.data.test_user_input import Column, Frame
 from tests.tasks.helpers import classifier, encoder, tokenizer
 
@@ -214,7 +217,9 @@ def test_twelve_numbers_are_their_own_class_indices():
 
 def test_a_similar_label_is_suggested(tmp_path):
     examples = Examples(["a"], ["pos "])
-    with pytest.raises(InputError, match="label 'pos ' is not one of 'Pos', 'neg'. Did you mean 'Pos'?"):
+    with pytest.raises(
+        InputError, match="label 'pos ' is not one of 'Pos', 'neg'. Did you mean 'Pos'?"
+    ):
         examples.class_numbers(["Pos", "neg"])
     (tmp_path / "a.csv").write_text("text,label\na,POS\n")
     with pytest.raises(InputError, match="line 2: label 'POS' is not one .* Did you mean 'Pos'?"):

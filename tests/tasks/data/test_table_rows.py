@@ -234,7 +234,10 @@ def test_a_folder_of_datasets_names_its_files(tmp_path):
     file = tmp_path / "disk" / "train" / "data-00000-of-00001.arrow"
     with pyarrow.ipc.new_stream(str(file), table.schema) as writer:
         writer.write_table(table)
-    for read in (lambda: read_table(tmp_path / "disk", "text"), lambda: read_tags(tmp_path / "disk")):
+    for read in (
+        lambda: read_table(tmp_path / "disk", "text"),
+        lambda: read_tags(tmp_path / "disk"),
+    ):
         with pytest.raises(InputError, match=f"is a directory.*Pass {file}."):
             read()
     assert read_table(file, "text").texts == ["a"]
