@@ -18,7 +18,7 @@ from keras_bert_impl.tasks.data.table_rows import CHUNK, LONGEST_ROW, check_size
 
 _DELIMITERS = (",", ";", "\t", "|")  # in order of preference
 _SEPARATOR = re.compile(rb'"?sep=([^\r\n"])"?[\r\n]*', re.IGNORECASE)
-_QUOTED = re.compile(rb'"((?:[^"]|"")*)"')
+_QUOTED = re.compile(rb'(?:\A|(?<=\t))"((?:[^"]|"")*)"(?=[\t\r\n]|\Z)')  # whole cell in a TSV file
 _SAMPLE = 10_000  # rows that show which cells a column usually has
 _NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?")
 
@@ -258,18 +258,11 @@ def has_quoted_cells(path: str | Path) -> bool:
     for number, record in enumerate(_records(path, "\t")):
         if b'"' not in record.raw:
             continue
-        if b'"' in _QUOTED.sub(b"", record.raw) or not _encloses_cells(record.raw):
+        if b'"' in _QUOTED.sub(b"", record.raw):
             return False
-        is_shown |= not number or any(
-            mark in cell for cell in _QUOTED.findall(record.raw) for mark in (b'""', b"\t", b"\n")
+        cells = _QUOTED.findall(record.raw)
+        is_quoted_header = not number and len(cells) == record.raw.count(b"\t") + 1 > 1
+        is_shown |= is_quoted_header or any(
+            mark in cell for cell in cells for mark in (b'""', b"\t", b"\n")
         )
     return is_shown
-
-
-def _encloses_cells(raw):
-    """Whether quoted parts start and end at tabs or line ends."""
-    edges = (
-        raw[match.start() - 1 : match.start()] + raw[match.end() :][:1]
-        for match in _QUOTED.finditer(raw)
-    )
-    return all(not edge.strip(b"\t\r\n") for edge in edges)

@@ -196,7 +196,6 @@ def cells(row: Any, layout: Layout, classes: dict[str, list[str]] | None = None)
 
 
 def _cell(name, value, is_label):
-    value = value.tolist() if hasattr(value, "tolist") else value  # NumPy
     if is_label and isinstance(value, (list, dict)):
         return value
     if is_label and isinstance(value, bool):

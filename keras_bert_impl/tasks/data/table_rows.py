@@ -307,5 +307,12 @@ def table_in_memory(table: Any) -> Table:
         table = [dict(zip(table, row)) for row in zip(*columns)]
     if isinstance(table, (str, bytes)) or not hasattr(table, "__iter__"):
         raise InputError(f"expected a table or the path of a file. Received: {shown(table)}")
-    rows = ((number, lambda row=row: row) for number, row in enumerate(table, 1))
+    rows = ((number, functools.partial(_plain, row)) for number, row in enumerate(table, 1))
     return Table(rows, "row", class_names(features))
+
+
+def _plain(value):
+    """Converts the arrays and numbers of NumPy in a row to values of Python."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return value.tolist() if hasattr(value, "tolist") else value

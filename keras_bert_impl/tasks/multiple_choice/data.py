@@ -281,7 +281,7 @@ def _example(source, unit, labels, numbered_and_label):
         raise InputError(f"{where}: {error}") from error
     if not isinstance(row, dict):
         raise InputError(f"{where}: expected an object. Received: {row!r:.40}")
-    row = {name: _plain(value) for name, value in row.items()}
+    row = {name: _cell(value) for name, value in row.items()}
     if {"context", "question", *_SIQA} <= set(row):
         label = _siqa_label(where, row) if label is None else _label_of_line(labels, *label)
         prompt = f"{row['context']} {row['question']}"
@@ -314,11 +314,10 @@ def _names_of_endings(names):
     return sorted(filter(_ENDING.fullmatch, map(str, names)), key=lambda name: int(name[6:]))
 
 
-def _plain(value):
-    """Converts NumPy arrays and numbers of pandas; None for missing values."""
-    value = value.tolist() if hasattr(value, "tolist") else value
-    value = int(value) if isinstance(value, float) and value.is_integer() else value
-    return None if is_missing(value) else value
+def _cell(value):
+    """Converts missing values and whole floats, which pandas and Parquet have."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole else None if is_missing(value) else value
 
 
 def _swag_example(where, row):

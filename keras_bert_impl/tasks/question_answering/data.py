@@ -289,10 +289,7 @@ def _questions_in(row, place, source=None, around=()):
 
 def _flat(row, place):
     """Returns a question with the keys of SQuAD, from a row of a table."""
-    values = {name: _plain(value) for name, value in row.items()}
-    question = {"id": place} | {
-        name: value for name, value in values.items() if not is_missing(value)
-    }
+    question = {"id": place} | {name: value for name, value in row.items() if not is_missing(value)}
     if isinstance(question.get("is_impossible"), str):  # CSV
         question["is_impossible"] = _FLAGS.get(question["is_impossible"].strip().lower())
     if isinstance(question.get("answers"), str):
@@ -307,13 +304,6 @@ def _flat(row, place):
     if question.get("answers") == []:
         question["answers"] = _NO_ANSWERS
     return question
-
-
-def _plain(value):
-    """Converts the arrays of pandas to lists."""
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _parsed(cell):

@@ -182,6 +182,16 @@ def test_rejects_rows_of_a_data_set_with_the_line_to_write():
         classifier().fit(rows, verbose=0)
     with pytest.raises(InputError, match=r"data.map\(lambda row: row\['text'\]\)"):
         classifier().predict(rows, verbose=0)
+    for first, second in (
+        ("sentence1", "sentence2"),
+        ("premise", "hypothesis"),
+        ("text_a", "text_b"),
+    ):
+        columns = {"id": TEXTS, first: TEXTS, second: TEXTS, "label": NUMBERS}
+        rows = tf.data.Dataset.from_tensor_slices(columns).batch(8)
+        line = rf"lambda row: \(\(row\['{first}'\], row\['{second}'\]\), row\['label'\]\)"
+        with pytest.raises(InputError, match=line):
+            classifier().fit(rows, verbose=0)
     four = tf.data.Dataset.from_tensor_slices((TEXTS, NUMBERS, NUMBERS, NUMBERS)).batch(8)
     with pytest.raises(InputError, match="Received: 4 elements"):
         classifier().fit(four, verbose=0)
