@@ -164,6 +164,7 @@ SATELLITES = {
         "pretraining.examples.records": {"MANIFEST"},
         "tasks.data.examples": {"LabeledExamples", "join_names"},
         "tasks.data.splits": {"same_text"},
+        "tasks.embedding.similarity": {"anchor_ranks"},
         "tasks.inputs.feature_rows": {"FEATURES"},
         "tasks.inputs.words": {"Words"},
         "tasks.question_answering.metrics": {"scores_of_questions"},

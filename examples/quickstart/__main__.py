@@ -42,13 +42,15 @@ def main(argv: list[str] | None = None) -> None:
         )
     options = vars(parser.parse_args(argv))
     out, as_json = options.pop("out"), options.pop("json")
-    # Warnings about missing heads are expected here.
-    logging.getLogger("keras_bert_impl.models").setLevel(logging.ERROR)
+    log = logging.getLogger("keras_bert_impl.models")
+    log.setLevel(logging.ERROR)  # Warnings about missing heads are expected here.
     try:
         job = Job(out, Settings(**options), say=lambda line: print(line, file=sys.stderr))
         scores = job.run()
     except (InputError, OSError) as error:
         parser.error(str(error))
+    finally:
+        log.setLevel(logging.NOTSET)
     pictures = show.draw(job, scores)
     if as_json:
         print(json.dumps(scores, indent=2))

@@ -27,7 +27,7 @@ class Embed(Command):
     words = ("model", "paths")
     example = (
         "  keras-bert embed --model DIR folder --out vectors.npy\n"
-        "  keras-bert embed --model DIR rows.csv --text body --id key --out vectors.parquet"
+        "  keras-bert embed --model DIR rows.csv --text body --id key --out rows.parquet"
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

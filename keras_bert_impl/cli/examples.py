@@ -271,6 +271,7 @@ def take_columns(arguments: argparse.Namespace) -> None:
         return
     with encoded_as(arguments.encoding):
         columns = table_columns(path, arguments.delimiter)
+    columns = [column for column in columns if column not in given.values()]
     usual = {name: column for name in names if (column := usual_column(columns, name))}
     if usual and (given["text"] or "text" in usual):
         given.update(usual)

@@ -166,8 +166,11 @@ class CommandParser(argparse.ArgumentParser):
     def _check_no_setting(self, word):
         name, equals, value = word.partition("=")
         option = f"--{name.replace('_', '-')}"
-        if equals and option in self._option_string_actions and not os.path.exists(word):
+        if not equals or not name.isidentifier() or os.path.exists(word):
+            return
+        if option in self._option_string_actions:
             self.error(f"write {option} {value}, not {word}")
+        self.error(f"unrecognized arguments: {option}")
 
     def _words(self, arguments):
         """Removes the words without an option from the arguments that take them."""

@@ -196,6 +196,10 @@ def score(value: float) -> Digits:
     return Digits(f"{value:.4f}")
 
 
+def p_value(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
 def bounds(value: Interval) -> Digits:
     """Formats an interval as "0.801 to 0.862", or `NO_INTERVAL` if the bounds are equal."""
     low, high = f"{value.low:.3f}", f"{value.high:.3f}"

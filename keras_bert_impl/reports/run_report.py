@@ -312,7 +312,7 @@ def _paired(runs, examples):
             columns = first.labels, first.column(found.name), outcome.column(found.name)
             change = paired_difference(first.metrics[found.name], *columns)
             difference = page.score(change.interval.value), page.bounds(change.interval)
-            rows.append([*row, *difference, f"{change.p:.3f}"])
+            rows.append([*row, *difference, page.p_value(change.p)])
     interval = "95% confidence interval"
     headings = ["score", "run", "value", interval, f"difference from {runs[0].name}", interval, "p"]
     caption = f"{len(examples):,} examples of {without_folders(examples.source)}"

@@ -206,7 +206,7 @@ def test_scores_of_further_sets_have_their_names(scored, tmp_path):
     "arguments, message",
     [
         (["--text", "text", "--label", "label"], "--dev is missing. Pass --dev, --text, --label"),
-        (["--dev", "{0}/1.tsv", "--text", "text"], "--label is missing"),
+        (["--dev", "{0}/1.tsv", "--text", "label"], "--label is missing"),
         (
             ["--dev", "{0}/1.tsv", "--text", "text", "--label", "label", "--test"],
             "--test requires a folder",

@@ -22,7 +22,7 @@ def signatures(monkeypatch):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "pass --out to export, or --check DIR"),
+        ([], "--out is missing; write keras-bert export"),
         (["--out", "a", "--check", "b"], "pass --out to export, or --check DIR"),
         (["--out", "a", "--check", "--ids-only"], "--check compares outputs for strings"),
         (["--check"], "pass --out to export, or --check DIR"),

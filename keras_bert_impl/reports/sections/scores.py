@@ -83,5 +83,5 @@ def how(scores: list[Score]) -> str:
     parts = [f"{_HOW[kind]} ({', '.join(dict.fromkeys(names))})" for kind, names in kinds.items()]
     text = f"Confidence intervals: {'; '.join(parts)}."
     if any(page.bounds(one.interval) == page.NO_INTERVAL for one in scores):
-        text += f" {page.NO_INTERVAL}: no interval, because all resamples have the same score."
+        text += f" {page.NO_INTERVAL}: no interval, because of fewer than 50 examples or equal resamples."
     return text

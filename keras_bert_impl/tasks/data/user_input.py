@@ -9,10 +9,9 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 
+LABELS = tuple("label labels target targets class category sentiment rating score y".split())
 # Columns with these names are not used as texts by default.
-NO_TEXTS = frozenset(
-    "label labels target targets class category sentiment rating score y id idx index".split()
-)
+NO_TEXTS = frozenset((*LABELS, "id", "idx", "index"))
 # Columns with these names are used as texts. A name may have a suffix, such as sentence1 or text_b.
 _TEXTS = frozenset(
     "a b anchor positive negative first second left right text pair sentence question answer "

@@ -182,7 +182,7 @@ def _parts_of_spec(spec):
     if isinstance(x, dict) and any(part.dtype == tf.string for part in tf.nest.flatten(x)):
         strings = [name for name, part in x.items() if _is_string(part)]
         texts = [name for name in strings if user_input.names_texts(name)] or strings or ["text"]
-        labels = next((name for name in x if str(name).lower() in user_input.NO_TEXTS), "label")
+        labels = next((name for name in user_input.LABELS if name in x), "label")
         parts = [f"row[{name!r}]" for name in texts[:2]]
         part = parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
         line = f"lambda row, y: ({part}, y)"

@@ -17,8 +17,9 @@ def gaps_of(examples: Any, kind: str | None, labels: Iterable[str] = ()) -> list
         labels: labels of the training set, such as classes or entity types.
 
     Example:
+        from keras_bert_impl.tasks import Examples
         from keras_bert_impl.tasks.scores.gaps import gaps_of
-        gaps_of(dev, *train.label_counts())
+        len(gaps_of(Examples(["dull"], ["bad"]), "classes", ["bad", "good"]))  # 1
     """
     kind_of_examples, counts = examples.label_counts()
     if kind == "tags" and set(counts) <= {"O", "o"}:

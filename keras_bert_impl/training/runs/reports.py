@@ -158,7 +158,7 @@ class StopsIfDiverged(keras.callbacks.Callback):
 
 def remedy_for(model: keras.Model) -> str:
     """Returns the settings that prevent a loss that is not finite."""
-    if model.dtype_policy.variable_dtype == "float16":
+    if any(weight.dtype == "float16" for weight in model.trainable_weights):
         return (
             "dtype=mixed_bfloat16 or dtype=mixed_float16, because weights in float16 cannot "
             "represent small updates"

@@ -82,9 +82,13 @@ def test_at_most_ten_lines_and_a_leak(table, capsys):
 
 def test_labels_are_optional_and_data_sets_are_not_read(table, capsys):
     assert main(["check", str(table), "--text", "text"]) == 0
+    output = capsys.readouterr()
+    assert "classes: good 2" in output.out and "label: column 'label'" in output.err
+    table.write_text(table.read_text("cp1252").replace("text;label", "body;mood"), "cp1252")
+    assert main(["check", str(table), "--text", "body"]) == 0
     assert "classes" not in capsys.readouterr().out
     assert main(["check", str(table), "--task", "mrpc"]) == 2
-    assert "reads files" in capsys.readouterr().err
+    assert "reads only files" in capsys.readouterr().err
     assert main(["check", str(table)]) == 2
     assert "The columns of" in capsys.readouterr().err
 

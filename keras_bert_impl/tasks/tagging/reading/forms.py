@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import raw_lines, suffix_of
+from keras_bert_impl.io.lines import files_in, raw_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.data.tables import JSON
@@ -37,7 +37,7 @@ def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = 
     folder = local_path(path)
     if folder.is_dir():
         has_brat = any(folder.glob("*.ann"))
-        raise InputError(f"{path} {_BRAT if has_brat else 'is a folder. Pass a file in it.'}")
+        raise InputError(f"{path} {_BRAT if has_brat else 'is a directory.' + files_in(path)}")
     if suffix == ".spacy":
         raise InputError(f"{path} {_DOCBIN}")
     if suffix in (*PARQUET, *ARROW):
