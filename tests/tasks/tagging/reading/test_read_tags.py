@@ -352,7 +352,7 @@ def test_wrong_kinds_of_files_say_what_to_do(tmp_path, name):
 
 
 def test_folders_say_what_to_do(tmp_path):
-    with pytest.raises(InputError, match="is a folder. Pass a file in it"):
+    with pytest.raises(InputError, match="is a directory. Pass a file"):
         read_tags(tmp_path)
     written(tmp_path, "a.ann", "T1\tLOC 0 6\tLondon\n")
     with pytest.raises(InputError, match="anntoconll"):
