@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -49,6 +50,12 @@ from keras_bert_impl.models.weights import (
 DType: TypeAlias = str | keras.DTypePolicy | None  # None: the global dtype policy
 Features = Any  # dict of int32 `[batch, length]` tensors, or `token_ids` alone
 
+# A head on the token vectors does not use the pooler, which is no mistake.
+warnings.filterwarnings(
+    "ignore",
+    r"Gradients do not exist for variables "
+    r"\['([^']*/)?pooler/dense/kernel', '([^']*/)?pooler/dense/bias'\]",
+)
 _run = ThreadValue(None)  # the function passed to `encoders_run_by`
 
 

@@ -11,7 +11,6 @@ from keras_bert_impl.tasks.data import checks
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.data.token_lengths import sample_of
 from keras_bert_impl.tasks.scores.comparison import is_uneven
-from keras_bert_impl.tasks.scores.gaps import gaps_of
 
 _SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize, which takes about half a second
 _CUT = 0.01  # fraction of truncated texts that causes a warning
@@ -100,7 +99,6 @@ def summarize(
     )
     has_one_each = getattr(train, "is_multi_label", None) is False
     warnings = checks.remarks(train, dev) if remarks is None else list(remarks)
-    warnings += gaps_of(dev, labels, of_train)
     warnings += _warnings(summary, model, has_one_each, metric, is_weighted)
     return dataclasses.replace(summary, warnings=warnings + unknown + checks.advice(train))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.tasks.data.examples import LabeledExamples, plain_name, segments_of
+from keras_bert_impl.tasks.data.gaps import gaps_of
 from keras_bert_impl.tasks.data.layout import count_reasons
 from keras_bert_impl.tasks.data.splits import same_text
 from keras_bert_impl.tasks.data.token_lengths import TokenCounts, sample_of
@@ -79,10 +80,13 @@ def remarks(train: LabeledExamples, dev: LabeledExamples | None = None) -> list[
     The texts are checked in a sample of 10,000 examples.
     """
     kind, counts = train.label_counts()
-    of_dev = None if dev is None else dev.label_counts()[1]
+    kind_of_dev, of_dev = (None, {}) if dev is None else dev.label_counts()
     found = [*_about_equal_labels(kind, counts)]
     if kind in ("classes", "entities", "tags"):
-        found += _about_classes(counts, of_dev, len(train))
+        # Entity labels without an entity are tags.
+        found += _about_classes(counts, of_dev if kind_of_dev == kind else {}, len(train))
+    if dev is not None:
+        found += gaps_of(dev, kind, counts)
     sample = [train.inputs[number] for number in sample_of(len(train))]
     found += _about_texts(sample)
     if not hasattr(train, "contexts"):  # many questions may have the same context
@@ -98,25 +102,17 @@ def _about_equal_labels(kind, counts):
 
 
 def _about_classes(train, dev, num_examples):
-    if dev is not None:
-        missing = [name for name, count in dev.items() if count and not train.get(name)]
-        if missing:
-            verb = "occurs" if len(missing) == 1 else "occur"
-            yield f"{_first(missing)} {verb} only in the validation set. Add training examples."
-        unseen = [name for name, count in train.items() if count and not dev.get(name)]
-        if unseen:
-            verb = "does" if len(unseen) == 1 else "do"
-            yield (
-                f"{_first(unseen)} {verb} not occur in the validation set, so the scores do not "
-                "show how well the model predicts this."
-            )
+    missing = [name for name, count in dev.items() if count and not train.get(name)]
+    if missing:
+        verb = "occurs" if len(missing) == 1 else "occur"
+        yield f"{_first(missing)} {verb} only in the validation set. Add training examples."
     if num_examples >= _FEW and len(train) > 0.9 * num_examples:
         yield (
             f"the {num_examples:,} examples have {len(train):,} different labels, as in a column "
             "of ids. Check the label column."
         )
         return
-    never = [name for name, count in train.items() if not count and not (dev or {}).get(name)]
+    never = [name for name, count in train.items() if not count and not dev.get(name)]
     if never:
         yield f"no example has the label {_first(never)}. Add examples, or remove the label."
     single = [name for name, count in train.items() if count == 1]
@@ -137,9 +133,10 @@ def _about_texts(inputs):
 
 
 def _about_equal_texts(inputs):
-    segments = [(row,) if isinstance(row, str) else row for row in inputs]
+    # A tuple is a pair of texts or a prompt with its endings, a list is words.
+    segments = [row if isinstance(row, tuple) else (_joined(row),) for row in inputs]
     if len(inputs) < _FEW or not all(isinstance(part, str) for row in segments for part in row):
-        return  # the inputs are words, or prompts with endings
+        return
     equal = sum(len(row) > 1 and row[0] == row[1] for row in segments)
     if equal > len(inputs) / 2:
         yield f"{equal / len(inputs):.0%} of the pairs are the same text twice. Check the columns."
@@ -148,6 +145,10 @@ def _about_equal_texts(inputs):
         if len(set(column)) == 1:
             which = f"the {name} texts of all pairs" if name else "all texts"
             yield f"{which} are {shown(column[0])}. Check the column."
+
+
+def _joined(text):
+    return text if isinstance(text, str) else " ".join(text)
 
 
 def about_unknown_tokens(share: float, words: Sequence[str]) -> list[str]:

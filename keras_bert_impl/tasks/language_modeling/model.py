@@ -1,9 +1,8 @@
 """`MaskedLM`: masked-token prediction and pseudo-perplexity."""
 
-import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -30,8 +29,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 _ROWS, _MASKS = 32, 64  # maximum rows and masks per batch
 
 
-@dataclasses.dataclass(frozen=True)
-class Filling:
+class Filling(NamedTuple):
     """A predicted token for a mask.
 
     Attributes:

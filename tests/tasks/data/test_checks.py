@@ -156,7 +156,7 @@ def test_questions(tmp_path, capsys):
     assert found["in_both"] == 1 and found["words"]["max"] == 15
     assert main(["check", str(path), "--task", "squad", "--dev", str(dev)]) == 0
     leak = "leak: contexts of 1 validation questions are also in the training set"
-    assert capsys.readouterr().out.splitlines()[-1] == leak
+    assert leak in capsys.readouterr().out.splitlines()
 
 
 def test_tokens_are_those_of_the_model(tmp_path, capsys):
@@ -249,6 +249,14 @@ TEXTS = [f"film number {n}" for n in range(20)]
 LABELS = ["a", "b"] * 10
 
 
+ENTITIES = [f"he/O saw/O Oslo/B-LOC {n}/O".split() for n in range(20)]
+
+
+def tagged(*rows):
+    words, labels = zip(*(zip(*(token.split("/") for token in row)) for row in rows))
+    return TaggedExamples(list(map(list, words)), list(map(list, labels)), ["B-LOC", "O"])
+
+
 @pytest.mark.parametrize(
     "train, dev, remark",
     [
@@ -261,7 +269,10 @@ LABELS = ["a", "b"] * 10
         (Examples(TEXTS, [[]] * 20, ["x", "y"]), None, "no text has a label."),
         (Examples(TEXTS, [["x"]] * 20, ["x", "y"]), None, "no example has the label 'y'."),
         (Examples(TEXTS, LABELS), Examples(["q"], ["c"]), "'c' occurs only in the validation set."),
-        (Examples(TEXTS, LABELS), Examples(["q"], ["b"]), "'a' does not occur in the validation"),
+        (Examples(TEXTS, LABELS), Examples(["q"], ["b"]), "'a' occurs only in the training set"),
+        (tagged(*ENTITIES), tagged(["he/O"]), "the validation set contains no entity"),
+        (tagged(*ENTITIES), tagged(*ENTITIES), None),
+        (tagged(*ENTITIES[:1] * 20), None, "all texts are 'he saw Oslo 0'."),
         (Examples(TEXTS, ["c", *LABELS[1:]]), None, "'c' has one training example."),
         (Examples(TEXTS, LABELS), Examples(TEXTS, LABELS), None),
         (Examples(["ok", "ж", "नमस्ते", "字"] * 5, LABELS), None, None),

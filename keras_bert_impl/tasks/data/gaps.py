@@ -18,7 +18,7 @@ def gaps_of(examples: Any, kind: str | None, labels: Iterable[str] = ()) -> list
 
     Example:
         from keras_bert_impl.tasks import Examples
-        from keras_bert_impl.tasks.scores.gaps import gaps_of
+        from keras_bert_impl.tasks.data.gaps import gaps_of
         len(gaps_of(Examples(["dull"], ["bad"]), "classes", ["bad", "good"]))  # 1
     """
     kind_of_examples, counts = examples.label_counts()
