@@ -19,6 +19,7 @@ from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.reading import read_bytes, read_json
+from keras_bert_impl.pretraining.baseline import compare_with_unigram
 from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, masking
 from keras_bert_impl.pretraining.examples.records import (
     check_tokenizer,
@@ -67,10 +68,11 @@ def pretrain(
 
     The directory contains `model/` for `from_pretrained` and `transformers`, `recipe.yaml`,
     `metrics.jsonl`, `tensorboard/`, `scores.json` and `checkpoints/`. The scores are computed on
-    held-out rows; if the run continues a model, they include the scores before training as
-    `before/...`. An interrupted run resumes from its newest checkpoint with the same batches, masks
-    and dropout as an uninterrupted run. On SIGTERM, the run finishes the current report interval,
-    saves a checkpoint and raises `SystemExit(143)`.
+    held-out rows. `unigram/...` are the scores of a baseline that predicts tokens by their
+    frequencies, and `before/...` the scores of the model from which the run continues. An
+    interrupted run resumes from its newest checkpoint with the same batches, masks and dropout as
+    an uninterrupted run. On SIGTERM, the run finishes the current report interval, saves a
+    checkpoint and raises `SystemExit(143)`.
 
     Args:
         records: Folder of records from `prepare`. For a bucket, a str such as
@@ -141,7 +143,14 @@ def pretrain(
         if before and verbose != 0:
             change = f"{before['loss']:.4f} before, {scores['loss']:.4f} after"
             print(f"loss on held-out rows: {change}", file=sys.stderr)
-        run.write_scores(scores | {f"{_BEFORE}/{name}": before[name] for name in before})
+        unigram = data.unigram_scores(stages[-1], config.vocabulary_size)
+        verdict = compare_with_unigram(scores, unigram)
+        run.note({"verdict": {"sentences": verdict}})
+        if verbose != 0:
+            print(*(f"verdict: {line}" for line in verdict), sep="\n", file=sys.stderr)
+        for source, values in ((_BEFORE, before), ("unigram", unigram)):
+            scores |= {f"{source}/{name}": value for name, value in values.items()}
+        run.write_scores(scores)
     if is_chief():
         pretrainer.save_pretrained(run.model, tokenizer)
     return pretrainer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.baseline import OBJECTIVES, unigram_scores
 from keras_bert_impl.pretraining.examples.records import check_first_rows, read_manifest
 from keras_bert_impl.pretraining.masking.dataset import num_held_out_batches, pretraining_dataset
 from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES, PretrainSettings
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from keras_bert_impl.training.strategy import Strategy
 
 _CHECKED_BATCHES = 8
+_COUNTED_BATCHES = 100  # to count token frequencies
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +139,18 @@ class StageData:
             return None, None
         # For a distributed dataset, Keras would count each replica's batch as a step.
         return self._distribute(stage, split="held_out"), num_batches
+
+    def unigram_scores(self, stage: Stage, vocabulary_size: int) -> dict[str, float]:
+        """Returns the held-out scores of token frequencies, or an empty dict."""
+        manifest = read_manifest(stage.records)
+        predicted = [name for name in OBJECTIVES if name in self._arguments["objectives"]]
+        if not predicted or not num_held_out_batches(manifest, stage.batch_size):
+            return {}
+        arguments = {"batch_size": stage.batch_size, **self._arguments}
+        epoch = math.ceil(manifest["splits"]["train"]["rows"] / stage.batch_size)
+        train = pretraining_dataset(stage.records, **arguments).take(min(epoch, _COUNTED_BATCHES))
+        held_out = pretraining_dataset(stage.records, split="held_out", **arguments)
+        return unigram_scores(train, held_out, vocabulary_size, predicted[0])
 
     def _distribute(self, stage, **arguments):
         arguments = {"batch_size": stage.batch_size, **self._arguments, **arguments}

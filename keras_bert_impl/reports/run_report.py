@@ -24,7 +24,12 @@ from keras_bert_impl.reports.run_files import (
     with_predictions,
 )
 from keras_bert_impl.reports.sections import classification, overview, pretraining
-from keras_bert_impl.reports.sections.scores import how, resampled, score_name
+from keras_bert_impl.reports.sections.scores import (
+    how,
+    resampled,
+    score_name,
+    without_repeated_loss,
+)
 from keras_bert_impl.runs.run import load_tuned
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.registry import model_class_named, task_of_examples, task_of_model
@@ -135,14 +140,16 @@ def report_of(examples: Any, model: Any = None) -> ModuleType | None:
 
 
 def _plain_scores(run):
-    known = {key: v for key, v in run.scores.items() if isinstance(v, (int, float))}
-    rows = [[score_name(key), page.score(value)] for key, value in known.items()]
+    scores = {key: v for key, v in run.scores.items() if isinstance(v, (int, float))}
+    scores = without_repeated_loss(scores)
+    rows = [[score_name(key), page.score(value)] for key, value in scores.items()]
     return Section("Scores", page.table(["score", "value"], rows))
 
 
 def _tiles(run: Run):
     scores = {k: v for k, v in run.scores.items() if isinstance(v, (int, float))}
     scores = {k: v for k, v in scores.items() if not overview.is_of_baseline(k)}
+    scores = without_repeated_loss(scores)
     tiles = [(score_name(k), page.score(v)) for k, v in list(scores.items())[:_MOST_TILES]]
     counts = {"validation examples": overview.count_of(run, "dev")}
     counts["steps"] = max((int(line["step"]) for line in run.metrics), default=None)

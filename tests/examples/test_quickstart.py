@@ -3,10 +3,8 @@
 import dataclasses
 import importlib.util
 import json
-import math
 
 import pytest
-import tensorflow as tf
 
 from examples.quickstart import corpus, job, show
 from examples.quickstart.__main__ import main
@@ -106,24 +104,6 @@ def test_names_missing_packages_and_a_path_that_is_a_file(tmp_path, monkeypatch,
 
 
 # === Baselines ===
-
-
-def batch(ids, weights):
-    return {}, {"masked_lm": tf.constant([ids])}, {"masked_lm": tf.constant([weights])}
-
-
-def test_unigram_knows_the_frequencies_of_the_training_batches():
-    train = tf.data.Dataset.from_tensor_slices(
-        (tf.zeros(2), {"masked_lm": [[1, 1], [3, 3]]}, {"masked_lm": [[1.0, 0.0], [1.0, 1.0]]})
-    ).batch(1)
-    held_out = [batch([1, 3, 0], [1.0, 1.0, 0.0]), batch([2, 3, 3], [1.0, 0.0, 1.0])]
-    scores = job.unigram(train, held_out, 4, train_batches=2)
-    # Each token is counted once more: 1, 2, 1 and 3 of 7. Token 3 is predicted everywhere.
-    losses = [-math.log(share / 7) for share in (2, 3, 1, 3)]
-    assert scores["loss"] == pytest.approx(sum(losses) / 4)
-    assert scores["accuracy"] == 2 / 4
-    first = job.unigram(train, held_out, 4, train_batches=1)
-    assert first["accuracy"] == 1 / 4  # token 1, from the first batch alone
 
 
 def test_majority_is_that_of_the_training_labels():

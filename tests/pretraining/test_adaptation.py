@@ -73,15 +73,17 @@ def test_what_the_command_shows(folder, tmp_path, capsys):
     command = ["adapt", "--model", folder / "base", folder / "corpus.txt", "--out", tmp_path / "a"]
     assert main([*map(str, command), *settings]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "newly init" not in line]
-    records, training, parameters, report, change, written = lines
+    records, training, parameters, report, change, verdict, written = lines
     assert records.startswith(f"{tmp_path}/a/records: ") and records.endswith(" rows held out")
     assert training == "training: 2 steps of 4 rows, on 1 CPU, float32"
     assert parameters.startswith("parameters: ") and report.startswith("report 1 of 1: loss ")
     scores = json.loads((tmp_path / "a" / "run" / "scores.json").read_text())
     before, after = scores["before/loss"], scores["loss"]
     assert change == f"loss on held-out rows: {before:.4f} before, {after:.4f} after"
+    assert verdict.startswith("verdict: masked_lm_loss ")
     assert written == f"wrote the model to {tmp_path}/a/run/model"
-    assert f">{before:.4f}<" in (tmp_path / "a" / "run" / "report.html").read_text()
+    page = (tmp_path / "a" / "run" / "report.html").read_text()
+    assert f">{before:.4f}<" in page and "Masked lm loss" not in page
 
 
 def test_the_loss_before_is_of_the_model_on_the_same_masks(folder, tmp_path):

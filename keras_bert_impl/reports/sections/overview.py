@@ -9,7 +9,7 @@ from keras_bert_impl.io.paths import without_folders
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, number
 from keras_bert_impl.reports.run_files import Run
-from keras_bert_impl.reports.sections.scores import score_name
+from keras_bert_impl.reports.sections.scores import score_name, without_repeated_loss
 from keras_bert_impl.tasks.data.examples import join_names
 from keras_bert_impl.tasks.scores.comparison import BASELINES
 from keras_bert_impl.training.runs.reports import KEY as SCORE
@@ -144,6 +144,7 @@ def curves_section(runs: list[Run]) -> Section | None:
             names |= dict.fromkeys(
                 k.removeprefix(_HELD_OUT) for k, v in line.items() if _is_curve(k, v)
             )
+    names = without_repeated_loss(names)
     drawings = {name: _curve(runs, name) for name in names}
     if not drawings:
         return None

@@ -58,6 +58,15 @@ def score_name(key: str) -> str:
     return key.replace("_", " ").replace("f1", "F1")
 
 
+def without_repeated_loss(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values without the loss of the only objective, which is also the total loss."""
+    losses = [name for name in values if name.endswith("_loss") and "/" not in name]
+    losses = [name for name in losses if name != "highest_loss"]
+    if len(losses) != 1 or "loss" not in values:
+        return values
+    return {k: v for k, v in values.items() if k.rpartition("/")[2] != losses[0]}
+
+
 def scores_html(scores: list[Score], examples: str, note: str = "") -> str:
     """Returns the table of scores, with a note on the intervals.
 

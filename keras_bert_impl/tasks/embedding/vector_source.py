@@ -103,11 +103,10 @@ def check_same_model(path: str | Path, embedder: TextEmbedder, name: str | None 
             path,
         )
     elif source.text("fingerprint") != embedder_fingerprint(embedder):
-        files = " ".join(list(source.mapping("files"))[:3])
         raise InputError(
             f"the vectors in {path} are from a different model: {_named(source)}, not "
-            f"{name or 'this model'}. Search with their model, or embed the texts again: keras-bert "
-            f"embed --model {name or 'MODEL'} {files} --out NEW{local_path(path).suffix}"
+            f"{name or 'this model'}. Search with their model, or embed the texts again with "
+            f"--model {name or 'MODEL'} and another --out."
         )
 
 

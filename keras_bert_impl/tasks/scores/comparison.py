@@ -17,7 +17,7 @@ from keras_bert_impl.tasks.scores.statistics import (
 )
 
 UNEVEN = 10  # ratio of class sizes above which accuracy is misleading
-BASELINES = ("majority", "tfidf", "most_frequent_tag", "untuned")
+BASELINES = ("majority", "tfidf", "most_frequent_tag", "untuned", "unigram")
 _DRAWN = 10_000_000  # total number of examples in all resamples
 
 
