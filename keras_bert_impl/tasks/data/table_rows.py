@@ -234,11 +234,9 @@ def open_arrow(path: str | Path) -> Iterator[tuple[Any, Callable[[list[str]], It
     path = local_path(path)
     with readable_errors(path):
         if path.suffix.lower() in PARQUET:
-            # Repeated values stay dictionary-encoded until rows are read.
-            metadata = pyarrow.parquet.read_metadata(path)
-            file = pyarrow.parquet.ParquetFile(path, read_dictionary=_columns_of_bytes(metadata))
-            _check_parquet(path, metadata)
-            yield file.schema_arrow, lambda columns: file.iter_batches(_ROWS, columns=columns)
+            file = pyarrow.parquet.ParquetFile(path)
+            _check_parquet(path, file.metadata)
+            yield file.schema_arrow, functools.partial(_parquet_batches, path, file)
             return
         with pyarrow.memory_map(str(path)) as source:
             try:
@@ -259,12 +257,28 @@ def _check_is_no_other(path):
             pass
 
 
-def _columns_of_bytes(metadata):
-    """Returns the names of string columns; nested columns are not included."""
-    columns = map(metadata.schema.column, range(metadata.num_columns))
-    return [
-        one.path for one in columns if one.physical_type == "BYTE_ARRAY" and "." not in one.path
+def _parquet_batches(path, file, columns):
+    """Yields batches of at most 64 MiB, also if a file stores a long value once for many rows."""
+    import pyarrow.compute
+    import pyarrow.parquet
+
+    schema = file.metadata.schema
+    strings = [
+        column.path
+        for column in map(schema.column, range(file.metadata.num_columns))
+        if column.physical_type == "BYTE_ARRAY" and column.path in columns  # not nested
     ]
+    encoded = pyarrow.parquet.ParquetFile(path, read_dictionary=strings)
+    for group in range(file.num_row_groups):
+        # Only values in the dictionary of a column are stored once for many rows. The first row
+        # shows the dictionary. A whole column of dictionaries would be slow to read.
+        first = next(encoded.iter_batches(1, row_groups=[group], columns=strings), None)
+        longest = 1
+        for column in first.columns if first else ():
+            lengths = pyarrow.compute.binary_length(column.dictionary)
+            longest = max(longest, pyarrow.compute.max(lengths).as_py() or 1)
+        num_rows = max(1, min(_ROWS, _BATCH_BYTES // longest))
+        yield from file.iter_batches(num_rows, row_groups=[group], columns=columns)
 
 
 def _check_parquet(path, metadata):
