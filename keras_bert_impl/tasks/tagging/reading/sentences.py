@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.data.layout import rejection
+from keras_bert_impl.tasks.data.layout import RejectedRowError, check_accepted
 from keras_bert_impl.tasks.data.table_rows import value_of
 from keras_bert_impl.tasks.tagging.reading.assembly import Row, row_of
 from keras_bert_impl.tasks.tagging.reading.cells import (
@@ -115,6 +115,9 @@ class RowReader:
                 if isinstance(row, InputError):
                     raise row
                 words, labels = self._word(row) if self._has_words else self._sentence(row, number)
+            except RejectedRowError:
+                self.alignment.places[UNANNOTATED].append(f"{self.table.unit} {number}")
+                continue
             except UnlabeledEntityError:
                 self.alignment.places[UNLABELED].append(f"{self.table.unit} {number}")
                 continue
@@ -201,9 +204,9 @@ class RowReader:
         where = f"{self.table.unit} {number}"
         row = of_label_studio(row, self.text, self.alignment, where)
         row = row and of_argilla(row)
-        if row is None or rejection(row, (self.text, self.label)):
-            self.alignment.places[UNANNOTATED].append(where)
-            return [], []
+        if row is None:
+            raise RejectedRowError("no annotation was accepted.")
+        check_accepted(row, (self.text, self.label))
         names = list(row)
         text = chosen_name(names, self.text, (*WORDS, *TEXTS), "words or texts", "text")
         words = as_list(value_of(row, text))
