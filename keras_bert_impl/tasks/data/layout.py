@@ -237,12 +237,12 @@ _ARGILLA = {  # columns of Argilla
 }
 
 
-class RejectedRowError(InputError):
-    """An annotator rejected the row, so it is skipped and counted."""
+class SkippedRowError(InputError):
+    """The row has no complete annotation, so it is always skipped, and counted."""
 
 
 def check_accepted(row: Any, columns: Collection[str] = ()) -> None:
-    """Raises `RejectedRowError` if an annotation tool does not count a row as annotated.
+    """Raises `SkippedRowError` if an annotation tool does not count a row as annotated.
 
     Args:
         columns: columns with texts and labels, which contain no decisions.
@@ -250,9 +250,9 @@ def check_accepted(row: Any, columns: Collection[str] = ()) -> None:
     if not isinstance(row, dict):
         return
     if row.get("answer") in _ANSWERS and "answer" not in columns:
-        raise RejectedRowError(f"the annotator's answer is {row['answer']!r}.")
+        raise SkippedRowError(f"the annotator's answer is {row['answer']!r}.")
     if row.get("was_cancelled") in (True, "True", "true"):  # Label Studio
-        raise RejectedRowError("the annotation was cancelled.")
+        raise SkippedRowError("the annotation was cancelled.")
     status = row.get("status")
     if not isinstance(status, str) or "status" in columns:
         return
@@ -261,11 +261,11 @@ def check_accepted(row: Any, columns: Collection[str] = ()) -> None:
         name in _ARGILLA or name.endswith(".responses") for name in row
     )
     if is_pending or status.lower() == "discarded":
-        raise RejectedRowError(f"the status is {status!r}.")
+        raise SkippedRowError(f"the status is {status!r}.")
     # The column of statuses of responses in Argilla 2 contains lists, also as text.
     responses = [row[name] for name in row if name.endswith(".responses.status") and row[name]]
     if responses and "submitted" not in str(responses):
-        raise RejectedRowError("no response was submitted.")
+        raise SkippedRowError("no response was submitted.")
 
 
 def examples_of(
@@ -330,7 +330,7 @@ def date_number(cell: str) -> float:
 def usable(function: Callable, items: Iterable, skipped: list[str], skip_bad_rows: bool) -> list:
     """Calls `function` for each item and returns the results.
 
-    If an item is invalid, the error is raised. If an annotator rejected the item, or with
+    If an item is invalid, the error is raised. If it has no complete annotation, or with
     `skip_bad_rows`, the error message is added to `skipped` instead.
     """
     results = []
@@ -338,7 +338,7 @@ def usable(function: Callable, items: Iterable, skipped: list[str], skip_bad_row
         for count, item in enumerate(items, start=1):
             try:
                 results.append(function(item))
-            except RejectedRowError as error:
+            except SkippedRowError as error:
                 skipped.append(str(error))
             except InputError as error:
                 if not skip_bad_rows:
