@@ -147,14 +147,10 @@ class Layout:
 
     def _name(self, value):
         if not isinstance(value, str):
-            hint = "For 0 and 1, write a column for each label, and pass --label A,B."
-            if isinstance(value, dict):
-                hint = (
-                    "Export rows with one label each: from Argilla with records.to_list("
-                    "flatten=True), from Label Studio as CSV or JSON-MIN."
-                )
             raise InputError(
-                f"a list of labels must contain names. Received: {value!r:.40}. {hint}"
+                f"a list of labels must contain names. Received: {value!r:.40}. For 0 and 1, write "
+                "a column for each label, and pass --label A,B. From Label Studio, export CSV; from "
+                "Argilla, records.to_list(flatten=True)."
             )
         value = value.strip()
         if not value:

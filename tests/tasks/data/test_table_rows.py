@@ -278,3 +278,13 @@ def test_batches_of_parquet_are_small_and_not_dictionaries(tmp_path, texts, most
         found = [(batch.num_rows, batch.schema.types[0]) for batch in batches(["text"])]
     assert max(found)[0] == most_rows and sum(count for count, _ in found) == len(texts)
     assert {kind for _, kind in found} == {pyarrow.string()}
+
+
+def test_parquet_that_stores_differences_of_values(tmp_path):
+    path, table = (
+        tmp_path / "a.parquet",
+        pyarrow.table({"text": ["a b", "a c"], "f": [{"n": 1}] * 2}),
+    )
+    encoding = {"text": "DELTA_BYTE_ARRAY"}
+    pyarrow.parquet.write_table(table, path, use_dictionary=False, column_encoding=encoding)
+    assert read_table(path, "text", label="f.n").labels == ["1", "1"]
