@@ -20,6 +20,7 @@ _HTML = re.compile(
     re.IGNORECASE,
 )
 _UNKNOWN = 0.05  # fraction of unknown tokens that causes a remark
+_MISSING = {"nan", "NaN", "NaT", "None", "null", "NULL", "NA", "N/A", "<NA>"}  # written by tools
 _FEW = 10  # with fewer examples, equal texts or different labels are no surprise
 _PERCENTILES = (50, 90, 99)
 _SHOWN = 8  # maximum number of labels or reasons per line
@@ -115,6 +116,12 @@ def _about_classes(train, dev, num_examples):
     never = [name for name, count in train.items() if not count and not dev.get(name)]
     if never:
         yield f"no example has the label {_first(never)}. Add examples, or remove the label."
+    missing = [name for name in train if name in _MISSING]
+    if missing:
+        yield (
+            f"{_first(missing)} may mean that the label is missing. If so, leave the cells empty, "
+            "and pass --skip-bad-rows."
+        )
     single = [name for name, count in train.items() if count == 1]
     if single:
         verb = "has" if len(single) == 1 else "have"
@@ -129,6 +136,13 @@ def _about_texts(inputs):
         yield (
             f"{without / len(inputs):.0%} of the texts contain no letter, as in a column of ids or "
             "numbers. Check the text column."
+        )
+    texts = [part.strip() for row in segments for part in row]
+    quoted = [text for text in texts if len(text) > 2 and text[0] == text[-1] in "\"'"]
+    if len(quoted) > 0.9 * len(texts):
+        yield (
+            f"the texts are in quotes, such as {shown(quoted[0])}, and the quotes are read as "
+            "part of the texts. In CSV, use double quotes, without a space before them."
         )
 
 
@@ -177,7 +191,7 @@ def advice(train: LabeledExamples) -> list[str]:
     found = []
     for group in similar_labels(counts) if kind != "numbers" else ():
         names = ", ".join(f"{shown(name)} {counts[name]:,}" for name in group)
-        found.append(f"classes differ in case or spaces only: {names}. Use one spelling.")
+        found.append(f"classes differ in their spelling only: {names}. Use one spelling.")
     facts = train.facts()
     if facts.get("invalid_entities"):
         found.append(
@@ -265,7 +279,7 @@ def lines_of(found: Mapping[str, Any]) -> list[str]:
         lines.append(f"{counted}: {counts_text(found[counted])}")
     for group in found["similar_labels"][:2]:
         counts = {name: found[counted][name] for name in group}
-        lines.append(f"labels that differ in case or spaces only: {counts_text(counts)}")
+        lines.append(f"labels that differ in their spelling only: {counts_text(counts)}")
     if "contexts" in found:
         lines.append(f"contexts: {found['contexts']:,}")
     if "label_scheme" in found:

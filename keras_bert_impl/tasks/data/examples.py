@@ -8,13 +8,17 @@ import io
 import itertools
 import json
 import logging
+import re
+import unicodedata
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any, Self
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 _LOG = logging.getLogger(__name__)
 
 
@@ -41,8 +45,17 @@ def not_one_of(label: Any, names: Iterable[str]) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Returns a name without differences in case and spaces."""
-    return "".join(name.casefold().split())
+    """Returns a name without differences in case, spaces, invisible characters and zeros."""
+    number = number_in(name.strip())
+    if number is not None:
+        return f"{number.normalize():f}"
+    characters = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(c for c in characters if not c.isspace() and unicodedata.category(c) != "Cf")
+
+
+def number_in(name: str) -> Decimal | None:
+    """Returns the number that is written in a name such as "10", "-1" or "2.0", or None."""
+    return Decimal(name) if _NUMBER.fullmatch(name) else None
 
 
 def made_names(num_classes: int) -> list[str]:

@@ -3,14 +3,13 @@
 import logging
 import re
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.io.settings import PositiveInt, check
-from keras_bert_impl.tasks.data.examples import index_of_name, made_names, not_one_of
+from keras_bert_impl.tasks.data.examples import index_of_name, made_names, not_one_of, number_in
 from keras_bert_impl.tasks.data.user_input import is_missing, values
 
 if TYPE_CHECKING:
@@ -55,14 +54,11 @@ def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
     return labels
 
 
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
-
-
 def sort_names(names: Iterable[str]) -> list[str]:
     """Sorts class names. If all names are numbers, such as "0" to "11", sorts them as numbers."""
     distinct = set(names)
-    if all(isinstance(name, str) and _NUMBER.fullmatch(name) for name in distinct):
-        return sorted(distinct, key=lambda name: (Decimal(name), name))
+    if all(isinstance(name, str) and number_in(name) is not None for name in distinct):
+        return sorted(distinct, key=lambda name: (number_in(name), name))
     return sorted(distinct)
 
 

@@ -149,7 +149,8 @@ class Layout:
         if not isinstance(value, str):
             raise InputError(
                 f"a list of labels must contain names. Received: {value!r:.40}. For 0 and 1, write "
-                "a column for each label, and pass --label A,B."
+                "a column for each label, and pass --label A,B. From Label Studio, export CSV; from "
+                "Argilla, records.to_list(flatten=True)."
             )
         value = value.strip()
         if not value:
@@ -232,24 +233,35 @@ _ARGILLA = {  # columns of Argilla
 }
 
 
-def rejection(row: Any, columns: Collection[str] = ()) -> str | None:
-    """Returns the reason why an annotation tool does not count a row as annotated; else None.
+class SkippedRowError(InputError):
+    """The row has no complete annotation, so it is always skipped, and counted."""
+
+
+def check_accepted(row: Any, columns: Collection[str] = ()) -> None:
+    """Raises `SkippedRowError` if an annotation tool does not count a row as annotated.
 
     Args:
         columns: columns with texts and labels, which contain no decisions.
     """
     if not isinstance(row, dict):
-        return None
+        return
     if row.get("answer") in _ANSWERS and "answer" not in columns:
-        return f"the annotator's answer is {row['answer']!r}."
+        raise SkippedRowError(f"the annotator's answer is {row['answer']!r}.")
+    if row.get("was_cancelled") in (True, "True", "true"):  # Label Studio
+        raise SkippedRowError("the annotation was cancelled.")
     status = row.get("status")
     if not isinstance(status, str) or "status" in columns:
-        return None
+        return
     # "pending" is also a common status of orders and tickets.
     is_pending = status.lower() == "pending" and any(
         name in _ARGILLA or name.endswith(".responses") for name in row
     )
-    return f"the status is {status!r}." if is_pending or status.lower() == "discarded" else None
+    if is_pending or status.lower() == "discarded":
+        raise SkippedRowError(f"the status is {status!r}.")
+    # The column of statuses of responses in Argilla 2 contains lists, also as text.
+    responses = [row[name] for name in row if name.endswith(".responses.status") and row[name]]
+    if responses and "submitted" not in str(responses):
+        raise SkippedRowError("no response was submitted.")
 
 
 def examples_of(
@@ -258,16 +270,12 @@ def examples_of(
     """Reads the rows of a table. Rows that an annotator rejected are always skipped."""
     ids: dict[str, int] = {}
     skipped: list[str] = []
-    rejected: list[str] = []
 
     def example(numbered):
         number, read = numbered
         try:
             row = read()
-            reason = rejection(row, layout.columns)
-            if reason:
-                rejected.append(f"{source}, {table.unit} {number}: {reason}")
-                return None
+            check_accepted(row, layout.columns)
             row = cells(row, layout, table.classes)
             text, label = layout.text_of(row), layout.label_of(row)
             if layout.id is not None:
@@ -276,11 +284,10 @@ def examples_of(
             if layout.dates is not None:
                 described[-1] = date_number(described[-1])
         except InputError as error:
-            raise InputError(f"{source}, {table.unit} {number}: {error}") from error
+            raise type(error)(f"{source}, {table.unit} {number}: {error}") from error
         return text, label, number, described
 
-    found = list(filter(None, usable(example, table.rows, skipped if skip_bad_rows else None)))
-    skipped += rejected
+    found = usable(example, table.rows, skipped, skip_bad_rows)
     warn_of_skipped(source, skipped)
     if not found:
         raise InputError(f"{source} has no {'usable ' if skipped else ''}rows.")
@@ -316,19 +323,21 @@ def date_number(cell: str) -> float:
     raise InputError(f"{shown(text)} is not a number or a date such as 2024-12-31.")
 
 
-def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> list:
+def usable(function: Callable, items: Iterable, skipped: list[str], skip_bad_rows: bool) -> list:
     """Calls `function` for each item and returns the results.
 
-    If an item is invalid, the error message is added to `skipped`. If `skipped` is None, the error
-    is raised.
+    If an item is invalid, the error is raised. If it has no complete annotation, or with
+    `skip_bad_rows`, the error message is added to `skipped` instead.
     """
     results = []
     with Progress("reading", unit="rows", at_once=False) as progress:
         for count, item in enumerate(items, start=1):
             try:
                 results.append(function(item))
+            except SkippedRowError as error:
+                skipped.append(str(error))
             except InputError as error:
-                if skipped is None:
+                if not skip_bad_rows:
                     raise InputError(f"{error}{SKIP_HINT}") from error
                 skipped.append(str(error))
                 if len(skipped) > max(_MOST_SKIPPED, len(results)):
@@ -340,7 +349,7 @@ def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> li
     return results
 
 
-def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "rows") -> None:
+def warn_of_skipped(source: str | Path, skipped: list[str], unit: str = "rows") -> None:
     """Logs a warning with the number of skipped rows and the reasons."""
     if skipped:
         shown = " ".join(skipped)

@@ -27,6 +27,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")  # allowed in JSON escapes, but not in
 CHUNK = 1 << 16  # bytes read at once
 _ROWS = 1024  # Arrow rows read at once
 _BATCH_BYTES = 64 << 20  # bytes of rows converted to Python at once
+_DELTA = "DELTA_BYTE_ARRAY"
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 _ITEM = re.compile(r"\s*([\[,\]]?)\s*")
 # Pairs of a number (1-based) and a function that returns the row or raises `InputError`.
@@ -234,11 +235,9 @@ def open_arrow(path: str | Path) -> Iterator[tuple[Any, Callable[[list[str]], It
     path = local_path(path)
     with readable_errors(path):
         if path.suffix.lower() in PARQUET:
-            # Repeated values stay dictionary-encoded until rows are read.
-            metadata = pyarrow.parquet.read_metadata(path)
-            file = pyarrow.parquet.ParquetFile(path, read_dictionary=_columns_of_bytes(metadata))
-            _check_parquet(path, metadata)
-            yield file.schema_arrow, lambda columns: file.iter_batches(_ROWS, columns=columns)
+            file = pyarrow.parquet.ParquetFile(path)
+            _check_parquet(path, file.metadata)
+            yield file.schema_arrow, functools.partial(_parquet_batches, path, file)
             return
         with pyarrow.memory_map(str(path)) as source:
             try:
@@ -259,12 +258,32 @@ def _check_is_no_other(path):
             pass
 
 
-def _columns_of_bytes(metadata):
-    """Returns the names of string columns; nested columns are not included."""
-    columns = map(metadata.schema.column, range(metadata.num_columns))
-    return [
-        one.path for one in columns if one.physical_type == "BYTE_ARRAY" and "." not in one.path
-    ]
+def _parquet_batches(path, file, columns):
+    """Yields batches of about 64 MiB, also if a file stores a long value once for many rows."""
+    import pyarrow.compute
+    import pyarrow.parquet
+
+    for group in range(file.num_row_groups):
+        chunks = file.metadata.row_group(group)
+        parts = [chunks.column(number) for number in range(chunks.num_columns)]
+        strings = [
+            part.path_in_schema
+            for part in parts
+            if part.physical_type == "BYTE_ARRAY"
+            and part.has_dictionary_page
+            and part.path_in_schema in columns  # not nested
+        ]
+        # A value is stored once for many rows in a dictionary, which the first row shows, or if
+        # only its difference from the value before is stored.
+        encoded = pyarrow.parquet.ParquetFile(path, read_dictionary=strings, metadata=file.metadata)
+        first = next(encoded.iter_batches(1, row_groups=[group], columns=strings), None)
+        sizes = [part.total_uncompressed_size // 16 for part in parts if _DELTA in part.encodings]
+        for column in first.columns if first else ():
+            if pyarrow.types.is_dictionary(column.type):  # decimals are not
+                lengths = pyarrow.compute.binary_length(column.dictionary)
+                sizes.append(pyarrow.compute.max(lengths).as_py() or 1)
+        num_rows = max(1, min(_ROWS, _BATCH_BYTES // max([1, *sizes])))
+        yield from file.iter_batches(num_rows, row_groups=[group], columns=columns)
 
 
 def _check_parquet(path, metadata):

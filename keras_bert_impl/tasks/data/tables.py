@@ -100,8 +100,8 @@ def read_table(
             Not needed for lists, or for dicts of label name to 0 or 1. In CSV and TSV, lists are
             written in JSON or pandas format.
         skip_bad_rows: whether to skip invalid rows. A warning reports the number of skipped rows,
-            and the attribute `skipped` lists them. Rows that were rejected in Prodigy or discarded
-            in Argilla are always skipped.
+            and the attribute `skipped` lists them. Rows that were rejected in Prodigy, discarded in
+            Argilla or cancelled in Label Studio are always skipped.
         negative: column of the negative of a text pair; see `AnchorExamples`.
         delimiter: character between cells. If given, the file is read as CSV; not supported for
             JSON, Arrow and Parquet. Default: the delimiter of the format.
@@ -196,10 +196,10 @@ def open_table(
     if kind == "arrow" and not whole:
         names = table_rows.arrow_schema(path).names
         _check_header(path, names, layout, are_nested=True)
-        if "status" in names:  # `rejection` also needs the other columns
+        if "status" in names:  # `check_accepted` also needs the other columns
             return typed_rows(path)
         outer = {name.partition(".")[0] for name in layout.columns}
-        return typed_rows(path, {*layout.columns, *outer, "answer"})
+        return typed_rows(path, {*layout.columns, *outer, "answer", "was_cancelled"})
     return typed_rows(path)
 
 

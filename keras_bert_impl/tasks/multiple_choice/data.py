@@ -18,7 +18,7 @@ from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of, text_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import LabeledExamples, most_common
-from keras_bert_impl.tasks.data.layout import Layout, usable, warn_of_skipped
+from keras_bert_impl.tasks.data.layout import Layout, check_accepted, usable, warn_of_skipped
 from keras_bert_impl.tasks.data.table_rows import Table, table_in_memory
 from keras_bert_impl.tasks.data.tables import (
     JSON,
@@ -156,11 +156,13 @@ def read_choices(
     if is_file and labels is None and suffix_of(path) in JSON:
         beside = local_path(path).with_name(f"{local_path(path).stem}-labels.lst")
         labels = beside if beside.exists() else None
-    skipped: list[str] | None = [] if skip_bad_rows else None
+    skipped: list[str] = []
     rows = _with_answers(source, table.rows, labels)
-    found = usable(functools.partial(_example, source, table.unit, labels), rows, skipped)
+    read = functools.partial(_example, source, table.unit, labels)
+    found = usable(read, rows, skipped, skip_bad_rows)
     if any(label is not None for *_, label in found):
-        found = usable(functools.partial(_labeled, source, table.unit), found, skipped)
+        check = functools.partial(_labeled, source, table.unit)
+        found = usable(check, found, skipped, skip_bad_rows)
     warn_of_skipped(source, skipped)
     if not found:
         raise InputError(f"{source} has no usable rows.")
@@ -171,7 +173,7 @@ def read_choices(
         None if answers[0] is None else answers,
         source=source,
         lines=lines,
-        skipped=tuple(skipped or ()),
+        skipped=tuple(skipped),
         read_with={"dev": source, "skip_bad_rows": skip_bad_rows} if is_read_again else None,
         unit=table.unit,
     )
@@ -277,8 +279,9 @@ def _example(source, unit, labels, numbered_and_label):
     where = f"{source}, {unit} {line}"
     try:
         row = read()
+        check_accepted(row)
     except InputError as error:
-        raise InputError(f"{where}: {error}") from error
+        raise type(error)(f"{where}: {error}") from error
     if not isinstance(row, dict):
         raise InputError(f"{where}: expected an object. Received: {row!r:.40}")
     row = {name: _cell(value) for name, value in row.items()}

@@ -15,7 +15,7 @@ from keras_bert_impl.io.lines import read_document, suffix_of
 from keras_bert_impl.io.reading import parse_json, parse_json_line
 from keras_bert_impl.tasks.data import table_rows
 from keras_bert_impl.tasks.data.examples import LabeledExamples, join_names
-from keras_bert_impl.tasks.data.layout import Layout, usable, warn_of_skipped
+from keras_bert_impl.tasks.data.layout import Layout, check_accepted, usable, warn_of_skipped
 from keras_bert_impl.tasks.data.tables import open_table, typed_rows
 from keras_bert_impl.tasks.data.user_input import is_missing
 
@@ -145,18 +145,20 @@ def read_squad(
         raise InputError(f"{source} has no questions.")
     is_v2 = any(map(_may_have_no_answer, found))
     seen: dict[str, str] = {}
-    skipped: list[str] | None = [] if skip_bad_rows else None
+    skipped: list[str] = []
 
     def example(found):
         place, title, context, question, around = found
         try:
+            for row in (question, *around):
+                check_accepted(row)
             group = None if groups is None else _group(groups, question, *around)
             return *_row(question, context, is_v2, seen, place), title, group
         except InputError as error:
             name = question.get("id") if isinstance(question, dict) else None
-            raise InputError(f"{source}, question {name!r:.60} ({place}): {error}") from error
+            raise type(error)(f"{source}, question {name!r:.60} ({place}): {error}") from error
 
-    rows = usable(example, found, skipped)
+    rows = usable(example, found, skipped, skip_bad_rows)
     warn_of_skipped(source, skipped, "questions")
     if not rows:
         raise InputError(f"{source} has no usable questions.")
@@ -170,7 +172,7 @@ def read_squad(
         is_impossible if is_v2 else None,
         titles,
         source=source,
-        skipped=tuple(skipped or ()),
+        skipped=tuple(skipped),
         read_with=read_with if isinstance(path, (str, os.PathLike)) else None,
         groups=None if groups is None else of_groups,
     )
@@ -295,8 +297,9 @@ def _flat(row, place):
     if isinstance(question.get("answers"), str):
         question["answers"] = _parsed(question["answers"])
     if "answers" not in question:
-        text = next((question[name] for name in _ANSWER if name in question), None)
-        start = next((question[name] for name in _START if name in question), None)
+        text = next((question.pop(name) for name in _ANSWER if name in question), None)
+        starts = [question[name] for name in _START if name in question]
+        start = next((start for start in starts if start != ""), None)
         if text is not None and str(text).strip():
             question["answers"] = [{"text": text, "answer_start": _offset(start, text, question)}]
         elif any(name in row for name in _ANSWER):
@@ -409,6 +412,11 @@ def _answer(answer, context):
         raise InputError(f"an answer must be a JSON object. Received: {answer!r:.60}")
     text = _text(answer.get("text"), "answer")
     start = answer.get("answer_start")
+    if start is None:
+        raise InputError(
+            f"the answer {text!r:.60} occurs {context.count(text):,} times in the context. Write "
+            "its offset as answer_start."
+        )
     if isinstance(start, bool) or not isinstance(start, int):
         raise InputError(f"answer_start must be an integer. Received: {start!r:.40}")
     check_answer(text, start, context)

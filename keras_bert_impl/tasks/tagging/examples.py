@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 import logging
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from keras_bert_impl.tasks.tagging.spans import (
     outside_candidates,
     possible_prefixes,
     read_labels,
+    runs_of,
     spans_of,
 )
 from keras_bert_impl.tasks.tagging.word_check import word_remarks
@@ -89,11 +91,19 @@ class TaggedExamples(LabeledExamples):
         return [np.array([indices[label] for label in labels], "int32") for labels in self.labels]
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
+        return self._label_counts
+
+    @functools.cached_property
+    def _label_counts(self):
         entity_labels = read_labels(self.label_names)
         if entity_labels is None:
             return "tags", most_common(label for row in self.labels for label in row)
-        spans = (span for row in self.labels for span in spans_of(row, parts=entity_labels.parts))
-        return "entities", most_common(span.type for span in spans)
+        parts, types = entity_labels.parts, collections.Counter[str]()
+        runs = collections.Counter(labels for *_, labels in runs_of(self.labels, parts))
+        for labels, count in runs.items():
+            for span in spans_of(labels, parts=parts):
+                types[span.type] += count
+        return "entities", dict(types.most_common())
 
     def facts(self) -> dict[str, Any]:
         scheme, invalid = invalid_spans(self.labels, self.label_names)
@@ -112,6 +122,8 @@ class TaggedExamples(LabeledExamples):
                 f"{self.source}: labels such as {prefixed[0]!r} are read as entity types. If they "
                 "have a prefix, write them like 'B-PER'."
             )
+        if len(self.label_names) <= _MANY_LABELS:
+            return remarks
         counts = collections.Counter(itertools.chain.from_iterable(self.labels))
         once = sum(count == 1 for count in counts.values())
         if len(counts) > _MANY_LABELS and once > _MOST_ONCE * len(counts):

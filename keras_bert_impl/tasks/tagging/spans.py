@@ -3,9 +3,10 @@
 import collections
 import dataclasses
 import functools
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from keras_bert_impl.io.errors import InputError
@@ -213,7 +214,7 @@ def detect_scheme(labels: Iterable[str]) -> str | None:
 
 
 def spans_of(
-    labels: list[str],
+    labels: Sequence[str],
     scheme: str | None = None,
     parts: dict[str, tuple[str, str]] | None = None,
 ) -> list[Span]:
@@ -254,12 +255,35 @@ def invalid_spans(
     parts = read_labels(labels).parts
     schemes = ("IOB2", "IOB1") if scheme in ("IOB1", "IOB2") else (scheme,)
     found: dict[str, list[tuple[int, int]]] = {one: [] for one in schemes}
-    for number, row in enumerate(sentences):
-        spans = spans_of(row, parts=parts)
+
+    @functools.cache
+    def invalid(labels, one):
+        valid = set(spans_of(labels, one, parts))
+        return [span.start for span in spans_of(labels, parts=parts) if span not in valid]
+
+    for number, start, labels in runs_of(sentences, parts):
         for one, places in found.items():
-            valid = set(spans_of(row, one, parts))
-            places += [(number, span.start) for span in spans if span not in valid]
+            places += [(number, start + place) for place in invalid(labels, one)]
     return min(found.items(), key=lambda item: len(item[1]))
+
+
+def runs_of(
+    sentences: Iterable[list[str]], parts: dict[str, tuple[str, str]]
+) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Yields (sentence, first word, labels) of consecutive words in entities.
+
+    The same labels occur often, so their spans can be computed once for a whole data set.
+    """
+    outside = {label for label, (prefix, _) in parts.items() if prefix == "O"}
+    for number, row in enumerate(sentences):
+        if outside.issuperset(row):
+            continue
+        start = 0
+        for is_outside, group in itertools.groupby(row, outside.__contains__):
+            run = tuple(group)
+            if not is_outside:
+                yield number, start, run
+            start += len(run)
 
 
 def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str]:

@@ -14,6 +14,7 @@ SAMPLE = 100  # sentences to look at
 _MOST = 0.95  # fraction of the values that must look alike
 _MANY, _FEW = 100, 60  # values, different values
 _LONG = 1000  # words of a sentence
+_CODE = re.compile(r"(?=.*\d)(?=.*[a-zA-Z])[\w-]{6,}", re.ASCII)  # such as hashes and UUIDs
 
 Sentences = Sequence[Sequence[str]]
 
@@ -66,6 +67,8 @@ def unlike_words(sentences: Sentences) -> str | None:
         return "empty cells"
     if _most(len(set(row)) == 1 for row in several) and sum(map(len, several)) > 4:
         return "one value for each sentence"
+    if len(set(values)) > 4 and _most(bool(_CODE.fullmatch(value)) for value in values):
+        return "ids"
     shapes = collections.Counter(re.sub(r"\d+", "0", value) for value in values)
     shape, count = shapes.most_common(1)[0] if shapes else ("", 0)
     if "0" not in shape or count < _MOST * len(values):
@@ -116,7 +119,7 @@ def word_remarks(source: str, sentences: Sentences) -> list[str]:
         )
     invisible = sum(
         all(unicodedata.category(character) in ("Cc", "Cf") for character in word)
-        for word in itertools.chain.from_iterable(sentences)
+        for word in itertools.filterfalse(str.isprintable, itertools.chain.from_iterable(sentences))
     )
     if invisible:
         remarks.append(

@@ -77,7 +77,7 @@ def test_at_most_ten_lines_and_a_leak(table, capsys):
     assert len(numbers) <= 10
     assert numbers[-1] == "leak: 1 validation texts are also in the training set"
     assert "rows: 8, of which 5 can be used" in lines
-    assert "labels that differ in case or spaces only: good 2, Good 1" in lines
+    assert "labels that differ in their spelling only: good 2, Good 1" in lines
 
 
 def test_labels_are_optional_and_data_sets_are_not_read(table, capsys):
@@ -236,7 +236,9 @@ def test_html(text, has_html):
 def test_advice_for_a_run():
     data = Examples(["a", "A ", "<p>b</p>", "c"], ["x", "y", "X", "y"])
     labels, repeated, html = checks.advice(data)
-    assert labels == "classes differ in case or spaces only: 'x' 1, 'X' 1. Use one spelling."
+    assert labels == "classes differ in their spelling only: 'x' 1, 'X' 1. Use one spelling."
+    names = ["1", "01", "1.0", "-1", "café", "cafe\u0301", "x", "x\u200b", "y"]
+    assert checks.similar_labels(names) == [names[:3], names[4:6], names[6:8]]
     assert repeated.startswith("1 duplicate texts") and html.startswith("1 texts have HTML")
     assert checks.advice(Examples(["a", "b"], ["x", "y"])) == []
     words = TaggedExamples([["a", "b", "c"]], [["B-X", "O", "I-X"]], ["O", "B-X", "I-X"])
@@ -274,6 +276,17 @@ def tagged(*rows):
         (tagged(*ENTITIES), tagged(*ENTITIES), None),
         (tagged(*ENTITIES[:1] * 20), None, "all texts are 'he saw Oslo 0'."),
         (Examples(TEXTS, ["c", *LABELS[1:]]), None, "'c' has one training example."),
+        (Examples(TEXTS, ["nan", "a"] * 10), None, "'nan' may mean that the label is missing."),
+        (
+            Examples([f"'{text}'" for text in TEXTS], LABELS),
+            None,
+            "the texts are in quotes, such as",
+        ),
+        (
+            Examples([f'"{t}" and "{t}"' for t in TEXTS[:5]] + TEXTS, LABELS + list("ababa")),
+            None,
+            None,
+        ),
         (Examples(TEXTS, LABELS), Examples(TEXTS, LABELS), None),
         (Examples(["ok", "ж", "नमस्ते", "字"] * 5, LABELS), None, None),
         (Examples(TEXTS, [float(n) for n in range(20)]), None, None),

@@ -166,5 +166,5 @@ def test_only_long_reading_is_shown(seconds, shown, monkeypatch, capsys):
             now[0] += seconds
             yield row
 
-    assert usable(str, rows(), None) == [str(row) for row in range(50)]
+    assert usable(str, rows(), [], False) == [str(row) for row in range(50)]
     assert capsys.readouterr().err.splitlines() == shown

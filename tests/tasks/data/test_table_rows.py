@@ -12,7 +12,8 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs.prediction_table import read_rows
-from keras_bert_impl.tasks import read_table, read_tags
+from keras_bert_impl.tasks import read_choices, read_squad, read_table, read_tags
+from keras_bert_impl.tasks.data import table_rows
 from keras_bert_impl.tasks.data.csv_rows import csv_records
 from keras_bert_impl.tasks.data.layout import Layout
 from keras_bert_impl.tasks.data.tables import table_columns
@@ -197,6 +198,10 @@ def test_class_names_that_the_schema_states(tmp_path):
         ({"answer": "ignore"}, False),
         ({"answer": "forty"}, True),
         ({"status": "Discarded"}, False),
+        ({"status": "completed", "label.responses.status": ["discarded"]}, False),
+        ({"status": "completed", "label.responses.status": ["submitted"]}, True),
+        ({"was_cancelled": True}, False),
+        ({"was_cancelled": False}, True),
         ({"status": "pending", "label.responses": []}, False),
         ({"status": "pending"}, True),
         ({"status": "Validated"}, True),
@@ -215,6 +220,25 @@ def test_rows_that_annotators_rejected_are_skipped(tmp_path, more, is_read, suff
     examples = read_table(path, "text", label="label")
     assert examples.texts == (["a", "b"] if is_read else ["b"])
     assert len(examples.skipped) == (not is_read)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"status": "discarded"}, {"was_cancelled": True}, {"answer": "reject"}, {"answer": "ignore"}],
+)
+def test_rejected_questions_and_choices_are_skipped(more):
+    question = {"question": "Who?", "context": "Ann came.", "answers": {"text": ["Ann"]}}
+    question["answers"] |= {"answer_start": [0]}
+    choice = {"prompt": "a", "endings": ["x", "y"], "answer": 1}
+    for read, row in ((read_squad, question), (read_choices, choice)):
+        examples = read([row | more, row])
+        assert len(examples) == 1 and "row 1" in examples.skipped[0]
+    nested = [
+        {"context": "Ann came.", "qas": [question | {"id": "a"} | more, question | {"id": "b"}]}
+    ]
+    assert read_squad(nested).ids == ["b"]
+    named = {"question": "What?", "context": "They reject it.", "answer": "reject"}
+    assert read_squad([named]).answers == [[("reject", 5)]]
 
 
 def test_columns_by_number_and_labels_in_one_string(tmp_path):
@@ -241,3 +265,26 @@ def test_a_folder_of_datasets_names_its_files(tmp_path):
         with pytest.raises(InputError, match=f"is a directory.*Pass {file}."):
             read()
     assert read_table(file, "text").texts == ["a"]
+
+
+@pytest.mark.parametrize(
+    "texts, most_rows",
+    [([f"text {n}" for n in range(3000)], 1024), (["x" * (1 << 19)] * 300, 128)],
+)
+def test_batches_of_parquet_are_small_and_not_dictionaries(tmp_path, texts, most_rows):
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"text": texts, "label": [0] * len(texts)}), path)
+    with table_rows.open_arrow(path) as (_, batches):
+        found = [(batch.num_rows, batch.schema.types[0]) for batch in batches(["text"])]
+    assert max(found)[0] == most_rows and sum(count for count, _ in found) == len(texts)
+    assert {kind for _, kind in found} == {pyarrow.string()}
+
+
+def test_parquet_that_stores_differences_of_values(tmp_path):
+    path, table = (
+        tmp_path / "a.parquet",
+        pyarrow.table({"text": ["a b", "a c"], "f": [{"n": 1}] * 2}),
+    )
+    encoding = {"text": "DELTA_BYTE_ARRAY"}
+    pyarrow.parquet.write_table(table, path, use_dictionary=False, column_encoding=encoding)
+    assert read_table(path, "text", label="f.n").labels == ["1", "1"]

@@ -17,6 +17,15 @@ WITHOUT_WORDS = {
     "documents.conll": ("bc/x Mira B-P\nbc/x came O\n\nbc/y He O\nbc/y left O\nbc/y . O\n", "text=1 "),
     "labels.conll": ("B-P Mira\nO came\n\nO He\nO left\n", "text=1, label=0 "),
     "flair.tsv": ("\tMira\tB-P\n\tcame\tO\n\n\tHe\tO\n\tleft\tO\n", "text=1 "),
+    "uuids.tsv": (
+        "".join(
+            f"{hash_}-12ab\t{word}\t{label}\n"
+            for hash_, word, label in (
+                ("0f3a", "Mira", "B-P"), ("77c1", "came", "O\n"), ("b2d9", "He", "O"),
+                ("4e08", "left", "O"), ("9ac5", ".", "O"),
+            )
+        ), "text=1 ",
+    ),
     "token.csv": ("sent_id,token,word,tag\n1,1,Mira,B-P\n1,2,came,O\n2,1,He,O\n2,2,left,O\n", "text=word "),
     "parts.conll": (
         "NNP Mira B-P\nVBD came O\n\nPRP He O\nVBD left O\n\n"

@@ -52,8 +52,8 @@ def tagged_examples(
     read_with: dict[str, Any] | None = None,
 ) -> TaggedExamples:
     common = {"labels": labels, "outside": outside, "skip_bad_rows": skip_bad_rows}
-    skipped: list[str] | None = [] if skip_bad_rows else None
-    found = [rows for rows in usable(read, sentences, skipped) if rows]
+    skipped: list[str] = []
+    found = [rows for rows in usable(read, sentences, skipped, skip_bad_rows) if rows]
     counts = Counter(row.label for rows in found for row in rows if row.label is not None)
     stand_ins = _stand_ins(source, counts, outside)
     if stand_ins:
@@ -62,7 +62,7 @@ def tagged_examples(
     names = {row.label for rows in found for row in rows if row.label is not None}
     others = frozenset(misfits(names)) if labels is None else names.difference(labels)
     check = functools.partial(_check_labels, source, unit, labels, others)
-    found = usable(check, found, skipped)
+    found = usable(check, found, skipped, skip_bad_rows)
     warn_of_skipped(source, skipped, "sentences")
     if not found:
         raise InputError(f"{source} has no usable sentences.")
@@ -76,7 +76,7 @@ def tagged_examples(
         list(labels) if has_labels else None,
         source=str(source),
         lines=lines,
-        skipped=tuple(skipped or ()),
+        skipped=tuple(skipped),
         read_with=None if read_with is None else common | read_with,
         unit=unit,
     )

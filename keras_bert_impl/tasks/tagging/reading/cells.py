@@ -168,7 +168,7 @@ def of_argilla(row: dict[str, Any]) -> dict[str, Any] | None:
         for of_question in responses.values()
         for answer in (of_question if isinstance(of_question, list) else [])
         if isinstance(answer, dict)
-        and answer.get("status") != "discarded"
+        and answer.get("status", "submitted") == "submitted"
         and isinstance(answer.get("value"), list)
         and all(isinstance(entity, dict) for entity in answer["value"])
     ]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.layout import SkippedRowError
 from keras_bert_impl.tasks.inputs.words import Words
 from keras_bert_impl.tasks.tagging.reading.names import plain
 from keras_bert_impl.tasks.tagging.spans import Span, labels_of
@@ -24,10 +25,6 @@ _TYPES = (
 _MENTIONS = ("text", "value", "word", "mention", "surface")
 
 
-class UnlabeledEntityError(InputError):
-    """An entity has no label: the annotation is not complete."""
-
-
 class Marked(NamedTuple):
     """An entity in a file: type, character offsets and, optionally, text."""
 
@@ -40,10 +37,7 @@ class Marked(NamedTuple):
 # What may happen to entities and to texts, for the warnings of `Alignment`.
 EXTENDED = "entities do not start and end at word boundaries and were extended"
 OVERLAPPING = "entities overlap a longer entity and were dropped"
-UNANNOTATED = "texts without an accepted annotation were skipped"
 REPEATED = "texts were annotated more than once. The first annotation is used"
-UNLABELED = "texts contain an entity without a label and were skipped"
-EMPTY = "texts contain no words and were skipped"
 
 
 class Alignment:
@@ -178,7 +172,7 @@ def _by_type(value):
 def _marked(kind, start, end, mention=None):
     kind = "" if kind is None else str(kind).strip()
     if not kind:
-        raise UnlabeledEntityError(f"the entity from {start} to {end} has no label.")
+        raise SkippedRowError(f"the entity from {start} to {end} has no label.")
     return Marked(kind, start, end, mention)
 
 

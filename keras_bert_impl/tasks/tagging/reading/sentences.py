@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.data.layout import rejection
+from keras_bert_impl.tasks.data.layout import SkippedRowError, check_accepted
 from keras_bert_impl.tasks.data.table_rows import value_of
 from keras_bert_impl.tasks.tagging.reading.assembly import Row, row_of
 from keras_bert_impl.tasks.tagging.reading.cells import (
@@ -33,13 +33,7 @@ from keras_bert_impl.tasks.tagging.reading.names import (
     plain,
 )
 from keras_bert_impl.tasks.tagging.reading.numbered_rows import Rows, as_numbered
-from keras_bert_impl.tasks.tagging.reading.offsets import (
-    EMPTY,
-    UNANNOTATED,
-    UNLABELED,
-    Alignment,
-    UnlabeledEntityError,
-)
+from keras_bert_impl.tasks.tagging.reading.offsets import Alignment
 from keras_bert_impl.tasks.tagging.word_check import SAMPLE, check_words
 
 _NUMBERS = (int, float, np.integer)
@@ -115,11 +109,10 @@ class RowReader:
                 if isinstance(row, InputError):
                     raise row
                 words, labels = self._word(row) if self._has_words else self._sentence(row, number)
-            except UnlabeledEntityError:
-                self.alignment.places[UNLABELED].append(f"{self.table.unit} {number}")
-                continue
+                if not words:
+                    raise SkippedRowError("the text contains no words.")
             except InputError as error:
-                raise InputError(f"{where}: {error}") from error
+                raise type(error)(f"{where}: {error}") from error
             found += [
                 row_of(where, number, self._without_prefix(word, where), tag)
                 for word, tag in zip(words, labels)
@@ -201,9 +194,9 @@ class RowReader:
         where = f"{self.table.unit} {number}"
         row = of_label_studio(row, self.text, self.alignment, where)
         row = row and of_argilla(row)
-        if row is None or rejection(row, (self.text, self.label)):
-            self.alignment.places[UNANNOTATED].append(where)
-            return [], []
+        if row is None:
+            raise SkippedRowError("no annotation was accepted.")
+        check_accepted(row, (self.text, self.label))
         names = list(row)
         text = chosen_name(names, self.text, (*WORDS, *TEXTS), "words or texts", "text")
         words = as_list(value_of(row, text))
@@ -215,13 +208,8 @@ class RowReader:
         by_word = plain(text) == "tokenizedtext"  # GLiNER's training format
         if by_word or are_entities(words, tags):
             whole = words if isinstance(words, str) else row.get(find_name(names, TEXTS), words)
-            labeled = labels_of_text(None if by_word else whole, words, tags, self.alignment, where)
-            if not labeled[0]:
-                self.alignment.places[EMPTY].append(where)
-            return labeled
+            return labels_of_text(None if by_word else whole, words, tags, self.alignment, where)
         words = split_text(words)
-        if not words:
-            self.alignment.places[EMPTY].append(where)
         tags = tags if isinstance(tags, list) else re.split(r"[,\s]+", str(tags).strip())
         if len(words) != len(tags):
             raise InputError(

@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+import re
 from pathlib import Path
 
 import pandas
@@ -273,9 +274,11 @@ def test_texts_without_words_or_labels_are_skipped_and_counted(tmp_path, caplog,
     rows = [row, {"text": "Oslo", "label": [[0, 4, "LOC"]]}]
     path = written(tmp_path, "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     with caplog.at_level(logging.WARNING):
-        assert entities(read_tags(path)) == [[("LOC", "Oslo")]]
-    what = "an entity without a label" if row.get("text") != "" else "no words"
-    assert f"1 texts contain {what} and were skipped: line 1" in caplog.text
+        examples = read_tags(path)
+    assert entities(examples) == [[("LOC", "Oslo")]]
+    what = "has no label." if row.get("text") != "" else "the text contains no words."
+    assert "sentences skipped: 1. " in caplog.text
+    assert re.search(f"line 1: .*{what}", examples.skipped[0])
 
 
 def test_reads_records_of_argilla(tmp_path):
@@ -291,11 +294,9 @@ def test_reads_records_of_argilla(tmp_path):
 
 
 def test_texts_that_were_not_accepted_are_counted(caplog):
-    with caplog.at_level(logging.WARNING):
-        read_tags(EXPORTS / "prodigy.jsonl")
-        read_tags(EXPORTS / "label_studio.json")
-    counts = [m for m in caplog.messages if "1 texts without an accepted annotation" in m]
-    assert len(counts) == 2
+    for name in ("prodigy.jsonl", "label_studio.json"):
+        examples = read_tags(EXPORTS / name)
+        assert len(examples.skipped) == 1 and "sentences skipped: 1. " in caplog.text
 
 
 # === Other forms, by suffix and by content ===
