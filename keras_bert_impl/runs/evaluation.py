@@ -13,8 +13,8 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.runs.inputs import with_metric_of
 from keras_bert_impl.runs.run import load_embedder, load_tuned
 from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data.checks import gaps_of
 from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.data.gaps import gaps_of
 from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 from keras_bert_impl.tasks.registry import score, score_more, task_of_examples

@@ -9,7 +9,6 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.tasks.data.examples import LabeledExamples, plain_name, segments_of
-from keras_bert_impl.tasks.data.gaps import gaps_of
 from keras_bert_impl.tasks.data.layout import count_reasons
 from keras_bert_impl.tasks.data.splits import same_text
 from keras_bert_impl.tasks.data.token_lengths import TokenCounts, sample_of
@@ -24,6 +23,7 @@ _MISSING = {"nan", "NaN", "NaT", "None", "null", "NULL", "NA", "N/A", "<NA>"}  #
 _FEW = 10  # with fewer examples, equal texts or different labels are no surprise
 _PERCENTILES = (50, 90, 99)
 _SHOWN = 8  # maximum number of labels or reasons per line
+_ONLY = "occurs only in the training set", "occur only in the training set"
 _COUNTED = ("classes", "numbers", "entities", "tags", "questions", "endings")
 
 
@@ -163,6 +163,56 @@ def _about_equal_texts(inputs):
 
 def _joined(text):
     return text if isinstance(text, str) else " ".join(text)
+
+
+def gaps_of(examples: Any, kind: str | None, labels: Iterable[str] = ()) -> list[str]:
+    """Returns sentences about labels and predictions that scores on the examples do not cover.
+
+    Args:
+        examples: labeled examples to compute scores on.
+        kind: kind of labels of the training set; see `LabeledExamples.label_counts`.
+        labels: labels of the training set, such as classes or entity types.
+
+    Example:
+        from keras_bert_impl.tasks import Examples
+        from keras_bert_impl.tasks.data.checks import gaps_of
+        len(gaps_of(Examples(["dull"], ["bad"]), "classes", ["bad", "good"]))  # 1
+    """
+    kind_of_examples, counts = examples.label_counts()
+    if kind == "tags" and set(counts) <= {"O", "o"}:
+        kind = "entities"
+    counts = counts if kind_of_examples == kind else {}
+    if kind == "numbers" and counts and counts["min"] == counts["max"]:
+        return [
+            f"all labels of the validation set are {counts['min']:g}, so correlations are "
+            "undefined. Use a validation set with different labels."
+        ]
+    if kind == "entities" and not any(counts.values()):
+        return [
+            "the validation set contains no entity, so F1 is 0 or undefined for every model. Use "
+            "a validation set with entities."
+        ]
+    if kind == "classes" and not any(counts.values()):
+        return [
+            "no example of the validation set has a label, so F1 is 0 or undefined for every "
+            "model. Use a validation set with labels."
+        ]
+    if kind == "questions" and not all(counts.get(name) for name in labels):
+        (absent,) = (name for name in labels if not counts.get(name))
+        has = "an answer" if absent.startswith("with ") else "no answer"
+        return [f"no question of the validation set has {has}. The scores do not cover this case."]
+    if kind == "endings" and len(set(examples.labels or ())) == 1 < len(examples):
+        return [
+            f"ending {examples.labels[0] + 1} is always the right one in the validation set, so "
+            "the accuracy does not show whether the model reads the texts. Shuffle the endings."
+        ]
+    missing = [name for name in labels if not counts.get(name)]
+    if kind not in ("classes", "entities", "tags") or not missing:
+        return []
+    return [
+        f"{listed(missing)} {_ONLY[len(missing) > 1]}, so the scores do not cover "
+        f"{'it' if len(missing) == 1 else 'them'}. Add validation examples."
+    ]
 
 
 def about_unknown_tokens(share: float, words: Sequence[str]) -> list[str]:

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from keras_bert_impl.tasks.data.checks import gaps_of
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.gaps import gaps_of
 from keras_bert_impl.tasks.multiple_choice.data import ChoiceExamples
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
