@@ -64,7 +64,8 @@ class Client:
     def predict(self, request, which="", method="predict"):
         """Returns (status, answer) of a request, a value or the bytes of its JSON."""
         body = request if isinstance(request, bytes) else json.dumps(request).encode()
-        status, headers, text = self.send("POST", f"{self.path}{which}:{method}", body)
+        kind = {"Content-Type": "application/json"}
+        status, headers, text = self.send("POST", f"{self.path}{which}:{method}", body, kind)
         assert headers["Content-Type"] == "application/json"
         return status, json.loads(text)
 

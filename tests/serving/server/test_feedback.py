@@ -10,6 +10,7 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.saved_model import export_version
 from keras_bert_impl.serving.server import feedback
+from keras_bert_impl.serving.server.wire import ApiError
 from keras_bert_impl.tasks import read_table
 from tests.serving.server.servers import running
 from tests.tasks.helpers import classifier
@@ -135,7 +136,7 @@ def test_memory_is_limited(client, monkeypatch):
     monkeypatch.setattr(feedback, "_MOST_REQUESTS", 2)
     names = [client.predict({"instances": ["joy"]})[1]["request_id"] for _ in range(3)]
     assert [label(client, name, "positive")[0] for name in names] == [404, 200, 200]
-    monkeypatch.setattr(feedback, "_MOST_TEXT", 20)
+    monkeypatch.setattr(feedback, "_MOST_TEXT", 20 + feedback._ROW_SIZE)
     names = [client.predict({"instances": ["a good film"]})[1]["request_id"] for _ in range(2)]
     assert [label(client, name, "positive")[0] for name in names] == [404, 200]
 
@@ -214,14 +215,14 @@ def test_what_cannot_store_feedback(reviews, tmp_path):
     assert status == 501 and "Start it with --feedback FILE" in answer["error"]
     store = feedback.Feedback(tmp_path / "a.jsonl", print)
     for outputs in (["num_words", "labels", "label_ids", "scores"], ["scores"]):  # words, numbers
-        with pytest.raises(InputError, match="supports only an export of one text classifier"):
-            store.start(stand_in(outputs)[0])
-    with pytest.raises(InputError, match="'time'"):
-        store.start(stand_in(["label", "scores"], text="time")[0])
+        with pytest.raises(ApiError, match="only for the export of one text classifier"):
+            store.check(stand_in(outputs)[0])
+    with pytest.raises(ApiError, match="'time'"):
+        store.check(stand_in(["label", "scores"], text="time")[0])
     several, signature = stand_in(["label", "scores"])  # an export of several models
     several.decisions = {}
-    with pytest.raises(InputError, match="one text classifier"):
-        store.start(several)
+    with pytest.raises(ApiError, match="one text classifier"):
+        store.check(several)
     answers = {"label": np.array([b"film"], object)}
     assert store.remember(several, signature, {"text": answers["label"]}, answers) is None
     assert not (tmp_path / "a.jsonl").exists()
@@ -231,11 +232,13 @@ def test_a_tagger_is_refused_before_it_is_loaded(exported, tmp_path, monkeypatch
     folder = exported("entities")[1]
     with running(folder) as client:
         status, answer = label(client, "0", "positive")
-        assert status == 501 and "Only text classifiers support feedback" in answer["error"]
+        assert status == 501 and "--feedback" not in answer["error"]
+        assert "supported only for the export of one text classifier" in answer["error"]
     monkeypatch.setattr("tensorflow.saved_model.load", None)
-    with pytest.raises(InputError, match="Leave out --feedback to serve this model"):
-        with running(folder, feedback=tmp_path / "a.jsonl"):
-            pass
+    with running(folder, feedback=tmp_path / "a.jsonl") as client:
+        (line,) = client.lines
+        assert "Leave out --feedback to serve this model" in line
+        assert client.get("/readyz")[0] == 503
 
 
 def test_the_file_must_be_writable_before_labels_arrive(tmp_path):
