@@ -54,7 +54,9 @@ class HttpServer(uvicorn.Server):
 
 
 class Protocol(H11Protocol, asyncio.BufferedProtocol):
-    """Protocol of a connection that reads small blocks and refuses many small chunks."""
+    """Protocol of a connection that reads small blocks and rejects many small chunks."""
+
+    conn: "_Connection"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -115,7 +117,7 @@ class _Transport:
 
 
 class _Connection(h11.Connection):
-    complaint = ""  # why the connection refused a request
+    complaint = ""  # why the connection rejected a request
     _num_chunks = _num_bytes = 0
 
     def next_event(self) -> Any:

@@ -80,22 +80,22 @@ class Feedback:
 
     def check(self, model: "Model | Description") -> None:
         """Raises `ApiError` if labels for the predictions of a model cannot be stored."""
-        if not _supports_feedback(model):
+        columns = _Columns.of(model) if _supports_feedback(model) else None
+        if columns is None:
             text = f"--feedback: {_SUPPORTED} Leave out --feedback to serve this model."
-            raise ApiError(text, "FAILED_PRECONDITION")
-        columns = _Columns.of(model)
-        if clashes := columns.names & set(KEYS):
+        elif clashes := columns.names & set(KEYS):
             text = (
                 f"--feedback: the training set must not have the columns {listed(clashes)}, which "
                 "the feedback file uses."
             )
-            raise ApiError(text, "FAILED_PRECONDITION")
-        if self._columns not in (None, columns):
+        elif self._columns not in (None, columns):
             text = (
-                f"assets.extra/columns.json: the columns {listed(columns.names)} are not those of "
-                f"{self._path}. Start the server with a new --feedback file."
+                f"--feedback: the columns {listed(columns.names)} of assets.extra/columns.json "
+                f"differ from {self._path}. Start the server with a new --feedback file."
             )
-            raise ApiError(text, "FAILED_PRECONDITION")
+        else:
+            return
+        raise ApiError(text, "FAILED_PRECONDITION")
 
     def start(self, model: "Model") -> None:
         """Computes scores from the labels that are already in the file."""

@@ -57,10 +57,9 @@ class Limits:
 
 
 class Signature:
-    def __init__(self, function: Any, method: str) -> None:
+    def __init__(self, function: Any) -> None:
         self.number = next(_NUMBERS)  # A reloaded version gets a new number.
         self._function = function
-        self.method = method
         self._specs = function.structured_input_signature[1]
         self.inputs = {name: _input(self._specs[name]) for name in sorted(self._specs)}
         shapes = [spec.shape.as_list() for spec in function.structured_outputs.values()]
@@ -172,8 +171,7 @@ class Model:
         self.definitions, self.decisions, self.columns = read_description(directory)
         self._loaded = tf.saved_model.load(str(directory))
         self.signatures = {
-            name: Signature(function, self.definitions[name].method_name)
-            for name, function in self._loaded.signatures.items()
+            name: Signature(function) for name, function in self._loaded.signatures.items()
         }
         if not self.signatures:
             raise ApiError("the SavedModel has no signatures.", "FAILED_PRECONDITION")
@@ -198,7 +196,7 @@ class Model:
                 self._check_labels(outputs, directory)
 
     def _check_labels(self, outputs, directory):
-        """Raises `ApiError` if the labels of a classifier are not those of `labels.json`."""
+        """Raises `ApiError` if the labels of a classifier differ from `labels.json`."""
         labels = self.decisions.get("labels")
         if labels is None or not {"label", "scores"} <= outputs.keys():
             return

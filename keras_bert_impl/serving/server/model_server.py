@@ -151,13 +151,12 @@ class ModelServer:
         application.router.redirect_slashes = False
 
         async def check_hosts(scope: Any, receive: Any, send: Any) -> None:
+            answer: Any = application
             request = Request(scope)
-            error = self._hosts.error(request.method, request.headers)
-            if error is None:
-                await application(scope, receive, send)
-                return
-            self._metrics.count("refused", 403, 0.0)
-            await _json_response(403, write_error(error))(scope, receive, send)
+            if error := self._hosts.error(request.method, request.headers):
+                self._metrics.count("refused", 403, 0.0)
+                answer = _json_response(403, write_error(error))
+            await answer(scope, receive, send)
 
         return check_hosts
 
@@ -221,6 +220,8 @@ class ModelServer:
             request.state.method = parts["method"].lower()
             if request.state.method == "feedback":
                 return await self._label(request, parts["name"])
+            if request.state.method != "predict":
+                raise ApiError(f"Method {request.state.method} is not supported. Use predict.")
             return await self._prediction(request, parts["name"], version)
         if parts["metadata"]:
             request.state.method = "metadata"
@@ -238,9 +239,10 @@ class ModelServer:
 
     async def _prediction(self, request, name, version):
         async with self._body(request) as body:
-            answer = self._answer(body, name, version, request.state.method)
             try:
-                return await asyncio.wait_for(answer, self.limits.seconds)
+                return await asyncio.wait_for(
+                    self._answer(body, name, version), self.limits.seconds
+                )
             except TimeoutError:
                 raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
 
@@ -257,15 +259,13 @@ class ModelServer:
                 self._json, self._feedback.add, body
             )
 
-    async def _answer(self, body, name, version, method):
+    async def _answer(self, body, name, version):
         loop, expires = asyncio.get_running_loop(), time.monotonic() + self.limits.seconds
 
         def read():
-            parsed = parse_request(body, method)
+            parsed = parse_request(body)
             model = self.versions.find(name, version)
             signature = model.signature(parsed.signature)
-            if method != "predict":
-                _refuse_examples(signature.method, method)
             arrays = read_inputs(parsed, signature.inputs, self.limits.max_rows)
             return model, signature, arrays, parsed
 
@@ -313,15 +313,6 @@ class ModelServer:
             raise ApiError("The request did not arrive in time.", status=408) from None
         finally:
             self._held -= len(body)
-
-
-def _refuse_examples(found, method):
-    """Raises the `ApiError` for the methods `classify` and `regress`."""
-    wanted = f"tensorflow/serving/{method}"
-    if found == wanted:
-        raise ApiError(f"Method {method} is not supported. Use predict.", "UNIMPLEMENTED")
-    kind = "classification" if method == "classify" else "regression"
-    raise ApiError(f"Expected {kind} signature method_name to be {wanted}. Was: {found}")
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -151,11 +151,9 @@ class Versions:
     def status(self, name: str, version: int | None) -> list[dict[str, Any]]:
         """Returns the states of one or all versions, as in a `GetModelStatusResponse`."""
         states = self._states if name == self.name else {}
-        if version is not None and version not in states:
-            text = f"Could not find version {version} of model {name}{self._hint_on_name(name)}"
-            raise ApiError(text, "NOT_FOUND")
-        if not states:
-            text = f"Could not find any versions of model {name}{self._hint_on_name(name)}"
+        if not states or version not in (None, *states):
+            wanted = "any versions" if version is None else f"version {version}"
+            text = f"Could not find {wanted} of model {name}{self._hint_on_name(name)}"
             raise ApiError(text, "NOT_FOUND")
         return [
             {
@@ -175,10 +173,8 @@ class Versions:
         while not self._stopped.wait(seconds):
             try:
                 self.load_newest()
-            except OSError as error:  # the files were deleted, or the disk is not available
-                self._tell(f"{self.folder.path} cannot be read: {error}")
-            except Exception as error:  # tries the next version
-                self._tell(f"{type(error).__name__}: {error}")
+            except Exception as error:  # such as OSError, if the disk is not available
+                self._tell(f"{self.folder.path} cannot be read: {type(error).__name__}: {error}")
 
     def _tell(self, line):
         with contextlib.suppress(OSError, ValueError):  # stderr is closed
