@@ -1,8 +1,10 @@
 """`keras-bert serve`: serves an exported model over HTTP, as TensorFlow Serving does."""
 
 import errno
+import gc
 import importlib.util
 import os
+import re
 import signal
 import socket
 import sys
@@ -50,6 +52,15 @@ class Serve(Command):
             help="address to listen on; 0.0.0.0 for all addresses",
         )
         add("--port", type=_port, default=8501, metavar="N", help="port; 0 for any free port")
+        add(
+            "--allowed-hosts",
+            type=_host_name,
+            nargs="+",
+            default=[],
+            metavar="NAME",
+            help="names of this server in requests, in addition to localhost; default: only "
+            "localhost if --host is a loopback address, otherwise any",
+        )
         add(
             "--grpc-port",
             type=_port,
@@ -157,6 +168,12 @@ def _port(text):
     return int(text)
 
 
+def _host_name(text):
+    if not re.fullmatch(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", text):
+        raise ArgumentTypeError(f"{text!r} is not a host name without a port")
+    return text
+
+
 def _milliseconds(text):
     try:
         value = float(text)
@@ -206,7 +223,9 @@ def _serve(arguments, folder, listener):
         arguments.poll,
         lambda line: say(f"{folder.name}: {line}"),
         arguments.feedback,
+        arguments.allowed_hosts,
     )
+    gc.freeze()  # Later collections skip the imported modules, so that requests do not wait.
     server.load()
     if server.versions.current is None:
         raise InputError(f"no version of {folder.path} can be loaded.")

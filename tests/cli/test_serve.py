@@ -93,6 +93,8 @@ def test_ports_that_cannot_be_used(folder, capsys):
         line = error_of(folder, "--port", 0, "--grpc-port", port, capsys=capsys)
     assert f"cannot listen on port {port}" in line
     assert "'70000' is not a port" in error_of(folder, "--port", 70000, capsys=capsys)
+    line = error_of(folder, "--allowed-hosts", "http://a.example", capsys=capsys)
+    assert "'http://a.example' is not a host name without a port" in line
     assert "is not a number of milli" in error_of(folder, "--batch-timeout", "x", capsys=capsys)
 
 

@@ -1,8 +1,10 @@
 """Stores and scores labels that clients send for earlier predictions."""
 
 import collections
+import contextlib
 import csv
 import datetime
+import fcntl
 import json
 import os
 import uuid
@@ -18,12 +20,17 @@ from keras_bert_impl.serving.server.wire import ApiError, Arrays
 if TYPE_CHECKING:  # imports TensorFlow
     from keras_bert_impl.serving.server.model import Description, Model, Signature
 
-# maximum number of stored responses, and of characters in their texts
-_MOST_REQUESTS, _MOST_TEXT = 100_000, 64 << 20
+# maximum number of stored responses, and of characters in their texts; a row counts as more
+_MOST_REQUESTS, _MOST_TEXT, _ROW_SIZE = 100_000, 64 << 20, 128
 _MOST_BYTES = 100 << 20  # maximum size of the file in bytes
 _WINDOW = 1000  # number of recent labels per version that are scored
 # columns of the file in addition to texts and labels
 KEYS = ("prediction", "correct", "version", "time", "request_id")
+
+_SUPPORTED = (
+    "Feedback is supported only for the export of one text classifier, with string inputs and "
+    "assets.extra/labels.json."
+)
 
 Labels = str | list[str]
 
@@ -41,7 +48,7 @@ class _Answer(NamedTuple):
         labels: labels of the model. The model is not stored, so that the memory of old versions can
             be freed.
         labeled: indices of the rows for which a client has sent a label.
-        size: number of characters in `texts`.
+        size: number of characters in `texts`, plus `_ROW_SIZE` for each row.
     """
 
     version: int
@@ -69,19 +76,30 @@ class Feedback:
         self._answers: dict[str, _Answer] = {}  # request id -> stored response, oldest first
         self._size = 0  # characters of all responses
         self._windows: dict[int, collections.deque] = {}  # version -> pairs (labels, predictions)
+        self._columns: _Columns | None = None  # columns of the file
+
+    def check(self, model: "Model | Description") -> None:
+        """Raises `ApiError` if labels for the predictions of a model cannot be stored."""
+        columns = _Columns.of(model) if _supports_feedback(model) else None
+        if columns is None:
+            text = f"--feedback: {_SUPPORTED} Leave out --feedback to serve this model."
+        elif clashes := columns.names & set(KEYS):
+            text = (
+                f"--feedback: the training set must not have the columns {listed(clashes)}, which "
+                "the feedback file uses."
+            )
+        elif self._columns not in (None, columns):
+            text = (
+                f"--feedback: the columns {listed(columns.names)} of assets.extra/columns.json "
+                f"differ from {self._path}. Start the server with a new --feedback file."
+            )
+        else:
+            return
+        raise ApiError(text, "FAILED_PRECONDITION")
 
     def start(self, model: "Model") -> None:
-        """Computes scores from the labels that are already in the file.
-
-        Raises `InputError` if the model is not a text classifier.
-        """
-        check_supported(model)
-        columns = _Columns.of(model)
-        if clashes := columns.names & set(KEYS):
-            raise InputError(
-                f"--feedback: the training set must not have the columns {listed(clashes)}, "
-                "which the feedback file uses."
-            )
+        """Computes scores from the labels that are already in the file."""
+        columns = self._columns = _Columns.of(model)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with open(self._path, "a+b") as file:  # The file is created if it is missing.
@@ -91,7 +109,7 @@ class Feedback:
                         row = json.loads(line)
                         pair = _as_set(columns.label_of(row)), _as_set(row["prediction"])
                         self._window(int(row["version"])).append(pair)
-                    except (ValueError, KeyError, TypeError):
+                    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
                         pass  # `finetune` reports such lines.
         except OSError as error:
             raise InputError(f"--feedback: cannot write {self._path}: {error.strerror}.") from error
@@ -113,7 +131,7 @@ class Feedback:
             predictions = list(map(_text, outputs["label"]))
         else:
             predictions = [[_text(one) for one in row if one] for row in outputs["labels"]]
-        size = sum(len(text) for row in texts for text in row)
+        size = sum(_ROW_SIZE + sum(map(len, row)) for row in texts)
         name = uuid.uuid4().hex
         of_model = model.version, model.decisions["labels"], _Columns.of(model)
         self._answers[name] = _Answer(*of_model, texts, predictions, set(), size)
@@ -155,6 +173,8 @@ class Feedback:
         try:
             file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             try:
+                with contextlib.suppress(OSError):  # a file system without locks
+                    fcntl.flock(file, fcntl.LOCK_EX)  # Another server may write a line.
                 size = os.fstat(file).st_size
                 if size and os.pread(file, 1, size - 1) != b"\n":
                     line = b"\n" + line  # Another program may have left a line unfinished.
@@ -224,23 +244,12 @@ class _Columns(NamedTuple):
 
 def why_not_stored(model: "Model") -> str:
     """Returns the answer to a label for a server without a feedback file."""
-    way_out = "Only text classifiers support feedback."
-    if _supports_feedback(model):
-        way_out = "Start it with --feedback FILE."
+    way_out = "Start it with --feedback FILE." if _supports_feedback(model) else _SUPPORTED
     return f"This server stores no feedback. {way_out}"
 
 
 def _supports_feedback(model):
     return any(_is_classification(model, signature) for signature in model.signatures.values())
-
-
-def check_supported(model: "Model | Description") -> None:
-    """Raises `InputError` if a model is not a text classifier."""
-    if not _supports_feedback(model):
-        raise InputError(
-            "--feedback supports only an export of one text classifier with string inputs. Leave "
-            "out --feedback to serve this model."
-        )
 
 
 def _is_classification(model, signature):

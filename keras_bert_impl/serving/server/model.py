@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,9 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_bert_impl.serving.server.wire import STATUS, ApiError, Arrays, Input
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import parse_json, read_text
+from keras_bert_impl.serving.server.wire import STATUS, ApiError, Arrays, Input, write_outputs
 
 with contextlib.suppress(ImportError, tf.errors.NotFoundError):
     import tensorflow_text  # noqa: F401, registers the operations of tokenizers
@@ -56,10 +57,9 @@ class Limits:
 
 
 class Signature:
-    def __init__(self, function: Any, method: str) -> None:
+    def __init__(self, function: Any) -> None:
         self.number = next(_NUMBERS)  # A reloaded version gets a new number.
         self._function = function
-        self.method = method
         self._specs = function.structured_input_signature[1]
         self.inputs = {name: _input(self._specs[name]) for name in sorted(self._specs)}
         shapes = [spec.shape.as_list() for spec in function.structured_outputs.values()]
@@ -73,6 +73,13 @@ class Signature:
             raise _api_error(error) from error
         except (TypeError, ValueError) as error:
             raise ApiError(_sentence(str(error))) from error
+
+    def example(self) -> Arrays:
+        """Returns inputs of one row: zeros and empty strings."""
+        return {
+            name: np.full([size or 1 for size in shape], b"" if dtype.kind == "O" else 0, dtype)
+            for name, (dtype, shape) in self.inputs.items()
+        }
 
     @property
     def outputs(self) -> set[str]:
@@ -115,7 +122,12 @@ class Description(NamedTuple):
     columns: dict[str, str]
 
 
-_EXTRA = {"labels": list, "thresholds": dict, "columns": dict}  # type of the content of each file
+# type of the content of each file, and of its values
+_EXTRA: dict[str, tuple[type, Any, str]] = {
+    "labels": (list, str, "a list of labels"),
+    "thresholds": (dict, (int, float), "an object of labels and numbers"),
+    "columns": (dict, str, "an object of strings"),
+}
 
 
 def read_description(directory: Path) -> Description:
@@ -127,23 +139,27 @@ def read_description(directory: Path) -> Description:
     except (OSError, DecodeError, IndexError) as error:
         raise ApiError(f"{directory}/saved_model.pb is damaged: {error}", "DATA_LOSS") from error
     extra: dict[str, Any] = {}
-    for name, kind in _EXTRA.items():
+    for name in _EXTRA:
         path = directory / f"assets.extra/{name}.json"
-        if path.is_file():
-            extra[name] = _content(path, kind)
+        if path.exists():
+            extra[name] = _content(path)
     columns = extra.pop("columns", {})
     return Description(signatures, extra, columns)
 
 
-def _content(path, kind):
+def _content(path):
+    kind, kind_of_values, description = _EXTRA[path.stem]
     try:
-        content = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise ApiError(f"{path} is damaged: {error}", "DATA_LOSS") from error
+        content = parse_json(read_text(path), path)
+    except InputError as error:
+        raise ApiError(str(error), "DATA_LOSS") from error
     values = content.values() if isinstance(content, dict) else content
-    allowed = (int, float) if path.stem == "thresholds" else str
-    if not isinstance(content, kind) or not all(isinstance(value, allowed) for value in values):
-        raise ApiError(f"{path} is damaged: its content is not as exported.", "DATA_LOSS")
+    if not (
+        content
+        and isinstance(content, kind)
+        and all(isinstance(value, kind_of_values) for value in values)
+    ):
+        raise ApiError(f"{path} is damaged: it must contain {description}.", "DATA_LOSS")
     return content
 
 
@@ -155,8 +171,7 @@ class Model:
         self.definitions, self.decisions, self.columns = read_description(directory)
         self._loaded = tf.saved_model.load(str(directory))
         self.signatures = {
-            name: Signature(function, self.definitions[name].method_name)
-            for name, function in self._loaded.signatures.items()
+            name: Signature(function) for name, function in self._loaded.signatures.items()
         }
         if not self.signatures:
             raise ApiError("the SavedModel has no signatures.", "FAILED_PRECONDITION")
@@ -168,29 +183,27 @@ class Model:
             )
             for name in sorted(self.signatures)
         }
-        for signature, arrays in self._warmup_requests(directory / WARMUP):
-            if signature in self.signatures:
-                self.signatures[signature](arrays)
+        requests = _warmup_requests(directory / WARMUP)
+        requests += [
+            (name, signature.example())
+            for name, signature in self.signatures.items()
+            if name not in dict(requests)
+        ]
+        for name, arrays in requests:
+            if name in self.signatures:
+                outputs = self.signatures[name](arrays)
+                write_outputs(outputs, by_row=False)
+                self._check_labels(outputs, directory)
 
-    def _warmup_requests(self, path):
-        """Yields warm-up requests as (signature, inputs).
-
-        If the export has no warm-up file, the inputs are zeros and empty strings.
-        """
-        if path.is_file():
-            for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-                yield read_warmup(record)
+    def _check_labels(self, outputs, directory):
+        """Raises `ApiError` if the labels of a classifier differ from `labels.json`."""
+        labels = self.decisions.get("labels")
+        if labels is None or not {"label", "scores"} <= outputs.keys():
             return
-        for name, signature in self.signatures.items():
-            yield (
-                name,
-                {
-                    key: np.full(
-                        [size or 1 for size in shape], b"" if dtype.kind == "O" else 0, dtype
-                    )
-                    for key, (dtype, shape) in signature.inputs.items()
-                },
-            )
+        predicted = {label.decode("utf-8", "replace") for label in outputs["label"].ravel()}
+        if outputs["scores"].shape[-1] != len(labels) or not predicted <= set(labels):
+            path = directory / "assets.extra/labels.json"
+            raise ApiError(f"{path} does not contain the labels of the model.", "DATA_LOSS")
 
     def signature(self, name: str) -> Signature:
         if name not in self.signatures:
@@ -238,6 +251,15 @@ def _sentence(message):
 
 
 # === Warm-up requests ===
+
+
+def _warmup_requests(path):
+    """Returns the (signature, inputs) of the warm-up file; an empty list if the file is missing."""
+    try:
+        records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator() if path.exists() else ()
+        return list(map(read_warmup, records))
+    except Exception as error:  # Invalid bytes raise many types of errors.
+        raise ApiError(f"{path} is damaged: {type(error).__name__}.", "DATA_LOSS") from error
 
 
 def read_warmup(record: bytes) -> tuple[str, Arrays]:

@@ -6,7 +6,7 @@ import json
 import re
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,10 @@ from keras_bert_impl.io.cache import Cache
 from keras_bert_impl.io.paths import version_of
 from keras_bert_impl.serving.server.batching import Batcher
 from keras_bert_impl.serving.server.cache import CacheMetrics, Submit, cached
-from keras_bert_impl.serving.server.feedback import (
-    Feedback,
-    Scores,
-    check_supported,
-    why_not_stored,
-)
-from keras_bert_impl.serving.server.model import Limits, load, read_description
+from keras_bert_impl.serving.server.connections import HttpServer, Protocol
+from keras_bert_impl.serving.server.feedback import Feedback, Scores, why_not_stored
+from keras_bert_impl.serving.server.hosts import Hosts
+from keras_bert_impl.serving.server.model import Limits, Model, load, read_description
 from keras_bert_impl.serving.server.versions import Folder, Versions
 from keras_bert_impl.serving.server.wire import (
     ApiError,
@@ -61,9 +58,11 @@ class ModelServer:
         poll_seconds: float = 2.0,
         report: Callable[[str], None] = print,
         feedback: str | Path | None = None,
+        allowed_hosts: Iterable[str] = (),
     ) -> None:
         self.limits = limits
-        self.versions = Versions(folder, load, report)
+        self.versions = Versions(folder, self._load_version, report)
+        self._allowed_hosts = allowed_hosts
         self._poll_seconds = poll_seconds
         self._metrics = _Metrics(self.versions)
         self._feedback = feedback and Feedback(feedback, self._metrics.set_scores)
@@ -81,7 +80,7 @@ class ModelServer:
         config = uvicorn.Config(
             self._application(),
             loop="asyncio",
-            http="h11",
+            http=Protocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -93,16 +92,18 @@ class ModelServer:
             timeout_keep_alive=int(limits.client_seconds),
             timeout_graceful_shutdown=limits.stop_seconds,
         )
-        self._server = _HttpServer(config, limits)
+        self._server = HttpServer(config, limits)
 
     def load(self) -> None:
         """Loads the newest version that can be loaded, if any."""
-        if self._feedback:
-            with contextlib.suppress(ApiError):  # `load_newest` reports damaged versions.
-                check_supported(read_description(self.versions.folder.versions()[0][1]))
         self.versions.load_newest()
         if self._feedback and self.versions.current is not None:
             self._feedback.start(self.versions.current)
+
+    def _load_version(self, directory: Path, version: int) -> Model:
+        if self._feedback:
+            self._feedback.check(read_description(directory))
+        return load(directory, version)
 
     def start_grpc(self, address: str) -> int:
         """Starts the gRPC server, which stops when `run` returns. Returns the port."""
@@ -122,6 +123,7 @@ class ModelServer:
         """
         # Nagle's algorithm would delay the body, which is written after the head.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._hosts = Hosts(listener.getsockname()[0], self._allowed_hosts)
         self.versions.watch(self._poll_seconds)
         try:
             self._server.run([listener])
@@ -147,7 +149,16 @@ class ModelServer:
         application = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
         # A redirect would contain the client's Host header.
         application.router.redirect_slashes = False
-        return application
+
+        async def check_hosts(scope: Any, receive: Any, send: Any) -> None:
+            answer: Any = application
+            request = Request(scope)
+            if error := self._hosts.error(request.method, request.headers):
+                self._metrics.count("refused", 403, 0.0)
+                answer = _json_response(403, write_error(error))
+            await answer(scope, receive, send)
+
+        return check_hosts
 
     def _endpoint(
         self, method: str, answer: Callable[[Request], Awaitable[str]]
@@ -209,6 +220,8 @@ class ModelServer:
             request.state.method = parts["method"].lower()
             if request.state.method == "feedback":
                 return await self._label(request, parts["name"])
+            if request.state.method != "predict":
+                raise ApiError(f"Method {request.state.method} is not supported. Use predict.")
             return await self._prediction(request, parts["name"], version)
         if parts["metadata"]:
             request.state.method = "metadata"
@@ -226,9 +239,10 @@ class ModelServer:
 
     async def _prediction(self, request, name, version):
         async with self._body(request) as body:
-            answer = self._answer(body, name, version, request.state.method)
             try:
-                return await asyncio.wait_for(answer, self.limits.seconds)
+                return await asyncio.wait_for(
+                    self._answer(body, name, version), self.limits.seconds
+                )
             except TimeoutError:
                 raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
 
@@ -236,20 +250,22 @@ class ModelServer:
         model = self.versions.find(name, None)  # labels may arrive after a new version was loaded
         if not self._feedback:
             raise ApiError(why_not_stored(model), "UNIMPLEMENTED")
+        # A form on a web page can send other types without the consent of this server.
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise ApiError("Feedback must have the Content-Type application/json.", status=415)
         async with self._body(request) as body:
             return await asyncio.get_running_loop().run_in_executor(
                 self._json, self._feedback.add, body
             )
 
-    async def _answer(self, body, name, version, method):
+    async def _answer(self, body, name, version):
         loop, expires = asyncio.get_running_loop(), time.monotonic() + self.limits.seconds
 
         def read():
-            parsed = parse_request(body, method)
+            parsed = parse_request(body)
             model = self.versions.find(name, version)
             signature = model.signature(parsed.signature)
-            if method != "predict":
-                _refuse_examples(signature.method, method)
             arrays = read_inputs(parsed, signature.inputs, self.limits.max_rows)
             return model, signature, arrays, parsed
 
@@ -270,85 +286,33 @@ class ModelServer:
         Until the context ends, the size of the body counts toward the limit for all requests.
         """
         limit = self.limits.max_bytes
-        too_large = ApiError(f"The request is larger than {limit} bytes.", status=413)
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise ApiError("Compressed requests are not supported.", status=415)
-        if (length := int(request.headers.get("content-length", 0))) > 16 * limit:
-            raise too_large
-        parts: list[bytes] = []
-        size = 0
+        length = int(request.headers.get("content-length", 0))
+        body = bytearray()
 
         async def read():
-            nonlocal size
             async for part in request.stream():
-                # The rest is read and discarded, because many clients read the response only after
-                # they have sent everything.
-                if length > limit:
-                    continue
-                parts.append(part)
-                size += len(part)
+                body.extend(part)
                 self._held += len(part)
-                if size > limit:
-                    raise too_large
+                if len(body) > limit:  # `Protocol` discards the rest.
+                    break
                 if self._held > 16 * limit:
                     raise ApiError(
                         "The server is busy: the bodies of the running requests are too large.",
                         "UNAVAILABLE",
                     )
-            if length > limit:
-                raise too_large
 
         try:
-            await asyncio.wait_for(read(), self.limits.client_seconds)
-            yield b"".join(parts)
+            if length <= limit:
+                await asyncio.wait_for(read(), self.limits.client_seconds)
+            if max(length, len(body)) > limit:
+                raise ApiError(f"The request is larger than {limit} bytes.", status=413)
+            yield bytes(body)
         except TimeoutError:
             raise ApiError("The request did not arrive in time.", status=408) from None
         finally:
-            self._held -= size
-
-
-def _refuse_examples(found, method):
-    """Raises the `ApiError` for the methods `classify` and `regress`."""
-    wanted = f"tensorflow/serving/{method}"
-    if found == wanted:
-        raise ApiError(f"Method {method} is not supported. Use predict.", "UNIMPLEMENTED")
-    kind = "classification" if method == "classify" else "regression"
-    raise ApiError(f"Expected {kind} signature method_name to be {wanted}. Was: {found}")
-
-
-class _HttpServer(uvicorn.Server):
-    """HTTP server that disconnects slow clients. On shutdown, also stops the gRPC server."""
-
-    # starts the shutdown of gRPC; returns a function that waits until the shutdown is complete
-    stop_grpc: Callable[[], Callable[[], Any]] | None = None
-
-    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
-        super().__init__(config)
-        self._limits = limits
-        # time at which a connection started to wait for its client
-        self._waiting: dict[Any, float] = {}
-
-    async def on_tick(self, counter: int) -> bool:
-        connections: list[Any] = list(self.server_state.connections)
-        now = time.monotonic()
-        waiting = [
-            (one, one.cycle, one.flow.write_paused)
-            for one in connections
-            if one.cycle is None or one.cycle.response_complete or one.flow.write_paused
-        ]
-        self._waiting = {key: self._waiting.get(key, now) for key in waiting}
-        surplus = len(connections) - self._limits.max_connections
-        oldest = sorted(self._waiting.items(), key=lambda item: item[1])
-        for number, ((connection, *_), since) in enumerate(oldest):
-            if number < surplus or now - since > self._limits.client_seconds:
-                connection.transport.abort()
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        wait = self.stop_grpc() if self.stop_grpc else None
-        await super().shutdown(sockets)
-        if wait:
-            await asyncio.to_thread(wait)
+            self._held -= len(body)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -380,7 +344,10 @@ class _Metrics:
         self.queue = prometheus.Gauge("queue_length", "Waiting requests.", **to_all)
         version = prometheus.Gauge("model_version", "Served version.", ["model"], **to_all)
         version.labels(versions.name).set_function(lambda: getattr(versions.current, "version", 0))
-
+        failed = prometheus.Gauge(
+            "failed_versions", "Versions whose files cannot be loaded.", ["model"], **to_all
+        )
+        failed.labels(versions.name).set_function(lambda: len(versions.refused))
         self._scores = {
             name: prometheus.Gauge(f"feedback_{name}", text, ["version"], **to_all)
             for name, text in (

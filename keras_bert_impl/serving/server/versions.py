@@ -85,18 +85,21 @@ class Versions:
         self.current: Model | None = None
         self._states: dict[int, tuple[str, str, str]] = {}  # version: (state, code, message)
         self._files: Any = None  # names, sizes and times of the served version's files
-        self._refused: dict[int, Any] = {}  # version that failed to load -> its files at that time
+        self.refused: dict[int, Any] = {}  # version that failed to load -> its files at that time
         self._load = load
         self._report = report
         self._stopped = threading.Event()
 
     def load_newest(self) -> None:
-        for version, directory in self.folder.versions():
+        versions = dict(self.folder.versions())
+        for version in self.refused.keys() - versions.keys():
+            del self.refused[version]
+        for version, directory in versions.items():
             is_served = self.current is not None and version == self.current.version
             files = self.folder.files(directory)
             if is_served and files == self._files:
                 return
-            if self._refused.get(version) != files and self._loads(version, directory, files):
+            if self.refused.get(version) != files and self._loads(version, directory, files):
                 return
             if is_served:  # the new files cannot be loaded, but the old version is in memory
                 return
@@ -109,15 +112,15 @@ class Versions:
         try:
             model = self._load(directory, version)
         except ApiError as error:
-            self._refused[version] = files
-            if not is_served:
-                self._set(version, "END", error.code, str(error))
+            self.refused[version] = files
+            self._set(version, "AVAILABLE" if is_served else "END", error.code, str(error))
             self._tell(f"version {version} cannot be loaded: {error}")
             return False
         if self.current is not None:
             self._set(self.current.version, "END")
         self._set(version, "AVAILABLE")
         self.current, self._files = model, files
+        self.refused.pop(version, None)
         self._tell(f"version {version} is loaded")
         gc.collect()  # The functions of the old version have circular references.
         return True
@@ -148,11 +151,9 @@ class Versions:
     def status(self, name: str, version: int | None) -> list[dict[str, Any]]:
         """Returns the states of one or all versions, as in a `GetModelStatusResponse`."""
         states = self._states if name == self.name else {}
-        if version is not None and version not in states:
-            text = f"Could not find version {version} of model {name}{self._hint_on_name(name)}"
-            raise ApiError(text, "NOT_FOUND")
-        if not states:
-            text = f"Could not find any versions of model {name}{self._hint_on_name(name)}"
+        if not states or version not in (None, *states):
+            wanted = "any versions" if version is None else f"version {version}"
+            text = f"Could not find {wanted} of model {name}{self._hint_on_name(name)}"
             raise ApiError(text, "NOT_FOUND")
         return [
             {
@@ -172,10 +173,8 @@ class Versions:
         while not self._stopped.wait(seconds):
             try:
                 self.load_newest()
-            except OSError as error:  # the files were deleted, or the disk is not available
-                self._tell(f"{self.folder.path} cannot be read: {error}")
-            except Exception as error:  # tries the next version
-                self._tell(f"{type(error).__name__}: {error}")
+            except Exception as error:  # such as OSError, if the disk is not available
+                self._tell(f"{self.folder.path} cannot be read: {type(error).__name__}: {error}")
 
     def _tell(self, line):
         with contextlib.suppress(OSError, ValueError):  # stderr is closed

@@ -62,11 +62,8 @@ class PredictRequest(NamedTuple):
 # === Requests ===
 
 
-def parse_request(body: bytes, method: str = "predict") -> PredictRequest:
-    """Parses the body of a `predict` request.
-
-    For `classify` and `regress`, only raises the errors of TensorFlow Serving for invalid requests.
-    """
+def parse_request(body: bytes) -> PredictRequest:
+    """Parses the body of a `predict` request."""
     if not body:
         raise ApiError("JSON Parse error: The document is empty")
     try:
@@ -79,13 +76,6 @@ def parse_request(body: bytes, method: str = "predict") -> PredictRequest:
     if not isinstance(signature, str):
         raise ApiError(f"'signature_name' key must be a string value, not {shown(signature)}.")
     signature = signature or "serving_default"
-    if method != "predict":
-        if not isinstance(request.get("examples"), list) or not request["examples"]:
-            raise ApiError(
-                f"When method is {method}, key 'examples' is expected, with a list of at least "
-                "one element."
-            )
-        return PredictRequest(signature, request["examples"], True)
     keys = request.keys() & {"instances", "inputs"}
     if len(keys) != 1:
         raise ApiError(

@@ -21,7 +21,7 @@ ENDS = [
     "?a",
 ]
 HEADERS = ["Content-Length: -1", "Content-Length: 5", "Transfer-Encoding: chunked", "Upgrade: websocket",
-           "Connection: Upgrade", "Expect: 100-continue", "Content-Encoding: gzip", "Host: x",
+           "Connection: Upgrade", "Expect: 100-continue", "Content-Encoding: gzip", "Host: localhost",
            "X: " + "y" * 70_000, "\u00e9: \u00e9", ": ", "Content-Type: text/html"]  # fmt: skip
 PARTS = ["{", "}", "[", "]", ",", ":", '"', '"instances"', '"inputs"', '"signature_name"', '"ids"',
          '"text"', "1", "-1", "1e999", "NaN", "null", "true", '"good"', '{"b64":"/w=="}', "\\u0000",

@@ -13,10 +13,12 @@ from keras_bert_impl.serving.server.versions import Folder
 
 
 @contextlib.contextmanager
-def running(path, poll_seconds=60.0, grpc=False, feedback=None, **limits):
+def running(path, poll_seconds=60.0, grpc=False, feedback=None, allowed_hosts=(), **limits):
     """A server of a folder of versions, in threads of this process; yields its `Client`."""
     lines = []
-    server = ModelServer(Folder(path), Limits(**limits), poll_seconds, lines.append, feedback)
+    server = ModelServer(
+        Folder(path), Limits(**limits), poll_seconds, lines.append, feedback, allowed_hosts
+    )
     server.load()
     grpc_port = server.start_grpc("127.0.0.1:0") if grpc else None
     listener = socket.create_server(("127.0.0.1", 0))
@@ -64,7 +66,8 @@ class Client:
     def predict(self, request, which="", method="predict"):
         """Returns (status, answer) of a request, a value or the bytes of its JSON."""
         body = request if isinstance(request, bytes) else json.dumps(request).encode()
-        status, headers, text = self.send("POST", f"{self.path}{which}:{method}", body)
+        kind = {"Content-Type": "application/json"}
+        status, headers, text = self.send("POST", f"{self.path}{which}:{method}", body, kind)
         assert headers["Content-Type"] == "application/json"
         return status, json.loads(text)
 

@@ -2,6 +2,9 @@
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,9 +13,10 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.saved_model import export_version
 from keras_bert_impl.serving.server import feedback
+from keras_bert_impl.serving.server.wire import ApiError
 from keras_bert_impl.tasks import read_table
-from tests.serving.server.servers import running
-from tests.tasks.helpers import classifier
+from tests.serving.server.servers import running, wait_for
+from tests.tasks.helpers import ROOT, classifier
 
 metrics = pytest.importorskip("sklearn.metrics")
 TEXTS = ["a good film", "awful plot, \u201cnot\u201d €", "the film", "joy", "dull"]
@@ -102,6 +106,9 @@ def test_errors_say_what_is_wrong(client, path):
     assert label(client, name, "positive")[0] == 200
     status, answer = label(client, name, "negative")
     assert status == 409 and f"Row 0 of {name} already has a label." == answer["error"]
+    for kind in ({}, {"Content-Type": "text/plain"}):  # as forms on web pages send
+        body = json.dumps({"request_id": name, "label": "positive"})
+        assert client.send("POST", f"{client.path}:feedback", body, kind)[0] == 415
     other = client.send("POST", "/v1/models/other:feedback", b"{}")
     assert other[0] == 404 and "this server has the model reviews" in other[2]
 
@@ -135,7 +142,7 @@ def test_memory_is_limited(client, monkeypatch):
     monkeypatch.setattr(feedback, "_MOST_REQUESTS", 2)
     names = [client.predict({"instances": ["joy"]})[1]["request_id"] for _ in range(3)]
     assert [label(client, name, "positive")[0] for name in names] == [404, 200, 200]
-    monkeypatch.setattr(feedback, "_MOST_TEXT", 20)
+    monkeypatch.setattr(feedback, "_MOST_TEXT", 20 + feedback._ROW_SIZE)
     names = [client.predict({"instances": ["a good film"]})[1]["request_id"] for _ in range(2)]
     assert [label(client, name, "positive")[0] for name in names] == [404, 200]
 
@@ -214,14 +221,14 @@ def test_what_cannot_store_feedback(reviews, tmp_path):
     assert status == 501 and "Start it with --feedback FILE" in answer["error"]
     store = feedback.Feedback(tmp_path / "a.jsonl", print)
     for outputs in (["num_words", "labels", "label_ids", "scores"], ["scores"]):  # words, numbers
-        with pytest.raises(InputError, match="supports only an export of one text classifier"):
-            store.start(stand_in(outputs)[0])
-    with pytest.raises(InputError, match="'time'"):
-        store.start(stand_in(["label", "scores"], text="time")[0])
+        with pytest.raises(ApiError, match="only for the export of one text classifier"):
+            store.check(stand_in(outputs)[0])
+    with pytest.raises(ApiError, match="'time'"):
+        store.check(stand_in(["label", "scores"], text="time")[0])
     several, signature = stand_in(["label", "scores"])  # an export of several models
     several.decisions = {}
-    with pytest.raises(InputError, match="one text classifier"):
-        store.start(several)
+    with pytest.raises(ApiError, match="one text classifier"):
+        store.check(several)
     answers = {"label": np.array([b"film"], object)}
     assert store.remember(several, signature, {"text": answers["label"]}, answers) is None
     assert not (tmp_path / "a.jsonl").exists()
@@ -231,11 +238,13 @@ def test_a_tagger_is_refused_before_it_is_loaded(exported, tmp_path, monkeypatch
     folder = exported("entities")[1]
     with running(folder) as client:
         status, answer = label(client, "0", "positive")
-        assert status == 501 and "Only text classifiers support feedback" in answer["error"]
+        assert status == 501 and "--feedback" not in answer["error"]
+        assert "supported only for the export of one text classifier" in answer["error"]
     monkeypatch.setattr("tensorflow.saved_model.load", None)
-    with pytest.raises(InputError, match="Leave out --feedback to serve this model"):
-        with running(folder, feedback=tmp_path / "a.jsonl"):
-            pass
+    with running(folder, feedback=tmp_path / "a.jsonl") as client:
+        (line,) = client.lines
+        assert "Leave out --feedback to serve this model" in line
+        assert client.get("/readyz")[0] == 503
 
 
 def test_the_file_must_be_writable_before_labels_arrive(tmp_path):
@@ -247,10 +256,54 @@ def test_the_file_must_be_writable_before_labels_arrive(tmp_path):
         feedback.Feedback(tmp_path / "file" / "a.jsonl", print).start(model)
 
 
+def test_two_servers_write_whole_lines(tmp_path):
+    """Without a lock, a server takes a long line for a torn one while another server writes it."""
+    code = """
+import sys
+from keras_bert_impl.serving.server.feedback import Feedback
+store = Feedback(sys.argv[1], print)
+for number in range(150):
+    store._append({"text": "a" * (300_000 if number % 2 else 5)})
+"""
+    path = tmp_path / "a.jsonl"
+    command = [sys.executable, "-c", code, str(path)]
+    for process in [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]:
+        assert process.wait(120) == 0
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted(len(row["text"]) for row in rows) == [5] * 225 + [300_000] * 225
+
+
+@pytest.mark.parametrize("columns", ['{"text": "other", "label": "mood"}', None])
+def test_a_version_with_other_columns_is_refused(folder, tmp_path, columns):
+    shutil.copytree(folder / "reviews", tmp_path / "reviews")
+    with running(tmp_path / "reviews", poll_seconds=0.05, feedback=tmp_path / "a.jsonl") as client:
+        new = tmp_path / "new"
+        shutil.copytree(folder / "reviews/1", new)
+        (new / "assets.extra/columns.json").unlink()
+        if columns:
+            (new / "assets.extra/columns.json").write_text(columns)
+        new.rename(tmp_path / "reviews/2")
+        wait_for(lambda: client.metric('keras_bert_failed_versions{model="reviews"}') == 1)
+        assert "columns.json" in client.lines[-1] and "a new --feedback file" in client.lines[-1]
+        assert label(client, client.predict({"instances": ["joy"]})[1]["request_id"], "positive")
+        shutil.copy(
+            folder / "reviews/1/assets.extra/columns.json", tmp_path / "reviews/2/assets.extra"
+        )
+        wait_for(lambda: client.server.versions.current.version == 2)
+        assert client.metric('keras_bert_failed_versions{model="reviews"}') == 0
+
+
 def test_edited_lines_are_not_scored(tmp_path):
     line = {"label": "film", "prediction": "film", "version": 3}
-    changes = [{}, {"label": 1}, {"label": None}, {"prediction": 0.5}, {"version": "new"}]
-    rows = [json.dumps(line | change) for change in changes]
+    changes = [
+        {},
+        {"version": float("inf")},
+        {"label": 1},
+        {"label": None},
+        {"prediction": 0.5},
+        {"version": "new"},
+    ]
+    rows = [json.dumps(line | change) for change in changes] + ["[" * 100_000]
     (tmp_path / "a.jsonl").write_text("\n".join([*rows, "[]", ""]))
     seen = []
     model, _ = stand_in(["label", "scores"])

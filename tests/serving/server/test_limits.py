@@ -38,17 +38,45 @@ def test_large_bodies(small):
     status, answer = small.predict(b" " * 10_000 + GOOD)
     assert status == 413 and answer == {"error": "The request is larger than 10000 bytes."}
     # Clients that read no answer before they have sent all, such as `urllib`, get one, too.
-    sent = urllib.request.Request(
-        f"http://127.0.0.1:{small.port}{path}", b" " * 150_000, method="POST"
-    )
-    with pytest.raises(urllib.error.HTTPError, match="413"):
-        urllib.request.urlopen(sent, timeout=5)
+    for size in (150_000, 100 << 20):
+        sent = urllib.request.Request(
+            f"http://127.0.0.1:{small.port}{path}", b" " * size, method="POST"
+        )
+        with pytest.raises(urllib.error.HTTPError, match="413"):
+            urllib.request.urlopen(sent, timeout=5)
     # Much larger ones are answered before anything is sent.
     assert b" 413 " in small.raw(head(path, "Content-Length: 999999999999"), timeout=3)
     chunks = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
     assert b" 413 " in small.raw(head(path, "Transfer-Encoding: chunked") + chunks * 4, timeout=3)
     status, _, _ = small.send("POST", path, b"\x1f\x8b", {"Content-Encoding": "gzip"})
     assert status == 415
+
+
+@pytest.mark.parametrize("size, status", [(1, b" 400 "), (100, b" 400 "), (300, b" 413 ")])
+def test_bodies_of_small_chunks(folder, size, status):
+    """The response arrives while the client still sends."""
+    with running(folder, max_bytes=100_000) as client:
+        chunk = f"{size:x}\r\n{' ' * size}\r\n".encode()
+        answer = client.raw(
+            head(f"{client.path}:predict", "Transfer-Encoding: chunked") + chunk * 100_000
+        )
+        assert status in answer[:20]
+        assert (b"The chunks of the request are too small." in answer) == (status == b" 400 ")
+        few = chunk * 200 + b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
+        sent = head(f"{client.path}:predict", "Transfer-Encoding: chunked") + few
+        assert b" 200 " in client.raw(sent)
+
+
+def test_a_damaged_rest_of_a_request(small, caplog):
+    """The response to a request has been sent when its next chunk cannot be read."""
+    with socket.create_connection(("127.0.0.1", small.port), timeout=10) as connection:
+        lines = "POST /v1/none HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked", "", ""
+        connection.sendall("\r\n".join(lines).encode())
+        assert b" 400 " in connection.recv(1000)
+        connection.sendall(b"damaged\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(1000) == b""
+    assert small.get("/healthz")[0] == 200 and not caplog.records
 
 
 def test_many_rows(small):
