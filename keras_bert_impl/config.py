@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 from typing import Annotated, Any
 
-from keras_bert_impl.first_guesses import known_fields
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.settings import (
     NonNegativeInt,
@@ -31,7 +31,7 @@ _SIZES = {"lora": 4, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
 PROJECTIONS = ("query", "key", "value", "attention_output", "intermediate", "gate", "output")
 
 
-@known_fields("Adapter")
+@known_arguments("Adapter")
 @dataclasses.dataclass(frozen=True)
 class Adapter:
     """Configuration of an adapter for parameter-efficient fine-tuning.
@@ -134,7 +134,7 @@ ARCHITECTURES = (
 )
 
 
-@known_fields("EncoderConfig")
+@known_arguments("EncoderConfig")
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig:
     """Configuration of an encoder.

@@ -1,4 +1,4 @@
-"""Files of models and their readers, for `tests.test_hostile_files`: settings, adapters, presets.
+"""Files of models and their readers, for `tests.mutated_kinds`: settings, adapters, presets.
 
 `MODEL_READERS` maps a name to (function of a folder that returns the contents of the files to
 change, function that reads the folder).

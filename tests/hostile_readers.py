@@ -1,4 +1,4 @@
-"""Files of all kinds and their readers, for `tests.test_hostile_files` and `tests.mutated_kinds`.
+"""Files of all kinds and their readers, for `tests.mutated_kinds`.
 
 `READERS` is like `MODEL_READERS`, and has tokenizers, records, runs and labeled data as well.
 """

@@ -9,6 +9,7 @@ case's number; `--kind KIND --case NUMBER` repeats it.
 
 import argparse
 import collections
+import copy
 import json
 import logging
 import multiprocessing
@@ -27,30 +28,18 @@ LARGEST = 1 << 20  # bytes of a changed file, since lines may be repeated a mill
 SECONDS = 60
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\w.+-]+|\s+|.', re.DOTALL)
 _LINE = re.compile(rb"[^\n]*\n?")
-_WORDS = [
-    b"",
-    b"0",
-    b"-1",
-    b"1e999",
-    b"null",
-    b"NaN",
-    b"[]",
-    b"{}",
-    b'"',
-    b"\t",
-    b"\n",
-    b"\r",
-    b",",
-]
-_WORDS += [
-    b"\0",
-    b"\xff",
-    b"\xef\xbb\xbf",
-    b"99999999999999999999",
-    b"\xed\xa0\x80",
-    b"../x",
-    b"x" * 999,
-]
+_WORDS = rb"""0 -1 1e999 null NaN [] {} " , ../x 99999999999999999999 \ud800""".split()
+_WORDS += [b"", b"\t", b"\n", b"\r", b"\0", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80"]
+_WORDS += [b"x" * 999, b"9" * 5_000, b"[" * 100_000, b"a: &a [*a]", b"PK\x03\x04"]
+# Values that replace one of a JSON file.
+_VALUES = json.loads(
+    r"""[null, true, false, 0, -1, 1, 2, 7, 300, 65536, 2147483648, 1e30, 0.5, -0.5, 1e-300, NaN,
+    1e999, "", " ", "x", "0", "-1", "true", "../x", "/etc/passwd", "\u0000", "\ud800", "a\nb", "(.*)*$",
+    "bert", "gelu", "float32", "[MASK]", "BertModel", [], [[]], [null], [1], ["x", "x"], [{}],
+    [["x", 1]], [["a", "b"], ["c"]], [[1, 2], [3, 4]], [0.5, NaN], {}, {"x": 1}, {"": ""}, {"0": "x"},
+    {"0": null}, {"type": "x"}, {"content": "x"}, {"id": 0, "content": "[PAD]"}, {"x": {"y": {}}}]"""
+)
+_VALUES += [10**30, "x" * 100_000, "é" * 100, list(range(1_000)), {str(n): n for n in range(300)}]
 _BYTES = [b"\0", b"\xff", b"\x7f\xff\xff\xff", b"\xff" * 8, b"\0" * 8, b"\x80", b"\x01"]
 
 # === Changes ===
@@ -58,7 +47,8 @@ _BYTES = [b"\0", b"\xff", b"\x7f\xff\xff\xff", b"\xff" * 8, b"\0" * 8, b"\x80", 
 
 def changed(data: bytes, draw: random.Random, others: list[bytes]) -> bytes:
     """Returns a file with one to four changes: of bytes, or of values exchanged for others."""
-    change = draw.choice([_with_bytes, _with_bytes, _with_tokens, _with_tokens, _with_lines])
+    changes = [_with_bytes, _with_tokens, _with_lines, _with_values]
+    change = draw.choice([*changes, _with_bytes, _with_tokens, _with_values])
     for _ in range(draw.choice([1, 1, 2, 4])):
         data = change(data, draw, others)[:LARGEST]
     return data
@@ -88,6 +78,30 @@ def _with_tokens(data, draw, others):
 
 def _with_lines(data, draw, others):
     return _exchanged(_LINE.findall(data), draw, others, _LINE)
+
+
+def _with_values(data, draw, others):
+    """Replaces or removes a value of a JSON file; exchanges tokens of another file."""
+    try:
+        content = json.loads(data)
+    except ValueError:
+        return _with_tokens(data, draw, others)
+    places = list(_places([content], 0))
+    outer, key = draw.choice(places)
+    if draw.randrange(8):
+        outer[key] = copy.deepcopy(draw.choice(_VALUES))
+    else:
+        del outer[key]
+    return json.dumps(places[0][0]).encode()[1:-1]
+
+
+def _places(outer, key):
+    """Yields (list or dict, key) of a JSON value and of all values in it."""
+    yield outer, key
+    inner = outer[key]
+    keys = inner if isinstance(inner, dict) else range(len(inner) if isinstance(inner, list) else 0)
+    for each in keys:
+        yield from _places(inner, each)
 
 
 def _exchanged(parts, draw, others, pattern):

@@ -1,10 +1,9 @@
-"""Names and arguments that users of other libraries type first, one test case each."""
+"""Names and arguments that users of other libraries type first."""
 
 import importlib
 import inspect
 import re
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,9 +14,12 @@ from keras_bert_impl import (
     AdamW,
     Adapter,
     CausalLM,
+    Encoder,
     LongTexts,
     MaskedLM,
     NextSentencePredictor,
+    QuestionAnswerer,
+    TextClassifier,
     TextEmbedder,
     finetune,
     search,
@@ -32,15 +34,13 @@ from keras_bert_impl.first_guesses import (
     nearest,
 )
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.runs.settings import FinetuneSettings
-from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier
 from tests import helpers as helpers_of_all
 from tests.tasks import helpers
 
 
-def test_a_name_that_a_class_has_is_left_alone(monkeypatch):
+def test_a_missing_attribute_names_the_call(monkeypatch):
     monkeypatch.setitem(GUESSES, "Thing", {"encode": "thing.tokenize(x)", "real": "-"})
 
     @first_guesses("Thing")
@@ -52,10 +52,14 @@ def test_a_name_that_a_class_has_is_left_alone(monkeypatch):
 
     assert (Thing.real, Special().encode, hasattr(Thing(), "encode")) == (3, 4, False)
     for owner in Thing, Thing():
-        with pytest.raises(
-            AttributeError, match=r"no attribute 'encode'. Write thing.tokenize\(x\)"
-        ):
+        with pytest.raises(AttributeError, match=r"no attribute 'encode'. Write thing.tokenize\(x"):
             owner.encode
+    mine = Thing()
+    mine.encode = 5  # a class outside of the package
+    assert mine.encode == 5
+    Thing.__module__ = "keras_bert_impl.things"
+    with pytest.raises(AttributeError, match=r"Write thing.tokenize\(x\)"):
+        Thing().encode = 5
 
 
 def test_unknown_arguments_name_the_nearest(monkeypatch):
@@ -66,53 +70,65 @@ def test_unknown_arguments_name_the_nearest(monkeypatch):
         return rate
 
     assert function(rate=2) == function(2) == 2
-    with pytest.raises(InputError, match=r"no argument 'lr'. Write function\(rate=0.1\)"):
-        function(lr=2)
-    with pytest.raises(InputError, match="function has no argument 'x'; available: rate"):
-        function(x=2)
-    with pytest.raises(InputError, match="no argument 'rat'; did you mean 'rate'"):
-        function(rat=2)
+    for argument, message in {
+        "lr": r"no argument 'lr'. Write function\(rate=0.1\)",
+        "x": "function has no argument 'x'; available: rate",
+        "rat": "no argument 'rat'; did you mean 'rate'",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            function(**{argument: 2})
+
+
+KNOWN = [f"--{name}" for name in "train dev dev-split text tfds thaw labels seed seeds".split()]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "suggestion"),
+    [
+        ("--labls", KNOWN, "did you mean --labels?"),
+        # The same name for commands with different options.
+        ("save-steps", ["--report-every"], "write --report-every 100"),
+        ("save_steps", ["checkpoint_minutes"], "write checkpoint_minutes=10."),
+        ("--id2label", KNOWN, "write --labels bad good"),
+        ("--load-best-model-at-end", ["--keep-best"], "write --keep-best"),
+        ("--bf16", ["--dtype"], "write --dtype mixed_bfloat16"),
+        # Three of many names, or all of a few.
+        ("--sxd-e", KNOWN, "similar: --dev, --seed, --seeds"),
+        ("--xyz", KNOWN[:2], "available: --train, --dev"),
+    ],
+)
+def test_options_and_settings_have_a_suggestion(name, known, suggestion):
+    assert nearest(name, known) == suggestion
 
 
 def test_options_are_answered_by_meaning():
-    known = [f"--{name}" for name in "train dev dev-split text tfds thaw labels seed seeds".split()]
-    assert "cross_val_score" in nearest("--folds", known)
-    assert nearest("cv", known) == nearest("--folds", known)
-    assert "keras-bert calibrate" in nearest("--threshold", known)
-    assert nearest("--labls", known) == "did you mean --labels?"
-    # The same name for commands with different options.
-    assert nearest("save-steps", ["--report-every"]) == "write --report-every 100"
-    assert nearest("save_steps", ["checkpoint_minutes"]) == "write checkpoint_minutes=10."
-    # Three of many names, or all of a few.
-    assert nearest("--sxd-e", known) == "similar: --dev, --seed, --seeds"
-    assert nearest("--xyz", known[:2]) == "available: --train, --dev"
-
-
-def test_a_missing_attribute_cannot_be_set(monkeypatch):
-    monkeypatch.setitem(GUESSES, "Thing", {"encode": "thing.tokenize(x)"})
-
-    @first_guesses("Thing")
-    class Thing:
-        pass
-
-    mine = Thing()
-    mine.encode = 5  # a class outside of the package
-    assert mine.encode == 5
-    Thing.__module__ = "keras_bert_impl.things"
-    with pytest.raises(AttributeError, match=r"Write thing.tokenize\(x\)"):
-        Thing().encode = 5
+    assert "cross_val_score" in nearest("--folds", KNOWN)
+    assert "keras-bert calibrate" in nearest("--threshold", KNOWN)
 
 
 # === Encoders and task models ===
 
+CLASSES = {
+    "Tokenizer": type(helpers.tokenizer()),
+    "Encoder": Encoder,
+    "Optimizer": AdamW,
+    "TaskModel": TextClassifier,
+    "MaskedLM": MaskedLM,
+    "TextEmbedder": TextEmbedder,
+}
+
+
+@pytest.mark.parametrize("owner", CLASSES)
+def test_every_attribute_of_the_table_names_the_call(owner):
+    for name, call in GUESSES[owner].items():
+        with pytest.raises(AttributeError, match=re.escape(f"{name!r}. Write {call}.")):
+            getattr(CLASSES[owner], name)
+
 
 def _renamed(ids, mask, segments):
-    lines = (
-        f'"token_ids": x["{ids}"]',
-        f'"padding_mask": x["{mask}"]',
-        f'"segment_ids": x["{segments}"]',
-    )
-    return re.escape(f"Write {{{', '.join(lines)}}}.")
+    names = {"token_ids": ids, "padding_mask": mask, "segment_ids": segments}
+    lines = ", ".join(f'"{ours}": x["{theirs}"]' for ours, theirs in names.items())
+    return re.escape(f"Write {{{lines}}}.")
 
 
 def _row(*names):
@@ -121,6 +137,7 @@ def _row(*names):
 
 GOOGLE = _row("input_ids", "input_mask", "segment_ids")
 TF_HUB = _row("input_word_ids", "input_mask", "input_type_ids")
+PAIR = r"\(first_texts, second_texts\)"
 
 
 def compiled(model, **arguments):
@@ -133,81 +150,47 @@ def classifier():
     return helpers.classifier(dropout=0.0)
 
 
-@pytest.fixture(scope="module")
-def answerer():
-    return QuestionAnswerer(helpers.encoder(), helpers.tokenizer(), 24, 8, 8)
-
-
 @pytest.mark.parametrize(
     "typed, line",
     [
         (lambda model: TextClassifier.from_pretrained("x", num_labels=2), "num_classes=2"),
         (lambda model: TextClassifier.from_pretrained("x", id2label={0: "a"}), r"labels=\["),
+        (lambda model: TextClassifier.from_pretrained("x", nun_classes=2), "mean 'num_classes'"),
+        (lambda model: TextClassifier.from_pretrained("x", tokenizer=1), r"TextClassifier\(Enc"),
+        (lambda model: type(model)(model.encoder, model.tokenizer, num_labels=2), "num_classes=2"),
+        (lambda model: type(model)(model.encoder, model.tokenizer, x=2), "similar: max_length"),
         (lambda model: model.compile(lr=1e-4), "learning_rate=5e-5"),
-        (lambda model: TextClassifier.presets, "keras-bert models"),
-        (lambda model: model.push_to_hub("x"), "save_pretrained"),
-        (
-            lambda model: Encoder("bert-base-uncased"),
-            r"Encoder.from_pretrained\('bert-base-uncased'\)",
-        ),
+        (lambda model: Encoder("bert-base"), r"Encoder.from_pretrained\('bert-base'\)"),
         (lambda model: Encoder({"hidden_size": 4}), r"Encoder\(EncoderConfig\(...\)\)"),
-        (lambda model: Encoder.presets, "keras-bert models"),
-        (lambda model: Encoder.from_preset("x"), r"Encoder.from_pretrained\(name\)"),
-        (lambda model: TextClassifier.from_preset("x"), r"Write from_pretrained\(name\)"),
-        (lambda model: EncoderConfig(hidden_size=4), "hidden_dim=768"),
-        (
-            lambda model: model.encoder({"input_ids": [[1]]}),
-            r'Write {"token_ids": x\["input_ids"\]}',
-        ),
-        (lambda model: model({"input_ids": np.ones((1, 2), "int32")}), 'Write {"token_ids"'),
-        (
-            lambda model: model.fit({"input_ids": np.ones((1, 2), "int32")}, [0]),
-            'Write {"token_ids"',
-        ),
-        (
-            lambda model: model.export("x", format="pt"),
-            "'tf_saved_model', 'onnx', 'litert', 'openvino', 'mediapipe'",
-        ),
+        (lambda model: EncoderConfig(hidden_size=4), "did you mean 'hidden_dim'"),
+        (lambda model: EncoderConfig(output_hidden_states=True), "with_outputs"),
+        (lambda model: model.encoder({"input_ids": [[1]]}), r'{"token_ids": x\["input_ids"\]}'),
+        (lambda model: model.encoder([[5]], attention_mask=1), '"padding_mask": attention_mask'),
+        (lambda model: model.encoder(["good film"]), r"encoder\(tokenizer\(texts\)\)"),
+        (lambda model: model(_row("input_ids")), 'Write {"token_ids"'),
+        (lambda model: model.fit(_row("input_ids"), [0]), 'Write {"token_ids"'),
+        (lambda model: model.predict(GOOGLE), _renamed(*GOOGLE)),
+        (lambda model: model(TF_HUB), _renamed(*TF_HUB)),
+        (lambda model: model.predict(["a"], ["b"]), PAIR),
+        (lambda model: model.evaluate(["a"], [1], ["b"]), PAIR),
+        (lambda model: model.fit(["a"], [1], np.array([1])), PAIR),
+        (lambda model: model.tokenizer(["un"], ["a"]), r"tokenizer\(\(questions, contexts\)\)"),
+        (lambda model: model.tokenizer(["un"], ["a"], length=8), f"'length' twice.*{PAIR}"),
+        (lambda model: model.export("x", format="pt"), "'tf_saved_model', 'onnx', 'litert'"),
         (lambda model: model.quantize("float8"), "one of int8, int4"),
         (lambda model: setattr(model, "max_seq_length", 5), "model.max_length"),
-        (lambda model: model.max_seq_length, "model.max_length"),
-        (lambda model: model.predict(GOOGLE), _renamed("input_ids", "input_mask", "segment_ids")),
-        (lambda model: model(TF_HUB), _renamed("input_word_ids", "input_mask", "input_type_ids")),
         (
             lambda model: compiled(helpers.classifier(["a", "b", "c"]), loss="binary_crossentropy"),
             "multi_label_classification",
         ),
         (lambda model: setattr(compiled(model).optimizer, "learning_rate", 1), "with a constant"),
-        (lambda model: compiled(model).optimizer.lr, "optimizer.learning_rate"),
-        (lambda model: model.fit_generator([]), r"model.fit\(batches, steps_per_epoch=100\)"),
-        (lambda model: TextClassifier.from_pretrained("x", nun_classes=2), "mean 'num_classes'"),
-        (
-            lambda model: TextClassifier(model.encoder, model.tokenizer, num_labels=2),
-            "num_classes=2",
-        ),
-        (
-            lambda model: TextClassifier(model.encoder, model.tokenizer, x=2),
-            "similar: max_length",
-        ),
         (lambda model: FinetuneSettings(warmup_steps=500), "'warmup_steps'; write warmup=0.1"),
-        (lambda model: FinetuneSettings(lr=1e-4), "write learning_rate=5e-5"),
         (lambda model: PretrainSettings(totl_steps=5), "did you mean 'total_steps'"),
         (lambda model: finetune("x", [], [], "y", num_train_epochs=3), "write epochs=3"),
-        (
-            lambda model: TextClassifier.from_pretrained("x", tokenizer=1),
-            r"TextClassifier\(Encoder",
-        ),
-        (lambda model: EncoderConfig(output_hidden_states=True), "with_outputs"),
-        (lambda model: model.bert, "model.encoder"),
-        (lambda model: model.resize_token_embeddings(9), "add_tokens"),
-        (lambda model: model.predict(["a"], ["b"]), r"\(first_texts, second_texts\)"),
-        (lambda model: model.evaluate(["a"], [1], ["b"]), r"\(first_texts, second_texts\)"),
-        (lambda model: model.fit(["a"], [1], np.array([1])), r"\(first_texts, second_texts\)"),
-        (lambda model: model.encoder([[5]], attention_mask=1), '"padding_mask": attention_mask'),
-        (lambda model: model.encoder(["good film"]), r"encoder\(tokenizer\(texts\)\)"),
         (lambda model: search(1, "a", [], top_k=3), "write k=5"),
         (lambda model: Adapter("lora", r=8), "available: kind, size"),
         (lambda model: LongTexts("mean", stride=8), "mean 'doc_stride'|available: way"),
+        (lambda model: MODELS["QuestionAnswerer"]().answer(question="a"), r"\[\(question, context"),
     ],
 )
 def test_first_guesses_at_models(typed, line, classifier):
@@ -256,12 +239,8 @@ def test_a_model_made_outside_of_the_scope_is_named():
     model.fit(["good"], [1], verbose=0)  # outside of the scope it trains
 
 
-def test_answer_has_pairs(answerer):
-    with pytest.raises(InputError, match=r"answer\(\[\(question, context\)\]\)"):
-        answerer.answer(question="which word", context="good film")
-
-
-def test_logits_of_answers_have_names(answerer):
+def test_logits_of_answers_have_names():
+    answerer = MODELS["QuestionAnswerer"]()
     features = answerer.tokenizer([("which word", "good film a the")])
     named = answerer(features)
     logits = answerer.predict({n: np.asarray(f) for n, f in features.items()}, verbose=0)
@@ -270,7 +249,7 @@ def test_logits_of_answers_have_names(answerer):
         np.testing.assert_allclose(named[name], logits[:, place, :width], atol=1e-6)
 
 
-def test_quantize_is_that_of_keras(classifier, tmp_path):
+def test_quantize_is_that_of_keras(tmp_path):
     model = helpers.classifier(dropout=0.0)
     texts = helpers.examples(30)[0]
     before = model.predict(texts, verbose=0)
@@ -290,88 +269,67 @@ def test_quantize_is_that_of_keras(classifier, tmp_path):
             refused()
 
 
-@pytest.mark.parametrize("file_format", ["onnx", "openvino"])
-def test_export_has_the_arguments_of_keras(file_format, classifier, tmp_path):
-    classifier.export(tmp_path / "out", format=file_format)
-    assert (tmp_path / "out" / "config.json").is_file()
-    with pytest.raises(InputError, match="ids_only is only for"):
-        classifier.export(tmp_path / "out", format=file_format, ids_only=True)
-    with pytest.raises(InputError, match="custom_ops is only for"):
-        classifier.export(tmp_path / "out", format=file_format, custom_ops=False)
-
-
 # === Every suggestion works ===
 
 TEXTS, LABELS = helpers.examples(8)
-
-
-@pytest.fixture(scope="module")
-def namespace(tmp_path_factory):
-    """The names in the suggestions of the table."""
-    directory = tmp_path_factory.mktemp("models")
-    embedder = TextEmbedder(
-        helpers.encoder(), helpers.tokenizer(), prompts={"query": "a", "document": "the"}
-    )
-    saved = {
-        "TextClassifier": TextClassifier(
-            helpers.encoder(max_length=128), helpers.tokenizer(), num_classes=2
-        ),
-        "MaskedLM": MaskedLM(helpers.encoder(), helpers.tokenizer()),
-        "CausalLM": CausalLM(helpers.encoder(causal=True, use_pooler=False), helpers.tokenizer()),
-        "NextSentencePredictor": NextSentencePredictor(helpers.encoder(), helpers.tokenizer()),
-    }
-    for name, model in saved.items():
-        model.save_pretrained(directory / name)
-    ids = helpers.tokenizer().tokenize(TEXTS[:1])[0].numpy()
-    data = tf.data.Dataset.from_tensor_slices((TEXTS, [0, 1] * 4)).batch(4).repeat()
-    return {
-        **{name: getattr(keras_bert_impl, name) for name in keras_bert_impl.__all__},
-        **{"tf": tf, "keras": keras, "keras_bert_impl": keras_bert_impl, "saved": directory},
-        **{
-            "texts": TEXTS,
-            "text": TEXTS[0],
-            "question": TEXTS[0],
-            "context": TEXTS[1],
-            "queries": TEXTS,
-            "questions": TEXTS,
-        },
-        **{"labels": LABELS, "contexts": TEXTS, "pairs": list(zip(TEXTS, TEXTS)), "ids": ids},
-        **{"words": TEXTS[0].split(), "token": "good", "tokens": ["good", "bad"], "batches": data},
-        **{"from_pretrained": TextClassifier.from_pretrained, "tokenizer": helpers.tokenizer()},
-        **{"encoder": helpers.encoder(), "embedder": embedder, "optimizer": AdamW(1e-3)},
-    }
-
-
 MODELS = {
+    "TextClassifier": lambda: TextClassifier(
+        helpers.encoder(max_length=128), helpers.tokenizer(), num_classes=2
+    ),
     "MaskedLM": lambda: MaskedLM(helpers.encoder(), helpers.tokenizer()),
     "CausalLM": lambda: CausalLM(
         helpers.encoder(causal=True, use_pooler=False, vocabulary_size=21),
         helpers.tokenizer().add_tokens(["."]),
     ),
     "QuestionAnswerer": lambda: QuestionAnswerer(helpers.encoder(), helpers.tokenizer(), 24, 8, 8),
+    "NextSentencePredictor": lambda: NextSentencePredictor(helpers.encoder(), helpers.tokenizer()),
+    "TextEmbedder": lambda: TextEmbedder(
+        helpers.encoder(), helpers.tokenizer(), prompts={"query": "a", "document": "the"}
+    ),
 }
+SAVED = ("TextClassifier", "MaskedLM", "CausalLM", "NextSentencePredictor")
+
+
+@pytest.fixture(scope="module")
+def namespace(tmp_path_factory):
+    """The names in the suggestions of the table."""
+    directory = tmp_path_factory.mktemp("models")
+    for name in SAVED:
+        MODELS[name]().save_pretrained(directory / name)
+    tokenizer = helpers.tokenizer()
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, [0, 1] * 4)).batch(4).repeat()
+    return {
+        **{name: getattr(keras_bert_impl, name) for name in keras_bert_impl.__all__},
+        **{"tf": tf, "keras_bert_impl": keras_bert_impl, "saved": directory, "labels": LABELS},
+        **dict.fromkeys(("texts", "queries", "questions", "contexts"), TEXTS),
+        **{"text": TEXTS[0], "question": TEXTS[0], "context": TEXTS[1], "batches": data},
+        **{"pairs": list(zip(TEXTS, TEXTS)), "ids": tokenizer.tokenize(TEXTS[:1])[0].numpy()},
+        **{"token": "good", "tokens": ["good", "bad"], "tokenizer": tokenizer},
+        **{"from_pretrained": TextClassifier.from_pretrained, "encoder": helpers.encoder()},
+        **{"embedder": MODELS["TextEmbedder"](), "optimizer": AdamW(1e-3)},
+    }
+
+
 SUGGESTIONS = sorted(
     {
-        (owner.partition(".")[0], line)
-        for owner, lines in GUESSES.items()
-        for line in lines.values()
-        if not owner.startswith("keras-bert") and not line.startswith("`keras-bert ")
+        (owner.partition(".")[0], call)
+        for owner, calls in GUESSES.items()
+        for call in calls.values()
+        if owner != "keras-bert COMMAND" and not call.startswith("`keras-bert ")
     }
-    | {("imports", line) for line in _IMPORTS}
+    | {("imports", call) for call in _IMPORTS}
 )
 
 
-@pytest.mark.parametrize(("owner", "line"), SUGGESTIONS)
-def test_every_suggestion_of_the_table_works(owner, line, namespace, tmp_path):
+@pytest.mark.parametrize(("owner", "call"), SUGGESTIONS)
+def test_every_suggestion_of_the_table_works(owner, call, namespace, tmp_path):
     names = dict(namespace, model=MODELS.get(owner, helpers.classifier)())
-    kind = line.partition(".")[0]
-    folder = namespace["saved"] / (
-        kind if kind in ("CausalLM", "MaskedLM", "NextSentencePredictor") else "TextClassifier"
-    )
-    is_written = "save_pretrained" in line or "add_tokens(name" in line
-    if "add_tokens(name" in line:
+    class_name = call.partition(".")[0]
+    folder = namespace["saved"] / (class_name if class_name in SAVED else "TextClassifier")
+    is_written = "save_pretrained" in call or "add_tokens(name" in call
+    if "add_tokens(name" in call:
         names["tokens"] = ["[E1]"]
-    exec(line, names | {"name": folder, "directory": tmp_path / "new" if is_written else folder})
+    exec(call, names | {"name": folder, "directory": tmp_path / "new" if is_written else folder})
 
 
 # === Imports ===
@@ -394,12 +352,10 @@ IMPORTED = {
 
 @pytest.mark.parametrize("name", IMPORTED)
 def test_unknown_names_of_the_package_have_a_hint(name):
-    with pytest.raises(ImportError, match=f"has no {name}") as raised:
+    with pytest.raises(ImportError, match=f"has no {name}.*{re.escape(IMPORTED[name])}"):
         exec(f"from keras_bert_impl import {name}")
-    assert IMPORTED[name] in str(raised.value)
-    with pytest.raises(AttributeError, match=f"no attribute '{name}'") as raised:
+    with pytest.raises(AttributeError, match=f"'{name}'.*{re.escape(IMPORTED[name])}"):
         getattr(keras_bert_impl, name)
-    assert IMPORTED[name] in str(raised.value)
     assert not hasattr(keras_bert_impl, name)
 
 
@@ -412,11 +368,3 @@ def test_other_names_are_left_to_python():
         module = importlib.import_module(f"keras_bert_impl.{room}")
         for name in set(getattr(module, "__all__", ())) - set(keras_bert_impl.__all__):
             assert f"import {name}`" in import_hint("keras_bert_impl", name)
-
-
-def test_two_lists_are_not_a_pair():
-    tokenizer = helpers.tokenizer()
-    with pytest.raises(InputError, match=r"write tokenizer\(\(questions, contexts\)\)"):
-        tokenizer(["un"], ["a"])
-    with pytest.raises(InputError, match=r"'length' twice.*\(first_texts, second_texts\)"):
-        tokenizer(["un"], ["a"], length=8)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from keras_bert_impl.first_guesses import known_fields
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import (
     DType,
@@ -53,7 +53,7 @@ def check_mask_split(mask_split: Sequence[float]) -> tuple[float, ...]:
     return fractions
 
 
-@known_fields("PretrainSettings")
+@known_arguments("PretrainSettings")
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
     """Settings of a pre-training run. The defaults are the settings of BERT, except `total_steps`.
@@ -304,7 +304,7 @@ def _assigned(name):
     return f"{name}={value}"
 
 
-@known_fields("AdaptationSettings")
+@known_arguments("AdaptationSettings")
 @dataclasses.dataclass(frozen=True)
 class AdaptationSettings:
     """Settings of continued pre-training on texts of a domain.

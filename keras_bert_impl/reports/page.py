@@ -5,7 +5,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -204,13 +204,6 @@ def bounds(value: Interval) -> Digits:
     """Formats an interval as "0.801 to 0.862", or `NO_INTERVAL` if the bounds are equal."""
     low, high = f"{value.low:.3f}", f"{value.high:.3f}"
     return Digits(f"{low} to {high}" if value.low < value.high else NO_INTERVAL)
-
-
-def bounds_of_runs(interval: Mapping[str, Any], sign: str = "") -> Digits:
-    """Formats the bounds of `described_runs`."""
-    if interval["low"] is None or interval["low"] == interval["high"]:
-        return Digits(NO_INTERVAL)
-    return Digits(f"{interval['low']:{sign}.4f} to {interval['high']:{sign}.4f}")
 
 
 def charts(drawings: Sequence[Any]) -> str:

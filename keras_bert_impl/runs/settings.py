@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 from typing import Annotated, Any
 
-from keras_bert_impl.first_guesses import known_fields
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import (
     DType,
@@ -91,7 +91,7 @@ class ObjectiveSettings(TuningSettings):
 _OfTasks: Any = settings_of_tasks()
 
 
-@known_fields("FinetuneSettings")
+@known_arguments("FinetuneSettings")
 @dataclasses.dataclass(frozen=True)
 class FinetuneSettings(_OfTasks, ObjectiveSettings):
     """Settings of a fine-tuning run.
@@ -177,4 +177,4 @@ def with_settings_of(settings_class: type, *tasks: Any) -> type:
     made.__doc__ = "\n".join(
         ["Settings of tasks registered outside this package.", "", "Args:", *lines]
     )
-    return known_fields("FinetuneSettings")(made)
+    return known_arguments("FinetuneSettings")(made)

@@ -18,10 +18,14 @@ from keras_bert_impl.tasks.language_modeling.augmentation import write_examples
 from keras_bert_impl.tasks.names import task_called
 
 
-def read(*arguments, split="train"):
+def parsed(*arguments):
     parser = argparse.ArgumentParser()
     add_examples(parser, is_training=True)
-    return read_examples(parser.parse_args(list(map(str, arguments))), split)
+    return parser.parse_args(list(map(str, arguments)))
+
+
+def read(*arguments, split="train"):
+    return read_examples(parsed(*arguments), split)
 
 
 @pytest.fixture
@@ -107,12 +111,10 @@ def test_similarity_without_labels_is_of_anchors(tmp_path):
 def test_one_table_is_split(tmp_path, capsys):
     table = tmp_path / "all.csv"
     table.write_text("text;label\n" + "".join(f"t{i};{'ab'[i % 2]}\n" for i in range(40)))
-    parser = argparse.ArgumentParser()
-    add_examples(parser, is_training=True)
 
     def read_both(*options, seed=1):
         options = ["--train", table, "--text", "text", "--label", "label", *options]
-        return read_train_and_dev(parser.parse_args(list(map(str, options))), seed)
+        return read_train_and_dev(parsed(*options), seed)
 
     train, dev = read_both("--dev-split", 0.1)
     assert (len(train), len(dev)) == (36, 4) and sorted(dev.labels) == ["a", "a", "b", "b"]
@@ -163,27 +165,21 @@ def test_the_delimiter_of_a_table(tmp_path):
     ],
 )
 def test_options_without_a_meaning_are_refused(given, message):
-    parser = argparse.ArgumentParser()
-    add_examples(parser, is_training=True)
     with pytest.raises(InputError, match=message):
-        check_examples(parser.parse_args(given.split()))
+        check_examples(parsed(*given.split()))
 
 
 @pytest.mark.parametrize("given", ["--task xnli --data . --language de", "--text a --id b"])
 def test_options_with_a_meaning_are_taken(given):
-    parser = argparse.ArgumentParser()
-    add_examples(parser, is_training=True)
-    check_examples(parser.parse_args(given.split()))
+    check_examples(parsed(*given.split()))
 
 
 def test_the_held_out_rows_of_a_run_are_a_file_to_score_on(tmp_path):
-    parser = argparse.ArgumentParser()
-    add_examples(parser, is_training=True)
     (tmp_path / "dev.csv").write_text("text,label\na,b\n")
     given = ["--train", "t.csv", "--dev", str(tmp_path), "--text", "text", "--label", "label"]
-    parsed = parser.parse_args(given)
-    check_examples(parsed)
-    assert parsed.dev == str(tmp_path / "dev.csv")
+    arguments = parsed(*given)
+    check_examples(arguments)
+    assert arguments.dev == str(tmp_path / "dev.csv")
 
 
 @pytest.mark.parametrize(
@@ -195,10 +191,8 @@ def test_the_held_out_rows_of_a_run_are_a_file_to_score_on(tmp_path):
     ],
 )
 def test_columns_of_a_split_need_a_split(given, message):
-    parser = argparse.ArgumentParser()
-    add_examples(parser, is_training=True)
     with pytest.raises(InputError, match=message):
-        check_examples(parser.parse_args(["--train", "t.csv", *given]))
+        check_examples(parsed("--train", "t.csv", *given))
 
 
 @pytest.mark.parametrize(
@@ -240,10 +234,8 @@ def test_columns_in_doubt_are_not_taken(header, tmp_path):
     ],
 )
 def test_tasks_have_the_names_of_other_libraries(names, task):
-    parser = argparse.ArgumentParser()
-    add_examples(parser, is_training=True)
     assert {task_called(name) for name in names.split()} == {task}
-    assert task is None or parser.parse_args(["--task", names.split()[0]]).task == task
+    assert task is None or parsed("--task", names.split()[0]).task == task
 
 
 @pytest.mark.parametrize(

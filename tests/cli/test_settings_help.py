@@ -111,10 +111,3 @@ def test_every_command_takes_help_all(command, capsys):
     every = set(capsys.readouterr().out.split())
     assert cli.main([command, "--help"]) == 0
     assert set(capsys.readouterr().out.split()) <= every
-
-
-@pytest.mark.parametrize("written", [["--epochs", "3"], ["--epochs=3"]])
-def test_a_setting_is_an_option(written):
-    finetune, parser = cli.load("finetune")
-    parsed = cli.parse(parser, ["--model", "m", "--data", ".", "--out", "run", *written])
-    assert settings.given_settings(parsed, finetune.settings_class) == {"epochs": 3}

@@ -156,23 +156,10 @@ TAGS = {
 
 def squad(rows):
     paragraphs = [
-        {
-            "context": row["context"],
-            "qas": [{name: row[name] for name in ("id", "question", "answers")}],
-        }
+        {"context": row["context"], "qas": [row | {"answers": _answers(row["answers"])}]}
         for row in rows
     ]
-    answers = [
-        {
-            "context": paragraph["context"],
-            "qas": [
-                question | {"answers": _answers(question["answers"])}
-                for question in paragraph["qas"]
-            ],
-        }
-        for paragraph in paragraphs
-    ]
-    return json.dumps({"version": "1.1", "data": [{"title": "films", "paragraphs": answers}]})
+    return json.dumps({"version": "1.1", "data": [{"title": "films", "paragraphs": paragraphs}]})
 
 
 def _answers(columns):

@@ -159,14 +159,6 @@ def test_adapt_command_passes_its_arguments(folder, called, capsys):
     assert "there is no option --steps; " in capsys.readouterr().err
 
 
-def test_predict_rejects_an_empty_file(folder, tmp_path, capsys):
-    (tmp_path / "empty.txt").touch()
-    for more in ([], ["--out", str(tmp_path / "answers.csv")]):
-        arguments = ["--model", str(folder / "run"), "--input", str(tmp_path / "empty.txt")]
-        assert main(["predict", *arguments, *more]) == 2
-        assert "empty.txt has no texts." in capsys.readouterr().err
-
-
 def test_the_columns_of_the_run_are_remembered(folder, capsys, tmp_path):
     texts, labels = examples(count=16, seed=1)
     command = ["predict", "--model", str(folder / "run"), "--input", str(folder / "dev.csv")]
@@ -207,11 +199,14 @@ def test_evaluate_reads_the_data_of_the_run_again(folder, capsys):
         (["--id", "key"], "no column named 'key'. Found: 'review', 'sentiment'"),
         (["--input", "{0}/texts.txt", "--id", "key"], "--id requires a table"),
         (["--input", "{0}/empty.txt", "--out", "{0}/out.csv"], "empty.txt has no texts"),
+        (["--input", "{0}/empty.txt"], "empty.txt has no texts"),
+        (["--input", "{0}/binary.txt"], "binary.txt, line 2: a NUL byte"),
     ],
 )
 def test_predict_rejects_invalid_options(folder, capsys, options, message):
     (folder / "texts.txt").write_text("good\n")
     (folder / "empty.txt").write_text("")
+    (folder / "binary.txt").write_bytes(b"a film\n\xff\xfe\0\n")
     command = ["predict", "--model", str(folder / "run"), "--input", str(folder / "dev.csv")]
     assert main([*command, *(option.format(folder) for option in options)]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
@@ -245,23 +240,11 @@ def test_bad_input_prints_one_line_and_exits_with_2(folder, capsys, changes, set
     assert not (folder / "other").exists()
 
 
-def test_rejects_a_task_together_with_tables(folder, capsys):
-    assert main([*finetune(folder), "--task", "sst2"]) == 2
-    assert "--task requires the folder of the task in --data" in capsys.readouterr().err
-
-
 def test_unknown_label_is_reported_with_file_and_line(folder, capsys):
     wrong = folder / "wrong.csv"
     wrong.write_text("review,sentiment\na film,positive\na plot,odd\n")
     assert main(finetune(folder, out="other", dev=wrong)) == 2
     assert "wrong.csv, line 3: label 'odd' is not one of" in capsys.readouterr().err
-
-
-def test_predict_rejects_invalid_texts(folder, capsys):
-    (folder / "binary.txt").write_bytes(b"a film\n\xff\xfe\0\n")
-    command = ["predict", "--model", str(folder / "run"), "--input", str(folder / "binary.txt")]
-    assert main(command) == 2
-    assert "binary.txt, line 2: a NUL byte" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -135,6 +135,13 @@ def save_masked_lm(directory, tokenizer, **config):
     return directory
 
 
+def write_file(folder, name, content):
+    """Writes text or bytes to a file; returns its path."""
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
 def write_words(path, seed, count=8):
     """Writes sentences in columns, with good words as entities."""
     texts = [text.split() for text in examples(count, seed)[0]]

@@ -1,7 +1,6 @@
 """tools/bench/accelerator.py on a machine without TensorFlow; and PyTorch's part of it."""
 
 import argparse
-import importlib
 import os
 import re
 import subprocess
@@ -17,16 +16,6 @@ from tests.helpers import MODERN, TINY
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS, LENGTH, PREDICTIONS = 4, 128, 10
-
-
-@pytest.fixture
-def bench(monkeypatch):
-    """A function that imports a module of tools/bench."""
-    monkeypatch.syspath_prepend(str(ROOT / "tools" / "bench"))
-    names = ("harness", "batches", "accelerator", "accelerator_pytorch")
-    yield importlib.import_module
-    for name in names:
-        sys.modules.pop(name, None)
 
 
 def write_batches(path, vocabulary=40, steps=2):

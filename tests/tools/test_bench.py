@@ -1,6 +1,5 @@
 """tools/bench: the systems do the same work, and the ratios are right."""
 
-import importlib
 import math
 import random
 import sys
@@ -14,18 +13,6 @@ from keras_bert_impl import EncoderConfig, WordPieceTokenizer
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = [f"{first}{second}" for first in "abcdefghij" for second in "abcdefghij"]
 STEPS, BATCH_SIZE, LENGTH = 2, 4, 32
-
-
-@pytest.fixture(scope="module")
-def bench():
-    """The modules of tools/bench, which is not a package."""
-    sys.path.insert(0, str(ROOT / "tools" / "bench"))
-    names = ("harness", "batches", "systems", "pipelines", "pretraining")
-    modules = {name: importlib.import_module(name) for name in names}
-    yield modules
-    sys.path.remove(str(ROOT / "tools" / "bench"))
-    for name in names:
-        del sys.modules[name]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +39,7 @@ def tokenizer(tmp_path_factory):
 @pytest.fixture(scope="module")
 def batches(bench, text, tokenizer, tmp_path_factory):
     directory = tmp_path_factory.mktemp("batches")
-    make = bench["batches"].make_batches
+    make = bench("batches").make_batches
     return make(text, tokenizer, directory, BATCH_SIZE, LENGTH, STEPS, pack=True)
 
 
@@ -60,7 +47,7 @@ def batches(bench, text, tokenizer, tmp_path_factory):
     "name", ["ours", "ours-nsp", pytest.param("keras-hub", marks=pytest.mark.slow), "transformers"]
 )
 def test_every_system_predicts_the_same_tokens(bench, batches, name):
-    features, _, weights, tokens = bench["batches"].load_batches(batches)
+    features, _, weights, tokens = bench("batches").load_batches(batches)
     config = EncoderConfig(
         vocabulary_size=len(WORDS) + 5,
         hidden_dim=16,
@@ -69,7 +56,7 @@ def test_every_system_predicts_the_same_tokens(bench, batches, name):
         intermediate_dim=32,
         max_length=LENGTH,
     )
-    report = bench["systems"].SYSTEMS[name](config, "float32", batches)()
+    report = bench("systems").SYSTEMS[name](config, "float32", batches)()
     # Loss of an untrained model: ln(vocabulary) per token, and ln 2 per pair of segments.
     expected = math.log(config.vocabulary_size) + (math.log(2) if name == "ours-nsp" else 0)
     if name == "keras-hub":  # averages over all slots, some of them unused
@@ -80,8 +67,8 @@ def test_every_system_predicts_the_same_tokens(bench, batches, name):
 
 
 def test_labels_per_token_are_those_of_the_slots(bench, batches):
-    features, labels, weights, _ = bench["batches"].load_batches(batches)
-    per_token = bench["systems"]._labels_per_token(features, labels, weights)
+    features, labels, weights, _ = bench("batches").load_batches(batches)
+    per_token = bench("systems")._labels_per_token(features, labels, weights)
     used = weights["masked_lm"] > 0
     assert np.count_nonzero(per_token != -100) == used.sum()
     at_slots = np.take_along_axis(per_token, features["masked_positions"], axis=-1)
@@ -89,7 +76,7 @@ def test_labels_per_token_are_those_of_the_slots(bench, batches):
 
 
 def test_padded_rows_hold_one_example(bench, text, tokenizer, tmp_path):
-    make, load = bench["batches"].make_batches, bench["batches"].load_batches
+    make, load = bench("batches").make_batches, bench("batches").load_batches
     path = make(text, tokenizer, tmp_path, BATCH_SIZE, LENGTH, STEPS, pack=False)
     features, _, _, tokens = load(path)
     assert features["example_ids"].max() == 1
@@ -104,9 +91,9 @@ def test_pipelines_see_the_whole_text(bench, text, tokenizer, tmp_path):
 
     def run(part):
         reports = {}
-        for number, (name, system) in enumerate(bench["pipelines"].PARTS[part].items()):
+        for number, (name, system) in enumerate(bench("pipelines").PARTS[part].items()):
             if "workers" not in name:  # do not fork a process in which TensorFlow runs
-                source = bench["pipelines"].Source(
+                source = bench("pipelines").Source(
                     str(text), str(tokenizer), str(tmp_path / f"{part}{number}")
                 )
                 reports[name] = system(source)()
@@ -131,7 +118,7 @@ def worker(body):
 def test_measure_runs_every_worker_in_every_round(bench):
     body = "import harness, itertools; calls = itertools.count(); "
     body += "harness.serve(lambda: {'tokens': next(calls)})"
-    reports = bench["harness"].measure({"a": worker(body), "b": worker(body)}, 3, threads=1)
+    reports = bench("harness").measure({"a": worker(body), "b": worker(body)}, 3, threads=1)
     for name in ("a", "b"):
         assert [report["tokens"] for report in reports[name]] == [1, 2, 3]  # 0 was the warm-up
         assert all(report["seconds"] > 0 for report in reports[name])
@@ -139,7 +126,7 @@ def test_measure_runs_every_worker_in_every_round(bench):
 
 def test_worker_that_fails_is_an_error_with_its_reason(bench):
     with pytest.raises(RuntimeError, match="(?s)broken ended:.*division by zero"):
-        bench["harness"].measure({"broken": worker("1 / 0")}, 1, threads=1)
+        bench("harness").measure({"broken": worker("1 / 0")}, 1, threads=1)
 
 
 def test_table_takes_ratios_within_a_round(bench):
@@ -148,7 +135,7 @@ def test_table_takes_ratios_within_a_round(bench):
 
     # The machine is two and four times as slow in the later rounds; the ratio stays 2.
     rounds = {"base": reports(1, 2, 4), "other": reports(0.5, 1, 2)}
-    lines = bench["harness"].table(rounds, "tokens", baseline="base").split("\n")
+    lines = bench("harness").table(rounds, "tokens", baseline="base").split("\n")
     assert lines[2] == "| base | 50 (25–100) | 1.00 (1.00–1.00) | 1.00 (1.00–1.00) |"
     assert lines[3] == "| other | 100 (50–200) | 2.00 (2.00–2.00) | 2.00 (2.00–2.00) |"
 
@@ -156,7 +143,7 @@ def test_table_takes_ratios_within_a_round(bench):
 @pytest.mark.slow
 def test_benchmark_from_the_command_line(bench, text, tokenizer, monkeypatch, capsys):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    bench["pretraining"].main(
+    bench("pretraining").main(
         [
             *("--text", str(text), "--tokenizer", str(tokenizer), "--systems", "ours"),
             *("--model", "bert_uncased_L-2_H-128_A-2", "--layers", "1", "--length", "32"),

@@ -1,6 +1,5 @@
 """tools/bench/check.py and run.sh: bounds are held against the right ratios, commands exist."""
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -12,13 +11,9 @@ import pytest
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
 
 
-@pytest.fixture
-def check(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCH))
-    spec = importlib.util.spec_from_file_location("check", BENCH / "check.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture(scope="module")
+def check(bench):
+    return bench("check")
 
 
 def reports(*rates):

@@ -1,23 +1,11 @@
 """tools/bench/finetuning.py: which runs are measured together."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def finetuning():
-    """A module of tools/bench, which is not a package."""
-    sys.path.insert(0, str(ROOT / "tools" / "bench"))
-    names = ("finetuning", "finetuning_tasks")
-    yield [importlib.import_module(name) for name in names][0]
-    sys.path.remove(str(ROOT / "tools" / "bench"))
-    for name in names:
-        del sys.modules[name]
+def finetuning(bench):
+    return bench("finetuning")
 
 
 def test_both_systems_of_a_run_or_two_runs_of_one(finetuning, monkeypatch):

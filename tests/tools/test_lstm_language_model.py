@@ -1,9 +1,5 @@
 """tools/bench/lstm_language_model.py: what its states and predictions see."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import keras
 import numpy as np
 import pytest
@@ -11,16 +7,10 @@ import tensorflow as tf
 
 from tests.tasks.helpers import examples, tokenizer
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
-def bench():
-    """The module of tools/bench, which is not a package."""
-    sys.path.insert(0, str(ROOT / "tools" / "bench"))
-    yield importlib.import_module("lstm_language_model")
-    sys.path.remove(str(ROOT / "tools" / "bench"))
-    del sys.modules["lstm_language_model"]
+def bench(bench):
+    return bench("lstm_language_model")
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,12 @@
 """tools/bench/reading_order.py: batches follow the rules of the reader."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-BENCH = str(Path(__file__).resolve().parents[2] / "tools" / "bench")
-
 
 @pytest.fixture(scope="module")
-def bench():
-    sys.path.insert(0, BENCH)
-    yield importlib.import_module("reading_order")
-    sys.path.remove(BENCH)
+def bench(bench):
+    return bench("reading_order")
 
 
 def test_independent_rows_have_a_spread_of_one(bench):

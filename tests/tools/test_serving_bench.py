@@ -1,27 +1,11 @@
 """tools/bench/serving.py: the systems do the same work, and the ratios are right."""
 
-import importlib
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.tasks.helpers import WORDS, classifier
-
-BENCH = str(Path(__file__).resolve().parents[2] / "tools" / "bench")
-MODULES = ("serving", "serving_systems", "onnx_latency", "harness")
-
-
-@pytest.fixture(scope="module")
-def bench():
-    """The modules of tools/bench, which is not a package."""
-    sys.path.insert(0, BENCH)
-    yield {name: importlib.import_module(name) for name in MODULES}
-    sys.path.remove(BENCH)
-    for name in MODULES:
-        del sys.modules[name]
 
 
 def test_ratios_are_of_medians_within_a_round(bench):
@@ -33,11 +17,25 @@ def test_ratios_are_of_medians_within_a_round(bench):
 
     # The machine is two and four times as slow in the later rounds; the ratio stays 2.
     found = {"ours": reports(1, 2, 4), "other": reports(2, 4, 8)}
-    lines = bench["serving"].table("4x8", found).splitlines()
+    lines = bench("serving").table("4x8", found).splitlines()
     assert lines[2].endswith("| 1.00 (1.00–1.00) | 1.00 (1.00–1.00) |")
     assert lines[3].endswith("| 2.00 (2.00–2.00) | 2.00 (2.00–2.00) |")
     # 9 batches of 4 in (2 + 2 + 18) + (4 + 4 + 36) + (8 + 8 + 72) ms
     assert f"| {36 / 0.154:,.1f} |" in lines[3]
+
+
+def test_ratios_of_onnx_are_taken_within_a_round(bench):
+    def reports(*milliseconds):
+        return [
+            {"seconds": ms / 100, "cpu_seconds": ms / 200, "batches": 10} for ms in milliseconds
+        ]
+
+    # The machine is two and four times as slow in the later rounds; the ratio stays 2.
+    lines = list(
+        bench("onnx_latency")._lines("1x8", {"ours": reports(1, 2, 4), "other": reports(2, 4, 8)})
+    )
+    assert lines[0].endswith("| 1.00 (1.00–1.00) |")
+    assert lines[1] == "| 1x8 | other | 4.0 (2.0–8.0) | 2.0 (1.0–4.0) | 2.00 (2.00–2.00) |"
 
 
 def test_texts_have_the_length_that_is_asked(bench, tmp_path):
@@ -45,7 +43,7 @@ def test_texts_have_the_length_that_is_asked(bench, tmp_path):
     model.save_pretrained(tmp_path)
     text = tmp_path / "text"
     text.write_text("<doc>\n" + " ".join(WORDS * 30) + "\n")
-    batches = bench["serving"].texts_of(text, tmp_path, "3x10")
+    batches = bench("serving").texts_of(text, tmp_path, "3x10")
     assert [len(batch) for batch in batches] == [3] * 8
     lengths = {len(one.split()) for batch in batches for one in batch}
     assert lengths == {8}  # 10 with [CLS] and [SEP]
@@ -55,7 +53,7 @@ def test_a_mix_has_lines_as_they_are(bench, tmp_path):
     text = tmp_path / "text"
     lines = [" ".join(WORDS[: 2 + number % 7]) for number in range(40)]
     text.write_text("<doc>\nTitle\n\n" + "\n".join(lines) + "\n")
-    batches = bench["serving"].texts_of(text, tmp_path, "3xmixed")
+    batches = bench("serving").texts_of(text, tmp_path, "3xmixed")
     assert [len(batch) for batch in batches] == [3] * 8
     assert {one for batch in batches for one in batch} <= set(lines)
     assert len({len(one.split()) for batch in batches for one in batch}) > 3
@@ -65,7 +63,7 @@ def test_a_mix_has_lines_as_they_are(bench, tmp_path):
 def test_all_systems_give_the_same_scores(bench, tmp_path):
     model = classifier(max_length=32)
     model.save_pretrained(tmp_path / "model")
-    systems = bench["serving_systems"]
+    systems = bench("serving_systems")
     names = [name for name in systems.CLASSIFIERS if "compiled" not in name]
     names = [name for name in names if name not in systems.PEERS]
     texts = ["good film", "a very dull plot not"]

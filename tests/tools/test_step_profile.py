@@ -1,9 +1,6 @@
 """tools/bench/step_profile.py: the parts and operations of a step of a tiny classifier."""
 
-import importlib
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -11,16 +8,10 @@ from keras_bert_impl import Encoder, WordPieceTokenizer
 from keras_bert_impl.tasks import TextClassifier
 from tests.helpers import TINY
 
-BENCH = str(Path(__file__).resolve().parents[2] / "tools" / "bench")
 
-
-@pytest.fixture
-def bench():
-    """The module of tools/bench, which is not a package."""
-    sys.path.insert(0, BENCH)
-    yield importlib.import_module("step_profile")
-    sys.path.remove(BENCH)
-    del sys.modules["step_profile"]
+@pytest.fixture(scope="module")
+def bench(bench):
+    return bench("step_profile")
 
 
 def test_tables_of_a_tiny_model(bench, tmp_path, capsys):

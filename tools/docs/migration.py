@@ -17,6 +17,7 @@ LIBRARIES = [
     migration_keras_hub.LIBRARY,
     migration_google.MODEL_GARDEN,
     migration_google.GOOGLE_RESEARCH,
+    migration_transformers.OTHERS,
 ]
 _SEPARATOR = re.compile(r", (?![^(]*\))")  # a comma outside parentheses
 _BEGIN = """# Migration

@@ -71,6 +71,7 @@ _TOKENIZER = [
     Row("truncation, max_length", ("Tokenizer.__call__(length=)",), "longer texts are truncated"),
     Row("return_tensors", (), "the result is always a dict of TensorFlow tensors"),
     Row("add_special_tokens=False", ("Tokenizer.tokenize",), "a ragged tensor of ids"),
+    Row("is_split_into_words=True", ("Tokenizer.__call__(texts=)",), "join the words with spaces"),
     Row("return_offsets_mapping=True", ("Tokenizer.tokenize_with_offsets",)),
     Row("decode, batch_decode", ("Tokenizer.detokenize(ids=)",), "the ids of one text"),
     Row(
@@ -138,4 +139,26 @@ LIBRARY = Library(
             _TRAINING,
         ),
     ],
+)
+
+_OTHERS = [
+    Row("SentenceTransformer.encode", ("TextEmbedder.encode",), "returns a NumPy array"),
+    Row("SentenceTransformer(truncate_dim)", ("TextEmbedder.from_pretrained(truncate_dim=)",)),
+    Row("CrossEncoder", ("TextClassifier",)),
+    Row("LoraConfig, get_peft_model", ("Adapter",), '`from_pretrained(adapter=Adapter("lora"))`'),
+    Row("load_trained_model_from_checkpoint, build_transformer_model", ("Encoder",)),
+    Row("load_vocabulary", ("Tokenizer.from_pretrained",)),
+    Row("BertTokenClassifier", ("TokenClassifier",)),
+    Row("BertSpanLabeler", ("QuestionAnswerer",)),
+    Row("BertPretrainer", ("Pretrainer",)),
+    Row("model.fit_generator, model.predict_generator, model.evaluate_generator", (), "`fit`, `predict` and `evaluate` accept generators"),
+    Row("lr", ("TextClassifier.compile(learning_rate=)", f"{_RUN} --learning-rate")),
+    Row("validation_split", (f"{_RUN} --dev-split",)),
+    Row("gpus", (f"{_RUN} --strategy",), "`mirrored`; all GPUs are used"),
+    Row("n_splits, k_folds", (f"{_RUN} --folds",)),
+]  # fmt: skip
+OTHERS = Library(
+    "sentence-transformers, PEFT, keras-bert, bert4keras and Keras 2",
+    "`from_pretrained` reads models of sentence-transformers and adapters of PEFT.",
+    [Table("Names", "other library", _OTHERS)],
 )

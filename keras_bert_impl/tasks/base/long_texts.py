@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_fields
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop.layouts.bert import TensorName, dense, kernel, optional
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import OneOf, PositiveInt, check
@@ -26,7 +26,7 @@ _ATTENTION_TENSORS = optional(
 )
 
 
-@known_fields("LongTexts")
+@known_arguments("LongTexts")
 @dataclasses.dataclass(frozen=True)
 class LongTexts:
     """Configures how a task model handles texts of more than `max_length` tokens.

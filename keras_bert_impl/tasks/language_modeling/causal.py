@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import first_guesses, known_arguments
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import PositiveInt, check
@@ -43,7 +43,6 @@ class Continuation:
     is_finished: bool
 
 
-@first_guesses("CausalLM")
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class CausalLM(LanguageModel):
     """A causal encoder with a language modeling head, which predicts each next token.

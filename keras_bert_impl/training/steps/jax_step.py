@@ -164,7 +164,6 @@ class JaxStep(_Mixin):
     step_watch = None  # On JAX, waits for data overlap with the steps, so they are not measured.
     distribute_strategy = JaxDevices()
     after_fit = None  # an `ExitStack` during `fit`, for cleanup by callbacks, even after an error
-    _objective: Any = None
     _connected: Any = None  # (ids of the trainable variables, whether the loss depends on each)
 
     def _compile(self, options, *args, **kwargs):
@@ -180,12 +179,6 @@ class JaxStep(_Mixin):
         if options.watch_steps:
             self._gradient_norm = keras.metrics.Mean(name="gradient_norm")
             self._highest_loss = _Highest(name="highest_loss")
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """Variables of the model and of the objective that are trained and saved."""
-        variables = super().variables
-        return variables if self._objective is None else [*variables, *self._objective.variables]
 
     @property
     def non_trainable_variables(self) -> list[keras.Variable]:

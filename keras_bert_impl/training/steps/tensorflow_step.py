@@ -60,7 +60,6 @@ class TensorFlowStep(_Mixin):
 
     step_watch = None
     after_fit = None  # an `ExitStack` during `fit`, for cleanup by callbacks, even after an error
-    _objective: Any = None
     train_function: Any
     test_function: Any
     _training_steps = _test_steps = _StepsLeft(None)
@@ -78,12 +77,6 @@ class TensorFlowStep(_Mixin):
         self._accumulation_steps = options.accumulation_steps
         self._dropout_seed = options.dropout_seed
         self._remat = options.remat
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """Variables of the model and of the objective that are trained and saved."""
-        variables = super().variables
-        return variables if self._objective is None else [*variables, *self._objective.variables]
 
     @contextlib.contextmanager
     def _fitting(self, arguments):

@@ -141,6 +141,7 @@ class ReplicatedTrainer(_Step):
 
     _compiled = SimpleNamespace(arguments={}, lost=None, logged=set())
     batches_done = 0  # finished batches in the first epoch of a resumed run
+    _objective: Any = None
 
     def compile(
         self,
@@ -172,6 +173,12 @@ class ReplicatedTrainer(_Step):
     def compile_arguments(self) -> dict[str, Any]:
         """Returns the arguments with which the model was compiled, to compile it again."""
         return self._compiled.arguments
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Variables of the model and of the objective that are trained and saved."""
+        variables = super().variables
+        return variables if self._objective is None else [*variables, *self._objective.variables]
 
     @property
     def trains_other_variables(self) -> bool:

@@ -1,12 +1,10 @@
 """The same table in each format of `read_table`."""
 
-import contextlib
 import csv
 import gzip
 import io
 import json
 import lzma
-import random
 import tracemalloc
 
 import pyarrow
@@ -17,14 +15,8 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_table
 from keras_bert_impl.tasks.data.layout import Layout
-from keras_bert_impl.tasks.data.tables import open_table, table_columns
-
-
-def write(tmp_path, name, content):
-    path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
-
+from keras_bert_impl.tasks.data.tables import open_table
+from tests.tasks.helpers import write_file as write
 
 ROWS = [{"text": 'a "film", good', "label": "pos"}, {"text": "größe; ja", "label": "neg"}]
 
@@ -130,27 +122,3 @@ def test_memory_does_not_grow_with_a_json_array_on_one_line(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 2 << 20
     finally:
         tracemalloc.stop()
-
-
-def test_damaged_files_raise_only_input_errors(tmp_path):
-    draw = random.Random(1)
-    files = [
-        b"text,label\nx,y\n",
-        b'[{"text":"a","label":"b"},{"text":"c","label":"d"}]',
-        b'{"text":"a","label":"b"}\n{"text":"c"}',
-        gzip.compress(b"text,label\nx,y\n", mtime=0),
-        arrow("parquet"),
-        arrow("stream"),
-        "text,label\nx,y\n".encode("utf-16"),
-    ]
-    for _ in range(1500):
-        content = bytearray(draw.choice(files))
-        for _ in range(draw.randint(0, 4)):
-            place = draw.randrange(len(content) + 1)
-            content[place : place + draw.randint(0, 3)] = draw.randbytes(draw.randint(0, 2))
-        name = draw.choice(["a.csv", "a.tsv", "a.json", "a.jsonl", "a.parquet", "a.arrow"])
-        path = write(tmp_path, name, bytes(content))
-        with contextlib.suppress(InputError):
-            table_columns(path)
-        with contextlib.suppress(InputError):
-            read_table(path, "text", label="label")

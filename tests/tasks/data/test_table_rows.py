@@ -17,12 +17,7 @@ from keras_bert_impl.tasks.data import table_rows
 from keras_bert_impl.tasks.data.csv_rows import csv_records
 from keras_bert_impl.tasks.data.layout import Layout
 from keras_bert_impl.tasks.data.tables import table_columns
-
-
-def write(tmp_path, name, content):
-    path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
+from tests.tasks.helpers import write_file as write
 
 
 def test_a_record_that_does_not_end_takes_little_memory(tmp_path):

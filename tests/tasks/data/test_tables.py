@@ -14,29 +14,7 @@ from keras_bert_impl.tasks import read_table
 from keras_bert_impl.tasks.data import layout as layout_module
 from keras_bert_impl.tasks.data.layout import SKIP_HINT
 from keras_bert_impl.tasks.data.tables import table_columns
-
-
-def write(tmp_path, name, content):
-    path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
-
-
-@pytest.mark.parametrize(
-    "name, content",
-    [
-        ("a.csv", 'id,text,label\n1,"a ""film"", good",pos\n2,"two\nlines",neg\n'),
-        (
-            "a.jsonl",
-            '{"text": "a \\"film\\", good", "label": "pos", "id": 1}\n'
-            '{"text": "two\\nlines", "label": "neg", "id": 2}\n',
-        ),
-    ],
-)
-def test_reads_csv_and_json_lines(tmp_path, name, content):
-    examples = read_table(write(tmp_path, name, content), "text", label="label")
-    assert examples.texts == ['a "film", good', "two\nlines"]
-    assert examples.labels == ["pos", "neg"]
+from tests.tasks.helpers import write_file as write
 
 
 def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_tags
 from keras_bert_impl.tasks.tagging.spans import spans_of
+from tests.tasks.helpers import write_file as written
 
 EXPORTS = Path(__file__).parents[3] / "data" / "annotations"
 ENTITIES = [
@@ -33,12 +34,6 @@ def entities(examples):
         [(span.type, " ".join(words[span.start : span.end])) for span in spans_of(labels)]
         for words, labels in zip(examples.texts, examples.labels)
     ]
-
-
-def written(tmp_path, name, content):
-    path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 def test_there_are_more_than_ten_exports():
