@@ -296,25 +296,25 @@ class KnownArguments:
             known_arguments(cls.__name__, "TaskModel.from_pretrained")(cls)
 
 
-def nearest(name: object, known: Iterable[str]) -> str:
+def nearest(name: object, choices: Iterable[str]) -> str:
     """Returns a suggestion for an unknown setting or option, such as `did you mean 'epochs'?`."""
-    known = list(map(str, known))
+    choices = list(map(str, choices))
     plain = str(name).removeprefix("--").replace("-", "_")
     for line, names in _SETTINGS.items():
         setting, _, value = line.partition("=")
         option = f"--{setting.replace('_', '-')}"
-        if plain in names.split() and option in known:
+        if plain in names.split() and option in choices:
             value = re.sub(r"""[]["',]|^True$""", "", value)
             return f"write {option} {value}".rstrip()
-        if plain in names.split() and setting in known:
+        if plain in names.split() and setting in choices:
             return f"write {line}."
     if plain in _by_name(_ANSWERS):
         return f"{_by_name(_ANSWERS)[plain]}."
-    near = difflib.get_close_matches(str(name), known, _MOST_NEAR, 0)
+    near = difflib.get_close_matches(str(name), choices, _MOST_NEAR, 0)
     if near and difflib.SequenceMatcher(None, near[0], str(name)).ratio() >= 0.7:
         return f"did you mean {near[0] if near[0].startswith('-') else repr(near[0])}?"
-    if len(known) <= _FEW:
-        return f"available: {', '.join(known)}"
+    if len(choices) <= _FEW:
+        return f"available: {', '.join(choices)}"
     return f"similar: {', '.join(near)}"
 
 

@@ -65,8 +65,8 @@ def world(tmp_path_factory):
             if verb == "report":
                 out = folder / task / form / "report.html"
                 return ["report", str(run), f"--dev={file}", f"--out={out}", *arguments]
-            more = [f"--against={run}"] if verb == "against" else []
-            return ["evaluate", f"--model={run}", f"--dev={file}", "--json", *more, *arguments]
+            against = [f"--against={run}"] if verb == "against" else []
+            return ["evaluate", f"--model={run}", f"--dev={file}", "--json", *against, *arguments]
 
         def value(self, verb, printed, form):
             if verb == "report":
@@ -74,16 +74,16 @@ def world(tmp_path_factory):
             lines = printed.strip().splitlines()
             if verb == "predict":
                 return [_answer(json.loads(line)) for line in lines]
-            found = json.loads(printed) if printed else {}
+            result = json.loads(printed) if printed else {}
             for name in ("file", "delimiter", "columns", "encoding"):
-                found.pop(name, None)
-            return found
+                result.pop(name, None)
+            return result
 
     return World()
 
 
 def _answer(row):
-    """The columns of a prediction without those of the input."""
+    """Returns the columns that the prediction adds to the input."""
     return {name: value for name, value in row.items() if name not in ("text", "words", "id")}
 
 

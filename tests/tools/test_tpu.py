@@ -34,7 +34,7 @@ def programs(folder, **scripts):
 
 
 def start(folder, script, *arguments, **scripts):
-    """Starts a script with stand-ins for programs, in a process group of its own."""
+    """Starts a script in a separate process group, with fake programs on its path."""
     environment = os.environ | {"PATH": str(programs(folder / "bin", **scripts))}
     return subprocess.Popen(
         [sys.executable, str(FOLDER / script), *arguments],

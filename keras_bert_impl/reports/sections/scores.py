@@ -60,11 +60,11 @@ def score_name(key: str) -> str:
 
 def without_repeated_loss(values: dict[str, Any]) -> dict[str, Any]:
     """Returns the values without the loss of the only objective, which is also the total loss."""
-    losses = [name for name in values if name.endswith("_loss") and "/" not in name]
-    losses = [name for name in losses if name != "highest_loss"]
+    losses = {name for name in values if name.endswith("_loss") and "/" not in name}
+    losses -= {"highest_loss"}
     if len(losses) != 1 or "loss" not in values:
         return values
-    return {k: v for k, v in values.items() if k.rpartition("/")[2] != losses[0]}
+    return {k: v for k, v in values.items() if k.rpartition("/")[2] not in losses}
 
 
 def scores_html(scores: list[Score], examples: str, note: str = "") -> str:

@@ -34,9 +34,11 @@ class HttpServer(uvicorn.Server):
         connections: list[Any] = list(self.server_state.connections)
         now = time.monotonic()
         waiting = [
-            (one, one.cycle, one.flow.write_paused)
-            for one in connections
-            if one.cycle is None or one.cycle.response_complete or one.flow.write_paused
+            (connection, connection.cycle, connection.flow.write_paused)
+            for connection in connections
+            if connection.cycle is None
+            or connection.cycle.response_complete
+            or connection.flow.write_paused
         ]
         self._waiting = {key: self._waiting.get(key, now) for key in waiting}
         surplus = len(connections) - self._limits.max_connections

@@ -152,8 +152,8 @@ class Versions:
         """Returns the states of one or all versions, as in a `GetModelStatusResponse`."""
         states = self._states if name == self.name else {}
         if not states or version not in (None, *states):
-            wanted = "any versions" if version is None else f"version {version}"
-            text = f"Could not find {wanted} of model {name}{self._hint_on_name(name)}"
+            versions = "any versions" if version is None else f"version {version}"
+            text = f"Could not find {versions} of model {name}{self._hint_on_name(name)}"
             raise ApiError(text, "NOT_FOUND")
         return [
             {

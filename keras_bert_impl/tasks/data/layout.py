@@ -293,11 +293,11 @@ def examples_of(
             raise type(error)(f"{source}, {table.unit} {number}: {error}") from error
         return text, label, number, described
 
-    found = usable(example, table.rows, skipped, skip_bad_rows)
+    rows = usable(example, table.rows, skipped, skip_bad_rows)
     warn_of_skipped(source, skipped)
-    if not found:
+    if not rows:
         raise InputError(f"{source} has no {'usable ' if skipped else ''}rows.")
-    texts, labels, lines, described = map(list, zip(*found))
+    texts, labels, lines, described = map(list, zip(*rows))
     are_lists = [isinstance(label, list) for label in labels]
     if any(are_lists) and not all(are_lists):
         raise InputError(

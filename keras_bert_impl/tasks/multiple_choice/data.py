@@ -159,14 +159,14 @@ def read_choices(
     skipped: list[str] = []
     rows = _with_answers(source, table.rows, labels)
     read = functools.partial(_example, source, table.unit, labels)
-    found = usable(read, rows, skipped, skip_bad_rows)
-    if any(label is not None for *_, label in found):
+    examples = usable(read, rows, skipped, skip_bad_rows)
+    if any(label is not None for *_, label in examples):
         check = functools.partial(_labeled, source, table.unit)
-        found = usable(check, found, skipped, skip_bad_rows)
+        examples = usable(check, examples, skipped, skip_bad_rows)
     warn_of_skipped(source, skipped)
-    if not found:
+    if not examples:
         raise InputError(f"{source} has no usable rows.")
-    lines, prompts, endings, answers = map(list, zip(*found))
+    lines, prompts, endings, answers = map(list, zip(*examples))
     is_read_again = is_file and not labels
     return ChoiceExamples(
         list(zip(prompts, endings)),

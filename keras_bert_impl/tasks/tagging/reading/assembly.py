@@ -53,20 +53,20 @@ def tagged_examples(
 ) -> TaggedExamples:
     common = {"labels": labels, "outside": outside, "skip_bad_rows": skip_bad_rows}
     skipped: list[str] = []
-    found = [rows for rows in usable(read, sentences, skipped, skip_bad_rows) if rows]
-    counts = Counter(row.label for rows in found for row in rows if row.label is not None)
+    tagged = [rows for rows in usable(read, sentences, skipped, skip_bad_rows) if rows]
+    counts = Counter(row.label for rows in tagged for row in rows if row.label is not None)
     stand_ins = _stand_ins(source, counts, outside)
     if stand_ins:
-        found = [[_with_outside(row, stand_ins) for row in rows] for rows in found]
+        tagged = [[_with_outside(row, stand_ins) for row in rows] for rows in tagged]
         labels = labels and list(dict.fromkeys("O" if x in stand_ins else x for x in labels))
-    names = {row.label for rows in found for row in rows if row.label is not None}
+    names = {row.label for rows in tagged for row in rows if row.label is not None}
     others = frozenset(misfits(names)) if labels is None else names.difference(labels)
     check = functools.partial(_check_labels, source, unit, labels, others)
-    found = usable(check, found, skipped, skip_bad_rows)
+    tagged = usable(check, tagged, skipped, skip_bad_rows)
     warn_of_skipped(source, skipped, "sentences")
-    if not found:
+    if not tagged:
         raise InputError(f"{source} has no usable sentences.")
-    lines, words, tags = ([[row[i] for row in rows] for rows in found] for i in range(3))
+    lines, words, tags = ([[row[i] for row in rows] for rows in tagged] for i in range(3))
     has_labels = tags[0][0] is not None
     if has_labels and labels is None:
         labels = sort_names(label for sentence in tags for label in sentence)
