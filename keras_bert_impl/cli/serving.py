@@ -55,11 +55,11 @@ class Serve(Command):
         add(
             "--allowed-hosts",
             type=_host_name,
-            nargs="+",
+            action="append",
             default=[],
             metavar="NAME",
-            help="names of this server in requests, in addition to localhost; default: only "
-            "localhost if --host is a loopback address, otherwise any",
+            help="name of this server in requests, in addition to localhost; may be repeated; "
+            "default: only localhost if --host is a loopback address, otherwise any",
         )
         add(
             "--grpc-port",
