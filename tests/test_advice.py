@@ -31,6 +31,24 @@ _ARGUMENT = re.compile(r"(?<![\w.=?&\"'-])([a-z_]+)=(?=[\w\"'\[({.-])")
 _ADVICE = re.compile(
     r"\b(Pass|Set|Write|Use|Omit|Try|Choose|Add|Increase|Reduce|Call)\b.*", re.DOTALL
 )
+# An order to lose something; "Omit the option" and "Use another name" lose nothing.
+_LOSS = re.compile(
+    r"(?:^|[.:;,(] |\b(?:or|and|then) )((?:re)?(?:delete|remove|erase|clear|discard|overwrite|empty|"
+    r"wipe|reset)\b (?!all\b).{0,40}|rm .{0,40}|start (?:again|over|from scratch).{0,40})",
+    re.IGNORECASE,
+)
+MAY_LOSE = {
+    "Remove model_devices": "an argument",
+    "Remove target=": "an argument",
+    "Remove one of them": "a setting of a grid",
+    "Remove repeated values": "values of a grid",
+    "Remove such rows": "rows of a table in memory",
+    "Remove such texts": "texts in memory",
+    "Remove these texts": "repeated or empty texts of a table",
+    "Remove them": "HTML tags in texts",
+    "remove it if files were concatenated": "a repeated header",
+    "or remove the label": "an entry of `labels`",
+}
 _METHOD = re.compile(r"(?<![\w./])(model|encoder|embedder|tokenizer|[A-Z]\w+)\.(\w+)\(")
 
 

@@ -331,6 +331,8 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
                 finished = phase.end if model.stop_training else finished + 1
             if finished < phase.end:
                 fit(epochs=phase.end, initial_epoch=finished)
+    if not log:
+        _show(verbose, f"resuming after the last step; {run.model} is saved and scored")
     if best is not None:
         checkpoint.restore_best()
         mean_of_workers(strategy, 0.0)  # The chief removes the file after all workers have read it.

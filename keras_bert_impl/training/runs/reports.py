@@ -206,8 +206,11 @@ class TrainingProgress(keras.callbacks.Callback):
 
     def __enter__(self) -> "TrainingProgress":
         if self._begun and self._is_shown:
-            total = self._step_of(self._total)
-            print(f"resuming after step {self._begun:,} of {total:,}", file=sys.stderr)
+            line = f"resuming after step {self._begun:,} of {self._step_of(self._total):,}"
+            if self._unit == "epoch":
+                ends = map(self._step_of, range(1, self._total))
+                line += f", in {self._name(sum(end <= self._begun for end in ends))}"
+            print(line, file=sys.stderr)
         if self._has_bar:
             self._progress.__enter__()
         return self

@@ -101,12 +101,7 @@ class RunDirectory:
 
     def _check_same_settings(self, now, may_change):
         before = read_run_file(self._recipe)
-        missing = now.keys() - before.keys()
-        if missing:
-            raise InputError(
-                f"{self._recipe} is damaged or from another version: it has no {listed(missing)}. "
-                f"Restore {self._recipe.name}, or choose another directory for a new run."
-            )
+        _check_complete(self._recipe, before, now)
         changed = [key for key in now if before[key] != now[key] and key not in may_change]
         if changed:
             differences = ", ".join(f"{key} was {shown(before[key])}" for key in changed)
@@ -123,8 +118,10 @@ class RunDirectory:
     def _check_same_data(self, now):
         before = read_run_file(self.data)
         for name, content in now.items():
-            was = before.get(name)
-            was = was if isinstance(was, dict) else {}
+            was = before.get(name, {})
+            if name in before:
+                was = was if isinstance(was, dict) else {}
+                _check_complete(self.data, was, content, f" of {name}")
             keys = [key for key in content if key != "source" and was.get(key) != content[key]]
             if keys:
                 differences = ", ".join(
@@ -150,6 +147,15 @@ class RunDirectory:
 
     def write_scores(self, scores: dict[str, Any]) -> None:
         write_json(self.scores, scores)
+
+
+def _check_complete(path, before, now, of_what=""):
+    missing = [key for key in now if key not in before]
+    if missing:
+        raise InputError(
+            f"{path} is damaged or from another version: it has no {listed(missing)}{of_what}. "
+            f"Restore {path.name}, or choose another directory for a new run."
+        )
 
 
 def remove_checkpoints(path: str | Path) -> None:

@@ -160,7 +160,7 @@ def test_a_damaged_description_is_to_be_restored(tmp_path, name, content):
 def test_damaged_entries_of_the_data_are_named(tmp_path, content):
     begin(tmp_path, DATA)
     (tmp_path / "data.json").write_text(content)
-    with pytest.raises(InputError, match="other records"):
+    with pytest.raises(InputError, match="data.json is damaged .* Restore data.json, or choose"):
         RunDirectory(tmp_path, Settings(), made_of=DATA)
 
 
