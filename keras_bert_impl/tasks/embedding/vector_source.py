@@ -122,7 +122,7 @@ def check_same_model(path: str | Path, embedder: TextEmbedder, name: str | None 
             f"{name or 'this model'}. Search with their model, or embed the texts again: keras-bert "
             f"embed --model {name or 'MODEL'} {files} --out NEW{local_path(path).suffix}"
         )
-    hashes = {} if source is None else source.mapping("parts")
+    hashes = Document({}, path) if source is None else source.mapping("parts")
     for part in map(local_path(path).with_suffix, hashes and (".npy", ".jsonl")):
         if part.is_file() and brief_hash(part) != hashes.text(part.suffix):
             raise InputError(
