@@ -11,7 +11,7 @@ from keras_bert_impl.interop import fingerprint, open_model
 from keras_bert_impl.interop.sentence_transformers import read_projections, read_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.io.run_files import read_run_file
 from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.examples import LabeledExamples
@@ -30,7 +30,7 @@ def with_metric_of(run: str | Path, examples: LabeledExamples) -> LabeledExample
     data = local_path(run) / "data.json"
     if not data.is_file():
         return examples
-    metric = read_json(data).mapping("compared_by").text("metric", None)
+    metric = read_run_file(data, lambda data: data.mapping("compared_by").text("metric", None))
     return task_of_examples(examples).with_metric(examples, metric)
 
 
