@@ -8,7 +8,7 @@ from typing import Any
 from keras_bert_impl.cli.examples import check_tables, read_examples_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import suffix_of
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.io.reading import file_within, read_json
 from keras_bert_impl.tasks.data.source import ExampleSource, applicable
 from keras_bert_impl.tasks.data.splits import hold_out
 
@@ -47,7 +47,7 @@ def run_of(model: str | Path) -> str | Path | None:
 
 
 def read_options(run: str | Path) -> dict[str, Any]:
-    path = Path(run) / "data.json"
+    path = file_within(run, "data.json")
     return dict(read_json(path).mapping("read_with")) if path.is_file() else {}
 
 
@@ -158,7 +158,7 @@ def check_scored_table(arguments: argparse.Namespace) -> None:
 
 def check_unchanged(run: str | Path, examples: Any) -> None:
     """Raises `InputError` if examples have changed since a run was scored on them."""
-    before = read_json(Path(run) / "data.json").mapping("dev")
+    before = read_json(file_within(run, "data.json")).mapping("dev")
     if before.text("sha256") != examples.fingerprint:
         raise InputError(
             f"{examples.source} has changed since {run} was scored on it. To score on the changed "

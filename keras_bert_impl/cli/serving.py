@@ -63,6 +63,12 @@ class Serve(Command):
             help=".jsonl file for labels sent to URL:feedback",
         )
         add(
+            "--trust-graph",
+            action="store_true",
+            help="also load a SavedModel with operations that exports of keras_bert_impl do not "
+            "use; such a graph can read and write files",
+        )
+        add(
             "--write-docker",
             type=OUTPUT_DIRECTORY,
             metavar="DIR",
@@ -206,6 +212,7 @@ def _serve(arguments, folder, listener):
         arguments.poll,
         lambda line: say(f"{folder.name}: {line}"),
         arguments.feedback,
+        arguments.trust_graph,
     )
     server.load()
     if server.versions.current is None:

@@ -9,7 +9,7 @@ from keras_bert_impl.attribution import attribute
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path, without_folders
-from keras_bert_impl.io.reading import read_json, read_yaml
+from keras_bert_impl.io.reading import file_within, read_json, read_yaml
 from keras_bert_impl.reports.page import Html, details, paragraph, shaded_words, table
 from keras_bert_impl.runs.run import load_tuned
 from keras_bert_impl.tasks.base.prediction_files import are_for, read_predictions_table
@@ -61,7 +61,8 @@ def read_run(path: str | Path) -> Run:
 
     def read(reader, name, default):
         try:
-            return reader(path / name) if (path / name).exists() else default
+            file = file_within(path, name)
+            return reader(file) if file.exists() else default
         except InputError as error:
             problems.append(str(error).replace(f"{path}/", ""))
             return default
@@ -92,16 +93,22 @@ def runs_of(path: str | Path) -> list[Path]:
     The best run of a set comes first. If `path` is a single run, returns `[path]`.
     """
     path = local_path(path)
-    folds = [recipe.parent for recipe in path.glob("folds/*/recipe.yaml")]
+    folds = _runs_in(path, "folds/*/recipe.yaml")
     if folds:
         return sorted(folds, key=lambda run: (len(run.name), run.name))  # by number
-    found = sorted(recipe.parent for recipe in path.glob("runs/*/recipe.yaml"))
-    if found and (path / "scores.json").is_file():  # Without scores, the set is not finished.
-        scores = read_json(path / "scores.json")
+    found = sorted(_runs_in(path, "runs/*/recipe.yaml"))
+    file = file_within(path, "scores.json")
+    if found and file.is_file():  # Without scores, the set is not finished.
+        scores = read_json(file)
         if "curves" not in scores:  # The runs of a learning curve are not ranked.
             best = path / scores.text("best")
             found.sort(key=lambda run: run != best)
     return found or [path]
+
+
+def _runs_in(path, pattern):
+    recipes = [recipe.relative_to(path).as_posix() for recipe in path.glob(pattern)]
+    return [file_within(path, name).parent for name in recipes]
 
 
 def _model_class(path):

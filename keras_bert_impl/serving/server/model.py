@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
 
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import parse_config, read_text
+from keras_bert_impl.serving.graph_operations import read_graph
 from keras_bert_impl.serving.server.wire import STATUS, ApiError, Arrays, Input
 
 with contextlib.suppress(ImportError, tf.errors.NotFoundError):
@@ -118,14 +118,14 @@ class Description(NamedTuple):
 _EXTRA = {"labels": list, "thresholds": dict, "columns": dict}  # type of the content of each file
 
 
-def read_description(directory: Path) -> Description:
-    """Reads the description of an export; raises `ApiError` if a file of `_EXTRA` is damaged."""
-    message = saved_model_pb2.SavedModel()
+def read_description(
+    directory: Path, trust_graph: bool = False, root: Path | None = None
+) -> Description:
+    """Reads the description of an export; raises `ApiError` if `read_graph` or a file fails."""
     try:
-        message.ParseFromString((directory / "saved_model.pb").read_bytes())
-        signatures = message.meta_graphs[0].signature_def
-    except (OSError, DecodeError, IndexError) as error:
-        raise ApiError(f"{directory}/saved_model.pb is damaged: {error}", "DATA_LOSS") from error
+        signatures = read_graph(directory, trust_graph, root).meta_graphs[0].signature_def
+    except InputError as error:
+        raise ApiError(str(error), "DATA_LOSS") from error
     extra: dict[str, Any] = {}
     for name, kind in _EXTRA.items():
         path = directory / f"assets.extra/{name}.json"
@@ -137,8 +137,8 @@ def read_description(directory: Path) -> Description:
 
 def _content(path, kind):
     try:
-        content = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+        content = parse_config(read_text(path), path)
+    except InputError as error:
         raise ApiError(f"{path} is damaged: {error}", "DATA_LOSS") from error
     values = content.values() if isinstance(content, dict) else content
     allowed = (int, float) if path.stem == "thresholds" else str
@@ -150,9 +150,9 @@ def _content(path, kind):
 class Model:
     """A loaded version of a model."""
 
-    def __init__(self, directory: Path, version: int) -> None:
+    def __init__(self, directory: Path, version: int, description: Description) -> None:
         self.version = version
-        self.definitions, self.decisions, self.columns = read_description(directory)
+        self.definitions, self.decisions, self.columns = description
         self._loaded = tf.saved_model.load(str(directory))
         self.signatures = {
             name: Signature(function, self.definitions[name].method_name)
@@ -203,10 +203,12 @@ def _input(spec):
     return Input(dtype, tuple(spec.shape.as_list()))
 
 
-def load(directory: Path, version: int) -> Model:
-    """Loads a version and runs its warm-up requests."""
+def load(
+    directory: Path, version: int, trust_graph: bool = False, root: Path | None = None
+) -> Model:
+    """Loads a version and runs its warm-up requests; see `read_graph` for the arguments."""
     try:
-        return Model(directory, version)
+        return Model(directory, version, read_description(directory, trust_graph, root))
     except ApiError:
         raise
     except tf.errors.OpError as error:

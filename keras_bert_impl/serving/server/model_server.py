@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 import re
 import socket
@@ -61,9 +62,11 @@ class ModelServer:
         poll_seconds: float = 2.0,
         report: Callable[[str], None] = print,
         feedback: str | Path | None = None,
+        trust_graph: bool = False,
     ) -> None:
         self.limits = limits
-        self.versions = Versions(folder, load, report)
+        loads = functools.partial(load, trust_graph=trust_graph, root=folder.path)
+        self.versions = Versions(folder, loads, report)
         self._poll_seconds = poll_seconds
         self._metrics = _Metrics(self.versions)
         self._feedback = feedback and Feedback(feedback, self._metrics.set_scores)
@@ -99,7 +102,8 @@ class ModelServer:
         """Loads the newest version that can be loaded, if any."""
         if self._feedback:
             with contextlib.suppress(ApiError):  # `load_newest` reports damaged versions.
-                check_supported(read_description(self.versions.folder.versions()[0][1]))
+                newest = self.versions.folder.versions()[0][1]
+                check_supported(read_description(newest, trust_graph=True))
         self.versions.load_newest()
         if self._feedback and self.versions.current is not None:
             self._feedback.start(self.versions.current)
