@@ -14,21 +14,22 @@ from keras_bert_impl.io.reading import check_links
 GRAPH = "saved_model.pb"
 OPERATIONS = frozenset(
     """
-    AddV2 All Any ArgMax AsString Assert AssignVariableOp BatchMatMulV2 BiasAdd Bitcast
-    BitwiseAnd BroadcastTo Cast ConcatV2 Const Cumprod Cumsum DecodeRaw DenseBincount
-    DisableCopyOnRead EnsureShape Equal Erf Exp ExpandDims FastWordpieceTokenizeWithOffsets
-    Fill FloorDiv FloorMod GatherNd GatherV2 Greater GreaterEqual Identity If InvertPermutation
-    IsFinite LeftShift Less LessEqual Log LogicalAnd LogicalNot LogicalOr LowerBound MatMul Max
-    Maximum Mean Min Minimum Mul Neg NoOp NotEqual OneHot OnesLike Pack Pad PadV2
-    PartitionedCall Placeholder Prod RaggedGather RaggedRange RaggedTensorToTensor Range
-    ReadVariableOp RealDiv ReduceJoin Reshape ReverseV2 RightShift Rsqrt ScatterNd SegmentMax
-    SegmentMean SegmentMin SegmentSum Select SelectV2 SerializeTensor Shape ShardedFilename
-    Sigmoid Size Softmax Split Square SquaredDifference Squeeze StatefulPartitionedCall
-    StatelessIf StatelessWhile StaticRegexFullMatch StopGradient StridedSlice StringJoin
-    StringLength Sub Substr Sum Tanh TensorListConcatV2 TensorListFromTensor TensorListGetItem
+    Abs AddV2 All Any ArgMax AsString Assert AssignVariableOp BatchMatMulV2 BatchMatMulV3
+    BiasAdd Bitcast BitwiseAnd BitwiseOr BroadcastTo Cast ConcatV2 Const Cos Cumprod Cumsum
+    DecodeRaw DenseBincount DisableCopyOnRead EnsureShape Equal Erf Exp ExpandDims
+    FastWordpieceTokenizeWithOffsets Fill FloorDiv FloorMod GatherNd GatherV2 Greater
+    GreaterEqual Identity IdentityN If InvertPermutation IsFinite LeftShift Less LessEqual Log
+    LogicalAnd LogicalNot LogicalOr LowerBound MatMul Max Maximum Mean Min Minimum Mul Neg NoOp
+    NotEqual OneHot OnesLike Pack Pad PadV2 PartitionedCall Placeholder Prod RaggedGather
+    RaggedRange RaggedTensorToTensor Range ReadVariableOp RealDiv ReduceJoin Relu Reshape
+    ReverseV2 RightShift Round Rsqrt ScatterNd SegmentMax SegmentMean SegmentMin SegmentSum
+    Select SelectV2 SerializeTensor Shape ShardedFilename Sigmoid Sin Size Softmax Split Square
+    SquaredDifference Squeeze StatefulPartitionedCall StatelessIf StatelessWhile
+    StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice StringJoin StringLength
+    StringLower Sub Substr Sum Tanh TensorListConcatV2 TensorListFromTensor TensorListGetItem
     TensorListReserve TensorListSetItem TensorListStack TensorScatterUpdate Tile TopKV2
-    Transpose UnicodeDecode UnicodeEncode Unique Unpack UnsortedSegmentMax UnsortedSegmentMin
-    UnsortedSegmentSum UpperBound VarHandleOp Where While ZerosLike
+    Transpose UnicodeDecode UnicodeEncode UnicodeTranscode Unique Unpack UnsortedSegmentMax
+    UnsortedSegmentMin UnsortedSegmentSum UpperBound VarHandleOp Where While ZerosLike
     """.split()
 )
 # `tf.saved_model.save` puts these operations into one function that saves the variables and one that
@@ -94,9 +95,9 @@ def _check(saved, path):
 
 
 def _savers(meta_graph):
-    """Returns the names of the functions that save and restore variables, if only TensorFlow calls them."""
+    """Returns the functions that save and restore variables, without those that others call."""
     saver, content = meta_graph.saver_def, meta_graph.SerializeToString()
     nodes = {saver.save_tensor_name.partition(":")[0], saver.restore_op_name}
     names = {node.attr["f"].func.name for node in meta_graph.graph_def.node if node.name in nodes}
-    # The definition and the call of the saver contain the name. A third place would be another call.
+    # The name is in the definition and in the call by the saver; a third place is another call.
     return {name for name in names if name and content.count(name.encode()) == 2}

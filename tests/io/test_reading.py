@@ -142,8 +142,8 @@ def test_damaged_json(tmp_path, text, message):
 def test_very_large_text(tmp_path):
     path = tmp_path / "config.json"
     with open(path, "wb") as file:
-        file.truncate((64 << 20) + 1)
-    with pytest.raises(InputError, match="larger than 64 MiB"):
+        file.truncate((4 << 20) + 1)
+    with pytest.raises(InputError, match="larger than 4 MiB"):
         read_json(path)
 
 

@@ -73,7 +73,7 @@ def test_peft_loads_ours(architecture, tmp_path):
     assert np.abs(expected - plain(FEATURES).numpy()).max() > 0.01
     # Without our config.json, the origin of fused matrices is unknown.
     (tmp_path / "tuned" / "config.json").unlink()
-    again = TextClassifier.from_pretrained(tmp_path / "tuned")
+    again = TextClassifier.from_pretrained(tmp_path / "tuned", base=base)
     np.testing.assert_allclose(again(FEATURES), expected, rtol=0, atol=TOLERANCE)
 
 

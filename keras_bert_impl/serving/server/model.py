@@ -150,8 +150,11 @@ def _content(path, kind):
 class Model:
     """A loaded version of a model."""
 
-    def __init__(self, directory: Path, version: int, description: Description) -> None:
+    def __init__(
+        self, directory: Path, version: int, description: Description | None = None
+    ) -> None:
         self.version = version
+        description = description or read_description(directory)
         self.definitions, self.decisions, self.columns = description
         self._loaded = tf.saved_model.load(str(directory))
         self.signatures = {
