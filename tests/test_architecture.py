@@ -147,7 +147,10 @@ def is_in(module, rooms):
 # Satellite -> names that it imports although no subpackage exports them, by module.
 SATELLITES = {
     "plots": {},
-    "serving.server": {"graphs.formats": {"SAVED_MODEL_ENTRIES"}},
+    "serving.server": {
+        "graphs.formats": {"SAVED_MODEL_ENTRIES"},
+        "serving.graph_operations": {"read_graph"},
+    },
     "cli.doctor": {"cli.common": {"print_json"}, "cli.parser": {"Command"}},
     "attribution": {
         "models.encoder": {"encoders_run_by"},

@@ -8,6 +8,7 @@ from typing import Any
 from keras_bert_impl.cli.examples import check_tables, read_examples_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import suffix_of
+from keras_bert_impl.io.reading import file_within
 from keras_bert_impl.io.run_files import read_run_file
 from keras_bert_impl.io.settings import settings_hints
 from keras_bert_impl.tasks.data.source import ExampleSource, applicable
@@ -48,7 +49,7 @@ def run_of(model: str | Path) -> str | Path | None:
 
 
 def read_options(run: str | Path) -> dict[str, Any]:
-    path = Path(run) / "data.json"
+    path = file_within(run, "data.json")
     return read_run_file(path, _options) if path.is_file() else {}
 
 
@@ -169,7 +170,8 @@ def check_scored_table(arguments: argparse.Namespace) -> None:
 
 def check_unchanged(run: str | Path, examples: Any) -> None:
     """Raises `InputError` if examples have changed since a run was scored on them."""
-    before = read_run_file(Path(run) / "data.json", lambda data: data.mapping("dev").text("sha256"))
+    data = file_within(run, "data.json")
+    before = read_run_file(data, lambda data: data.mapping("dev").text("sha256"))
     if before != examples.fingerprint:
         raise InputError(
             f"{examples.source} has changed since {run} was scored on it. To score on the changed "

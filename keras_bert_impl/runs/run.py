@@ -13,6 +13,7 @@ import keras
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.progress import print_message
 from keras_bert_impl.io.run_files import read_run_file, read_scores
 from keras_bert_impl.io.settings import DType
 from keras_bert_impl.runs.data_summary import summarize
@@ -274,7 +275,7 @@ def _plan(model, settings, epochs, train):
 
 def _show(verbose, *lines):
     if verbose != 0 and lines:
-        print("\n".join(lines), file=sys.stderr)
+        print_message("\n".join(lines), sys.stderr)
 
 
 def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, verbose, weights):
