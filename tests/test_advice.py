@@ -29,7 +29,7 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 _COMMAND = re.compile(r"keras-bert ([a-z][^`\n]*)")
 _ARGUMENT = re.compile(r"(?<![\w.=?&\"'-])([a-z_]+)=(?=[\w\"'\[({.-])")
 _ADVICE = re.compile(
-    r"\b(Pass|Set|Write|Use|Omit|Try|Choose|Add|Increase|Reduce|Call)\b.*", re.DOTALL
+    r"(?i)\b(Pass|Set|Write|Use|Omit|Try|Choose|Add|Increase|Reduce|Call)\b.*", re.DOTALL
 )
 # An order to lose something; "Omit the option" and "Use another name" lose nothing.
 _LOSS = re.compile(
@@ -49,7 +49,6 @@ MAY_LOSE = {
     "remove it if files were concatenated": "a repeated header",
     "remove the label.": "an entry of `labels`",
     "Remove the stray quote": "a character of a table",
-    "remove HTML": "tags in texts",
 }
 _METHOD = re.compile(r"(?<![\w./])(model|encoder|embedder|tokenizer|[A-Z]\w+)\.(\w+)\(")
 

@@ -69,7 +69,7 @@ def read_run(path: str | Path) -> Run:
             problems.append(str(error).replace(f"{path}/", ""))
             return default
 
-    # A set of runs has no settings of its own, and other entries than scores.
+    # A set of runs has no settings, and other entries than scores.
     scores_reader = read_scores if (path / "recipe.yaml").exists() else read_run_file
     data = dict(read(read_run_file, "data.json", {}))
     changed = data.get("changed_settings")

@@ -103,7 +103,8 @@ def read_source(path: str | Path) -> Document | None:
 def check_same_model(path: str | Path, embedder: TextEmbedder, name: str | None = None) -> None:
     """Raises `InputError` if a file of vectors states another model than `embedder`.
 
-    Also raises an error if the `.npy` and `.jsonl` files are not from the same call. Logs a warning if the file does not state its model.
+    Also raises an error if the `.npy` and `.jsonl` files are not from the same call. Logs a warning
+    if the file does not state its model.
 
     Args:
         name: name or directory of `embedder`, for messages.
