@@ -29,7 +29,7 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 _COMMAND = re.compile(r"keras-bert ([a-z][^`\n]*)")
 _ARGUMENT = re.compile(r"(?<![\w.=?&\"'-])([a-z_]+)=(?=[\w\"'\[({.-])")
 _ADVICE = re.compile(
-    r"(?i)\b(Pass|Set|Write|Use|Omit|Try|Choose|Add|Increase|Reduce|Call)\b.*", re.DOTALL
+    r"\b(Pass|Set|Write|Use|Omit|Try|Choose|Add|Increase|Reduce|Call)\b.*", re.DOTALL
 )
 # An order to lose something; "Omit the option" and "Use another name" lose nothing.
 _LOSS = re.compile(
