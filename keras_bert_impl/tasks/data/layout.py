@@ -227,6 +227,9 @@ def _class_name(value, names):
 
 
 _ANSWERS = ("reject", "ignore")  # of Prodigy
+_STATUSES = ("response_status", "annotation_status")
+DECISIONS = ("answer", "was_cancelled", *_STATUSES)  # columns of `check_accepted`, and "status"
+_UNFINISHED = ("discarded", "draft", "ignored", "pending", "rejected", "skipped")
 _ARGILLA = {  # columns of Argilla
     *("annotation", "prediction", "inputs", "metadata", "vectors", "fields", "responses"),
     *("suggestions", "_server_id", "external_id", "record_id", "annotation_agent"),
@@ -249,6 +252,9 @@ def check_accepted(row: Any, columns: Collection[str] = ()) -> None:
         raise SkippedRowError(f"the annotator's answer is {row['answer']!r}.")
     if row.get("was_cancelled") in (True, "True", "true"):  # Label Studio
         raise SkippedRowError("the annotation was cancelled.")
+    for column in _STATUSES:
+        if str(row.get(column)).lower() in _UNFINISHED and column not in columns:
+            raise SkippedRowError(f"the {column.replace('_', ' ')} is {row[column]!r}.")
     status = row.get("status")
     if not isinstance(status, str) or "status" in columns:
         return

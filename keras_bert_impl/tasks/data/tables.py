@@ -32,7 +32,7 @@ from keras_bert_impl.tasks.data.csv_rows import (
     has_quoted_cells,
 )
 from keras_bert_impl.tasks.data.examples import Examples, join_names
-from keras_bert_impl.tasks.data.layout import Layout, examples_of
+from keras_bert_impl.tasks.data.layout import DECISIONS, Layout, examples_of
 from keras_bert_impl.tasks.data.table_rows import Rows, Table, table_in_memory
 
 _LOG = logging.getLogger(__name__)
@@ -199,7 +199,7 @@ def open_table(
         if "status" in names:  # `check_accepted` also needs the other columns
             return typed_rows(path)
         outer = {name.partition(".")[0] for name in layout.columns}
-        return typed_rows(path, {*layout.columns, *outer, "answer", "was_cancelled"})
+        return typed_rows(path, {*layout.columns, *outer, *DECISIONS})
     return typed_rows(path)
 
 

@@ -37,8 +37,9 @@ _STYLES = [
         r"(?P<type>.+)[-_](?P<letter>[biesulmw])",
     )
 ]
-# Other separators, and prefixes that are words: B:PER, I/PER, BEGIN-PER, PER.B, BPER. Types may look
-# like this, too, so these notations are used only if a type has the labels of one entity.
+# Other separators, brackets, and prefixes that are words: B:PER, <B-PER>, (B)PER, BEGIN-PER, PER.B,
+# BPER. Types may look like this, too, so these notations are used only if a type has the labels of
+# one entity.
 _RARE_STYLES = [
     re.compile(pattern, re.DOTALL)
     for letter in (
@@ -47,7 +48,7 @@ _RARE_STYLES = [
         "Beg|Begin|Inside|In|End|Last|Mid|Middle|Single|Unit",
     )
     for pattern in (
-        rf"(?P<letter>{letter})[\W_]+(?P<type>.+)",
+        rf"(?P<open>[<([{{])?(?P<letter>{letter})[\W_]+(?P<type>.+?)(?(open)[]>)}}]?)",
         rf"(?P<type>.+?)[\W_]+(?P<letter>{letter})[)\]]?",
         rf"(?P<letter>{letter})(?P<type>[^\W_].+)",
     )

@@ -173,6 +173,13 @@ def test_labels_that_may_have_a_prefix():
         assert possible_prefixes(labels) == []
 
 
+@pytest.mark.parametrize("label", ["{}:{}", "<{}-{}>", "({}){}", "[{}-{}]", "{}/{}", "{}\u2011{}"])
+def test_other_separators_and_brackets(label):
+    names = {label.format(prefix, kind): kind for prefix in "BI" for kind in ("PER", "LOC")}
+    parts = read_labels([*names, "O"]).parts
+    assert {name: parts[name][1] for name in names} == names
+
+
 def test_misfits_are_labels_in_another_notation():
     assert misfits(["O", "B-PER", "I-PER", "LOC", "b-org"]) == ["LOC", "b-org"]
     assert misfits(["O", "B:PER", "I:PER", "LOC"]) == ["LOC"]
