@@ -23,6 +23,7 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import parse_json, parse_json_line
 
 LONGEST_ROW = LONGEST_LINE  # in longer rows, a closing quote is usually missing
+_TOO_LONG = f"the row has more than {LONGEST_ROW:,} bytes. Divide its text into several rows."
 SURROGATE = re.compile("[\ud800-\udfff]")  # allowed in JSON escapes, but not in UTF-8
 CHUNK = 1 << 16  # bytes read at once
 _ROWS = 1024  # Arrow rows read at once
@@ -51,7 +52,7 @@ class Table(NamedTuple):
 
 def check_size(row: bytes) -> None:
     if len(row) > LONGEST_ROW:
-        raise InputError(f"the row has more than {LONGEST_ROW:,} bytes.")
+        raise InputError(_TOO_LONG)
 
 
 def value_of(row: dict[str, Any], column: str) -> Any:
@@ -118,7 +119,9 @@ def array_items(path: str | Path) -> Iterator[str]:
                 is_over = what != "item" and bool(text[start:]) or len(text) - place > LONGEST_ROW
                 part = None if is_over else next(parts, None)
                 if part is None:
-                    raise InputError(f"{path}, row {number + 1}: {_reason(error)}") from error
+                    is_long = len(text) - place > LONGEST_ROW
+                    reason = _TOO_LONG if is_long else _reason(error)
+                    raise InputError(f"{path}, row {number + 1}: {reason}") from error
                 text, place = text[place:] + _decoded(decode, part, path, number + 1), 0
                 continue
             number += 1

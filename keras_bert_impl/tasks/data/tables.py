@@ -257,7 +257,13 @@ def table_columns(path: str | Path, delimiter: str | None = None, header: bool =
     if kind == "tsv":
         first = (decoded(raw, path, line).split("\t") for line, raw in raw_lines(path))
         return column_names(next(first, []), header)
-    return next((list(read()) for _, read in typed_rows(path).rows), [])
+    table = typed_rows(path)
+    for number, read in table.rows:
+        try:
+            return list(read())
+        except InputError as error:
+            raise InputError(f"{path}, {table.unit} {number}: {error}") from error
+    return []
 
 
 def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None) -> None:

@@ -1,6 +1,7 @@
 """Delimiters, headers, quotes and the size of records of CSV files; tables in memory."""
 
 import datetime
+import functools
 import gzip
 import json
 import tracemalloc
@@ -183,6 +184,15 @@ def test_class_names_that_the_schema_states(tmp_path):
     pyarrow.parquet.write_table(unlabeled.replace_schema_metadata({"huggingface": stated}), path)
     with pytest.raises(InputError, match="row 1: the label is -1, so the row is unlabeled"):
         read_table(path, "text", label="label")
+
+
+@pytest.mark.parametrize("form", ["{}", "[{}]"])
+def test_a_long_row_is_no_invalid_json(tmp_path, form):
+    path = tmp_path / "long.json"
+    path.write_text(form.format(json.dumps({"text": "a " * (3 << 20), "label": "x"})))
+    for read in table_columns, functools.partial(read_table, text="text", label="label"):
+        with pytest.raises(InputError, match=r"long.json, (row|line) 1: the row has more than"):
+            read(path)
 
 
 @pytest.mark.parametrize(
