@@ -156,6 +156,8 @@ _CALLS = {
         'from_pretrained(name).encoder.with_outputs("hidden_states")': "output_hidden_states",
         'from_pretrained(name).encoder.with_outputs("attention_scores")': "output_attentions",
         'from_pretrained(name, long_texts=LongTexts("mean", doc_stride=8))': "doc_stride",
+        'from_pretrained(name, long_texts=LongTexts("mean", max_windows=8))': "max_windows",
+        'from_pretrained(name, long_texts=LongTexts("head_tail", head_tokens=128))': "head_tokens",
     },
     "TaskModel.compile": {"model.compile(learning_rate=5e-5)": "lr"},
     "EncoderConfig": {

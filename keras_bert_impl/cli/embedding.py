@@ -235,7 +235,7 @@ class FillMask(Command):
                 [
                     {
                         "text": text,
-                        "masks": [[dataclasses.asdict(f) for f in mask] for mask in masks],
+                        "masks": [[filling._asdict() for filling in mask] for mask in masks],
                     }
                     for text, masks in zip(texts, fillings, strict=True)
                 ]

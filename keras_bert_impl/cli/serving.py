@@ -19,7 +19,7 @@ from keras_bert_impl.cli.common import (
     positive_int,
     say,
 )
-from keras_bert_impl.cli.parser import Command
+from keras_bert_impl.cli.parser import Command, Rare
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.version import install_command, wheel_command
 
@@ -100,7 +100,7 @@ class Serve(Command):
             metavar="N",
             help="MiB of cached responses; default: no cache",
         )
-        group = parser.add_argument_group("limits")
+        group = parser.add_argument_group(Rare("limits"))
         _limit(group, "--max-rows", 1024, "maximum texts per request")
         _limit(group, "--max-bytes", 4 << 20, "maximum bytes per request")
         _limit(group, "--max-waiting", 256, "maximum queued requests; status 503 if exceeded")

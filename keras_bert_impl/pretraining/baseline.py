@@ -24,9 +24,11 @@ def unigram_scores(
         `{objective}_accuracy`, the accuracy of the most frequent token.
 
     Example:
-        batches = pretraining_dataset("records", batch_size=32)
-        held_out = pretraining_dataset("records", batch_size=32, split="held_out")
-        unigram_scores(batches.take(100), held_out, tokenizer.vocabulary_size)["masked_lm_loss"]
+        from keras_bert_impl.pretraining import pretraining_dataset
+        from keras_bert_impl.pretraining.baseline import unigram_scores
+        batches = pretraining_dataset("records", batch_size=2).take(2)
+        scores = unigram_scores(batches, batches, tokenizer.vocabulary_size)
+        scores["masked_lm_loss"]
     """
     counts = np.ones(vocabulary_size)
     for _, labels, weights in train:

@@ -1,10 +1,8 @@
 """Stores and scores labels that clients send for earlier predictions."""
 
 import collections
-import contextlib
 import csv
 import datetime
-import fcntl
 import json
 import os
 import uuid
@@ -173,8 +171,7 @@ class Feedback:
         try:
             file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             try:
-                with contextlib.suppress(OSError):  # a file system without locks
-                    fcntl.flock(file, fcntl.LOCK_EX)  # Another server may write a line.
+                _wait_for_lock(file)
                 size = os.fstat(file).st_size
                 if size and os.pread(file, 1, size - 1) != b"\n":
                     line = b"\n" + line  # Another program may have left a line unfinished.
@@ -204,6 +201,16 @@ class Feedback:
         f1 = [2 * hits[name] / (wanted[name] + found[name]) for name in names]
         accuracy = sum(label == prediction for label, prediction in pairs) / len(pairs)
         return Scores(len(pairs), accuracy, sum(f1) / len(f1) if f1 else 1.0)
+
+
+def _wait_for_lock(file):
+    """Waits until no other server writes to a file."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except (ImportError, OSError):  # The system or the file system has no such locks.
+        pass
 
 
 class _Columns(NamedTuple):

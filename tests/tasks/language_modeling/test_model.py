@@ -1,6 +1,5 @@
 """Filling in masked words."""
 
-import dataclasses
 import json
 
 import keras
@@ -65,7 +64,7 @@ def test_command_takes_candidates(directory, capsys):
     assert main([*command, "--json", text]) == 0
     answers = json.loads(capsys.readouterr().out)
     fillings = MaskedLM.from_pretrained(directory).fill([text], candidates=["good", "bad"])
-    expected = [[dataclasses.asdict(filling) for filling in mask] for mask in fillings[0]]
+    expected = [[filling._asdict() for filling in mask] for mask in fillings[0]]
     assert answers == [{"text": text, "masks": expected}]
 
 
