@@ -152,5 +152,6 @@ def test_links_out_of_the_folder_are_rejected(tmp_path, plain):
     (tmp_path / "models" / "1" / "variables").symlink_to(outside)
     for trusted in (False, True):
         with pytest.raises(ApiError, match="variables links to a folder outside"):
-            load(tmp_path / "models" / "1", 1, trusted)
-    assert load(tmp_path / "models" / "1", 1, root=tmp_path).version == 1
+            read_description(tmp_path / "models" / "1", trusted)
+    description = read_description(tmp_path / "models" / "1", root=tmp_path)
+    assert load(tmp_path / "models" / "1", 1, description).version == 1
