@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import yaml
 
 from keras_bert_impl.io.paths import local_path, without_folders
-from keras_bert_impl.io.reading import read_json, read_yaml
+from keras_bert_impl.io.reading import file_within, read_json, read_yaml
 from keras_bert_impl.published import MODELS, published_name
 from keras_bert_impl.version import __version__
 
@@ -128,7 +129,7 @@ def published_base(base: str | Path | None = None, run: str | Path | None = None
     cached = _CACHED.search(address.replace("\\", "/"))
     if cached:
         return published_name("/".join(cached.groups()))
-    if not address.startswith("hf://") and local_path(address).exists():
+    if not address.startswith("hf://") and os.path.exists(address):
         return None
     return published_name(address.removeprefix("hf://").partition("@")[0])
 
@@ -143,7 +144,7 @@ def run_sections(run: str | Path | None) -> list[str]:
     parts: list[str] = []
     if run is None:
         return parts
-    data, recipe = (local_path(run) / name for name in ("data.json", "recipe.yaml"))
+    data, recipe = (file_within(run, name) for name in ("data.json", "recipe.yaml"))
     scores = _scores(local_path(run))
     if scores:
         rows = [f"| {as_text(metric)} | {_shown(score)} |" for metric, score in scores.items()]
@@ -173,12 +174,14 @@ def _settings(data, recipe):
 
 
 def _scores(run):
-    path = run / "scores.json"
+    path = file_within(run, "scores.json")
     if not path.is_file():
         return {}
     found = read_json(path)
     # A set of runs has the scores of its best run.
-    return read_json(run / found.text("best") / "scores.json") if "best" in found else found
+    if "best" not in found:
+        return found
+    return read_json(file_within(run, f"{found.text('best')}/scores.json"))
 
 
 def _shown(score):

@@ -17,7 +17,7 @@ import keras
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.io.run_files import read_scores
 from keras_bert_impl.reports.run_report import describe_run, is_described
 from keras_bert_impl.runs.inputs import as_examples, made_of, with_named_classes
 from keras_bert_impl.runs.run import settings_for, task_with, tune
@@ -227,7 +227,7 @@ def run_once(
         gc.collect()
     elif not options.get("keep_checkpoints"):
         remove_checkpoints(path)  # A killed process may have skipped this step.
-    return read_json(path / "scores.json")
+    return read_scores(path / "scores.json")
 
 
 def name_of(chosen: dict[str, Any]) -> str:

@@ -31,6 +31,25 @@ _ARGUMENT = re.compile(r"(?<![\w.=?&\"'-])([a-z_]+)=(?=[\w\"'\[({.-])")
 _ADVICE = re.compile(
     r"\b(Pass|Set|Write|Use|Omit|Try|Choose|Add|Increase|Reduce|Call)\b.*", re.DOTALL
 )
+# An order to lose something; "Omit the option" and "Use another name" lose nothing.
+_LOSS = re.compile(
+    r"(?:^|[.:;,(] |\b(?:or|and|then) )((?:(?:delete|remove|erase|clear|discard|overwrite|wipe|"
+    r"reset|rm) |start (?:again|over|from scratch)).{0,40})",
+    re.IGNORECASE | re.DOTALL,
+)
+MAY_LOSE = {
+    "Remove model_devices": "an argument",
+    "Remove target=": "an argument",
+    "Remove one of them": "a setting of a grid",
+    "Remove repeated values": "values of a grid",
+    "Remove such rows": "rows of a table in memory",
+    "Remove such texts": "texts in memory",
+    "Remove these texts": "repeated or empty texts of a table",
+    "Remove them": "HTML tags in texts",
+    "remove it if files were concatenated": "a repeated header",
+    "remove the label.": "an entry of `labels`",
+    "Remove the stray quote": "a character of a table",
+}
 _METHOD = re.compile(r"(?<![\w./])(model|encoder|embedder|tokenizer|[A-Z]\w+)\.(\w+)\(")
 
 
@@ -126,3 +145,11 @@ def test_methods_exist():
         ):
             wrong.append((place, f"{owner}.{name}"))
     assert wrong == []
+
+
+def test_no_message_advises_to_lose_what_a_user_made():
+    orders = [(place, order) for place, text in messages() for order in _LOSS.findall(text)]
+    assert [one for one in orders if not one[1].startswith(tuple(MAY_LOSE))] == []
+    assert all(any(order.startswith(allowed) for _, order in orders) for allowed in MAY_LOSE)
+    for lost in ("Remove {} to start again.", "broken; delete {}", "remove r to", "rm -r {}"):
+        assert _LOSS.search(f"no checkpoint can be read. {lost}")

@@ -147,7 +147,10 @@ def is_in(module, rooms):
 # Satellite -> names that it imports although no subpackage exports them, by module.
 SATELLITES = {
     "plots": {},
-    "serving.server": {"graphs.formats": {"SAVED_MODEL_ENTRIES"}},
+    "serving.server": {
+        "graphs.formats": {"SAVED_MODEL_ENTRIES"},
+        "serving.graph_operations": {"read_graph"},
+    },
     "cli.doctor": {"cli.common": {"print_json"}, "cli.parser": {"Command"}},
     "attribution": {
         "models.encoder": {"encoders_run_by"},
@@ -170,6 +173,7 @@ SATELLITES = {
         "tasks.question_answering.metrics": {"scores_of_questions"},
         "tasks.registry": {"model_class_named", "task_of_examples", "task_of_model"},
         "tasks.scores.decisions": {"unit_length"},
+        "tasks.base.task_model": {"MODEL_CLASS"},
         "tasks.base.prediction_files": {"are_for", "read_column", "read_predictions_table"},
         "tasks.scores.comparison": {"BASELINES", "Outcome"},
         "tasks.scores.statistics": {

@@ -12,15 +12,17 @@ import pytest
 SCRIPT = '''
 import json, os, signal, shutil, sys
 from pathlib import Path
+import numpy as np
 from keras_bert_impl.io import files
 from keras_bert_impl.io import paths
+from keras_bert_impl.io.errors import InputError
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink",
           "shutil.rmtree", "os.scandir", "os.listdir", "fcntl.flock", "os.truncate", "os.chmod",
           "os.chown", "ctypes.dlsym"}  # the last one comes right before the exchange
 
 def content(folder):
-    return {str(p.relative_to(folder)): p.read_text() if p.is_file() else None
+    return {str(p.relative_to(folder)): p.read_text(errors="replace") if p.is_file() else None
             for p in sorted(folder.rglob("*"))}
 
 def killed_at(number, action):
@@ -65,6 +67,35 @@ def write_pair(root, text="new"):
         vectors.write_text(text)
         places.write_text(text)
 
+class Embedder:
+    """An embedder whose vectors and texts have the length of the text."""
+    dim, normalize, prompts, default_prompt_name, weights = 2, False, {}, None, ()
+    pooling = num_layers = projections = truncate_dim = do_lower_case = None
+    tokenizer = type("", (), {"fingerprint": ""})
+    def encode(self, texts, **_):
+        return np.full([len(texts), 2], len(texts[0]), "float32")
+
+def write_vectors(root, text="new texts"):
+    from keras_bert_impl.tasks.embedding import vectors
+    place = vectors.PlacedText("here", 1, text)
+    vectors.write_vectors(Embedder(), [place], root / "v.npy")
+
+def search_vectors(root):
+    from keras_bert_impl.tasks.embedding import search, vector_source
+    try:
+        vector_source.check_same_model(root / "v.npy", Embedder())
+        (text,) = search.read_places(root / "v.npy", [0], 1).values()
+        assert search.read_vectors(root / "v.npy").tolist() == [[len(text.text)] * 2]
+    except InputError as error:
+        assert "Run `keras-bert embed` again" in str(error), error
+        (root / "told").touch()
+    write_vectors(root)
+
+def write_pictures(root, text="new"):
+    from keras_bert_impl.reports import charts, page, run_report
+    charts.Drawing.save_png = charts.Drawing.save_svg
+    run_report.save_pictures([page.Section("", "", [charts.Drawing("a", text)])], root / "pictures")
+
 def write_file(root, text="new"):
     with files.replace_file(root / "file") as new:
         new.write_text(text)
@@ -95,6 +126,9 @@ if how:  # where the system cannot exchange names
     "inside": lambda: trace(root, old_model, write_inside, write_model),
     "pair": lambda: trace(root, lambda r: write_pair(r, "old"), write_pair, write_pair),
     "file": lambda: trace(root, lambda r: write_file(r, "old"), write_file, write_file),
+    "vectors": lambda: trace(root, lambda r: write_vectors(r, "old"), write_vectors, search_vectors),
+    "pictures": lambda: trace(
+        root, lambda r: write_pictures(r, "old"), write_pictures, write_pictures),
     "twice": lambda: trace(root, old_model, write_model, write_twice),
 }[kind]()
 '''
@@ -173,6 +207,18 @@ def test_the_last_of_several_files_is_missing_between_old_and_new_ones(tmp_path)
     for _, killed, again in traced("pair", tmp_path):
         assert visible(killed) in (old, {"a.npy": "old"}, {"a.npy": "new"}, new)
         assert again == new
+
+
+def test_vectors_that_do_not_belong_to_their_texts_are_told(tmp_path):
+    outcomes = ["told" in again for _, _, again in traced("vectors", tmp_path)]
+    assert 1 < outcomes.count(True) < len(outcomes) / 2 and not outcomes[0] and not outcomes[-1]
+
+
+def test_pictures_of_a_report_are_replaced_together(tmp_path):
+    steps = traced("pictures", tmp_path)
+    for _, killed, again in steps:
+        assert visible(killed) in (steps[0][1], visible(steps[-1][1]))
+        assert visible(again) == visible(steps[-1][1]) != steps[0][1]
 
 
 def test_one_of_many_processes_that_start_at_once_gets_the_lock(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from keras_bert_impl.cli.parser import Rare, suggestion
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, printable
 from keras_bert_impl.io.files import is_remote
 from keras_bert_impl.io.lines import STANDARD_INPUT
 from keras_bert_impl.io.paths import expanded
@@ -195,6 +195,11 @@ def say(line: object) -> None:
     print_message(line, sys.stderr)
 
 
+def print_line(line: str = "", is_data: bool = False) -> None:
+    """Prints a line to stdout. Data in a pipe keep the characters that control a terminal."""
+    print(line if is_data and not sys.stdout.isatty() else printable(line))
+
+
 def say_skipped(unreadable: Sequence[object]) -> None:
     """Prints which files were skipped because they cannot be read."""
     if unreadable:
@@ -212,19 +217,23 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
             text.rjust(width) if is_right else text.ljust(width)
             for text, width, is_right in zip(line, widths, right, strict=True)
         ]
-        print("  ".join(padded).rstrip())
+        print_line("  ".join(padded).rstrip())
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print_line(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_scores(scores: Mapping[str, float]) -> None:
-    print(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
+    print_line(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
 
 
 def _cell(value):
-    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+    return (
+        f"{value:,}"
+        if isinstance(value, (int, float))
+        else printable(str(value)).replace("\n", "\\n")
+    )
 
 
 # === Arguments ===

@@ -15,6 +15,7 @@ from keras_bert_impl.cli.common import (
     check_not_read,
     positive_int,
     print_json,
+    print_line,
     say,
 )
 from keras_bert_impl.cli.parser import Command
@@ -188,11 +189,11 @@ class Search(Command):
             return
         for answer in answers:
             if len(answers) > 1:
-                print(answer["query"])
+                print_line(answer["query"], is_data=True)
             for text in answer["texts"]:
                 line = " ".join(text["text"].split())
                 place = text.get("id", f"{text['path']}:{text['line']}")
-                print(f"{text['score']:.4f}\t{place}\t{line}")
+                print_line(f"{text['score']:.4f}\t{place}\t{line}", is_data=True)
 
 
 class FillMask(Command):
@@ -241,9 +242,11 @@ class FillMask(Command):
             )
             return
         for text, masks in zip(texts, fillings, strict=True):
-            print(text)
+            print_line(text, is_data=True)
             for mask in masks:
-                print("  " + ", ".join(f"{filling.token} {filling.score:.1%}" for filling in mask))
+                print_line(
+                    "  " + ", ".join(f"{filling.token} {filling.score:.1%}" for filling in mask)
+                )
 
 
 class Generate(Command):
@@ -310,7 +313,7 @@ class Generate(Command):
             print_json([{"prompt": text, **dataclasses.asdict(one)} for text, one in rows])
             return
         for text, one in zip(texts, found, strict=True):
-            print(text + one.text)
+            print_line(text + one.text, is_data=True)
 
 
 class Look(Command):
@@ -343,7 +346,7 @@ class Look(Command):
 
         text = arguments.text if arguments.pair is None else (arguments.text, arguments.pair)
         path = look(_load(arguments.model), text, arguments.out)
-        print(f"wrote {path}")
+        print_line(f"wrote {path}")
         if arguments.open:
             webbrowser.open(path.resolve().as_uri())
 

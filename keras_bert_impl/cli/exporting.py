@@ -80,6 +80,12 @@ class Export(Command):
             "TensorFlow and TF-Text; exit with status 1 if they differ",
         )
         group.add_argument(
+            "--trust-graph",
+            action="store_true",
+            help="with --check DIR: also run a SavedModel with operations that exports of "
+            "keras_bert_impl do not use; such a graph can read and write files",
+        )
+        group.add_argument(
             "--ids-only",
             action="store_true",
             help="accept only token ids, for servers without TF-Text",
@@ -142,6 +148,7 @@ class Export(Command):
                 "ids_only",
                 "no_custom_ops",
                 "check",
+                "trust_graph",
                 "dtype",
                 "xla",
                 "whole_batches",
@@ -155,6 +162,8 @@ class Export(Command):
                 raise InputError(f"{_option(name)} cannot be combined with --with.")
         if bool(arguments.out) == isinstance(arguments.check, str):
             raise InputError("pass --out to export, or --check DIR to check an export.")
+        if arguments.trust_graph and not isinstance(arguments.check, str):
+            raise InputError("--trust-graph requires --check DIR, the SavedModel to trust.")
         if arguments.ids_only and arguments.check:
             raise InputError("--check compares outputs for strings. Leave out --ids-only.")
         for name in ("no_custom_ops", "xla", "whole_batches", "dev", "task", "max_drop"):
@@ -194,7 +203,7 @@ class Export(Command):
             say(f"wrote the SavedModel to {Path(arguments.out) / path.name}")
             _say_neighbors(arguments, signatures.model)
         if arguments.check:
-            _check(signatures, path)
+            _check(signatures, path, arguments.trust_graph)
 
 
 def _option(name):
@@ -235,11 +244,11 @@ def _say_neighbors(arguments, model):
         say(f"{changed_neighbors(float32, model)}, compared with float32")
 
 
-def _check(signatures, path):
+def _check(signatures, path, trust_graph):
     from keras_bert_impl.serving.check import largest_difference, tolerance_of
 
     with Progress("checking the SavedModel in another process"):
-        difference = largest_difference(signatures, path)
+        difference = largest_difference(signatures, path, trust_graph=trust_graph)
     print(f"largest difference from the model: {difference:.1e}")
     tolerance = tolerance_of(signatures)
     if not difference <= tolerance:

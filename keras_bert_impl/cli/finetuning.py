@@ -15,6 +15,7 @@ from keras_bert_impl.cli.common import (
     positive_int,
     prepared_strategy,
     print_json,
+    print_line,
     print_scores,
     print_table,
     say,
@@ -245,7 +246,7 @@ def _run_several(arguments):
         _print_spreads(of_what, spreads)
         pooled = [f"{name} {value:.4f}" for name, value in scores.get("pooled", {}).items()]
         if pooled:
-            print(f"all folds together: {', '.join(pooled)}")
+            print_line(f"all folds together: {', '.join(pooled)}")
     say(f"wrote the runs to {arguments.out}; {hint}")
 
 
@@ -310,7 +311,7 @@ def _print_groups(summary):
         of_what = metric
         rows = {name_of(group["settings"]): group["scores"][metric] for group in groups}
     _print_spreads(of_what, rows)
-    print(f"best by {metric} on the validation set: {summary['best']}")
+    print_line(f"best by {metric} on the validation set: {summary['best']}")
 
 
 def _print_spreads(of_what, rows):

@@ -4,6 +4,7 @@ import argparse
 import codecs
 import errno
 import importlib
+import logging
 import os
 import re
 import shlex
@@ -11,7 +12,7 @@ import sys
 
 from keras_bert_impl.cli.parser import Command, CommandParser, suggestion
 from keras_bert_impl.first_guesses import GUESSES
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, printable
 from keras_bert_impl.io.lines import encoded_as
 from keras_bert_impl.io.progress import print_message
 from keras_bert_impl.version import __version__
@@ -126,6 +127,11 @@ codecs.register_error(_RAW, _raw)
 _HANDLERS = {"strict": _ESCAPED, "surrogateescape": _RAW, "backslashreplace": _RAW}
 
 
+class _PrintableLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in arguments
@@ -135,6 +141,8 @@ def main(arguments: list[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, "w"))
         elif getattr(stream, "errors", None) in _HANDLERS:  # Some characters cannot be encoded.
             stream.reconfigure(errors=_HANDLERS[stream.errors])
+    if logging.lastResort:  # the handler of programs that configure no other
+        logging.lastResort.setFormatter(_PrintableLines())
     if not debug:
         # TensorFlow raises the errors that it logs.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -16,6 +16,7 @@ from keras_bert_impl.cli.common import (
     add_tuned_model,
     positive_int,
     print_json,
+    print_line,
     print_table,
     say,
 )
@@ -146,7 +147,7 @@ class TokenizerReport(Command):
         for name, report in reports.items():
             for key, title in (("most_split", "splits most"), ("most_unknown", "lacks")):
                 if report[key]:
-                    print(f"{name} {title}: {', '.join(map(_word, report[key]))}")
+                    print_line(f"{name} {title}: {', '.join(map(_word, report[key]))}")
 
 
 def _word(entry):
@@ -350,7 +351,7 @@ class Calibrate(Command):
         if arguments.json:
             print_json(found.as_dict())
         else:
-            print("\n".join(found.lines()))
+            print_line("\n".join(found.lines()))
         say(f"saved in {directory}; chosen and scored on the same examples, {examples.source}")
 
 

@@ -15,6 +15,7 @@ from keras_bert_impl.cli.common import (
     ArgumentsContainer,
     add_table_form,
     add_tuned_model,
+    print_line,
     say,
 )
 from keras_bert_impl.cli.examples import read_examples_of, usual_column
@@ -273,9 +274,9 @@ def _print(block, as_objects):
 
     for row, answer, cells in block:
         if as_objects:
-            print(as_json(joined(row, answer)))
+            print_line(as_json(joined(row, answer)))
         else:
-            print("\t".join([*map(str, row.values()), *cells]))
+            print_line("\t".join([*map(str, row.values()), *cells]), is_data=True)
     sys.stdout.flush()
 
 

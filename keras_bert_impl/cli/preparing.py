@@ -11,6 +11,7 @@ from keras_bert_impl.cli.common import (
     add_documents,
     positive_int,
     print_json,
+    print_line,
     say,
     say_skipped,
 )
@@ -237,7 +238,7 @@ class Prepare(Command):
             return
         for name, split in manifest["splits"].items():
             if split["rows"]:
-                print(
+                print_line(
                     f"{name}: {split['documents']:,} documents, {split['examples']:,} examples in "
                     f"{split['rows']:,} rows, {split['tokens']:,} tokens, {split['fill']:.1%} full"
                     + _share_of_true_pairs(split, manifest["settings"]["objective"])
@@ -332,7 +333,7 @@ class Check(Command):
         if arguments.json:
             print_json(found)
         else:
-            print("\n".join(checks.lines_of(found)))
+            print_line("\n".join(checks.lines_of(found)))
 
 
 def _tokens(arguments, examples):

@@ -8,7 +8,9 @@ from typing import Any
 from keras_bert_impl.cli.examples import check_tables, read_examples_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import suffix_of
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.io.reading import file_within
+from keras_bert_impl.io.run_files import read_run_file
+from keras_bert_impl.io.settings import settings_hints
 from keras_bert_impl.tasks.data.source import ExampleSource, applicable
 from keras_bert_impl.tasks.data.splits import hold_out
 
@@ -47,8 +49,18 @@ def run_of(model: str | Path) -> str | Path | None:
 
 
 def read_options(run: str | Path) -> dict[str, Any]:
-    path = Path(run) / "data.json"
-    return dict(read_json(path).mapping("read_with")) if path.is_file() else {}
+    path = file_within(run, "data.json")
+    return read_run_file(path, _options) if path.is_file() else {}
+
+
+def _options(data):
+    """Returns the options in `data.json`; raises `InputError` if one has the wrong type."""
+    options = data.mapping("read_with")
+    for name, annotation in settings_hints(ExampleSource).items():
+        options.setting(name, annotation, None)
+    for name, annotation in (("task", str), ("dev_split", float), ("seed", int)):
+        options.setting(name, annotation, None)
+    return dict(options)
 
 
 def has_data(arguments: argparse.Namespace) -> bool:
@@ -158,8 +170,9 @@ def check_scored_table(arguments: argparse.Namespace) -> None:
 
 def check_unchanged(run: str | Path, examples: Any) -> None:
     """Raises `InputError` if examples have changed since a run was scored on them."""
-    before = read_json(Path(run) / "data.json").mapping("dev")
-    if before.text("sha256") != examples.fingerprint:
+    data = file_within(run, "data.json")
+    before = read_run_file(data, lambda data: data.mapping("dev").text("sha256"))
+    if before != examples.fingerprint:
         raise InputError(
             f"{examples.source} has changed since {run} was scored on it. To score on the changed "
             "file, pass --dev FILE."

@@ -17,6 +17,7 @@ from keras_bert_impl.cli.common import (
     add_dtype,
     add_tuned_model,
     print_json,
+    print_line,
     print_scores,
     print_table,
     say,
@@ -119,7 +120,7 @@ class Evaluate(Command):
         else:
             print_scores(scores)
             if change is not None:
-                print(change)
+                print_line(str(change))
         if change is not None and arguments.max_drop is not None:
             if change.gain.value < -arguments.max_drop:
                 say(f"{change.metric} dropped by more than {arguments.max_drop:g}")
@@ -192,7 +193,7 @@ class Report(Command):
                         f"--{name} is not supported for GLUE reports. Leave out --{name}."
                     )
             out = arguments.out or ("comparison.html" if others else Path(run) / "report.html")
-            print(f"wrote {write_glue_page(arguments.run, out)}")
+            print_line(f"wrote {write_glue_page(arguments.run, out)}")
             return
         is_set = len(runs_of(run)) > 1
         if others or is_set:
@@ -209,7 +210,7 @@ class Report(Command):
         else:
             known = _model_and_examples(run, arguments)
             path = write_report(run, *known, arguments.out, arguments.pictures)
-        print(f"wrote {path}")
+        print_line(f"wrote {path}")
 
 
 def _examples_of_run(run, arguments):
@@ -317,7 +318,7 @@ class Drift(Command):
                 | {"psi": "PSI", "p": "p", "verdict": ""},
             )
             if weeks:
-                print()
+                print_line()
                 print_table([_formatted(one) for one in weeks], _WEEKS)
         shifted = [name for name, one in compared.items() if one.verdict != "same"]
         if shifted and arguments.check:

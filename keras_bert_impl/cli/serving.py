@@ -74,6 +74,12 @@ class Serve(Command):
             help=".jsonl file for labels sent to URL:feedback",
         )
         add(
+            "--trust-graph",
+            action="store_true",
+            help="also load a SavedModel with operations that exports of keras_bert_impl do not "
+            "use; such a graph can read and write files",
+        )
+        add(
             "--write-docker",
             type=OUTPUT_DIRECTORY,
             metavar="DIR",
@@ -224,6 +230,7 @@ def _serve(arguments, folder, listener):
         lambda line: say(f"{folder.name}: {line}"),
         arguments.feedback,
         arguments.allowed_hosts,
+        arguments.trust_graph,
     )
     gc.freeze()  # Later collections skip the imported modules, so that requests do not wait.
     server.load()

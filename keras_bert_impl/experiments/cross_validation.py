@@ -8,7 +8,7 @@ from typing import Any
 from keras_bert_impl.finetuning import finetune, spread_of
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.io.run_files import read_scores
 from keras_bert_impl.runs.inputs import as_examples, with_named_classes
 from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.base.prediction_files import join_predictions
@@ -67,7 +67,7 @@ def cross_validate(
         say(f"fold {number} of {folds}: {run}")
         finetune(model, train, dev, run, **options)
         gc.collect()
-        scores[f"folds/{number}"] = read_json(run / "scores.json")
+        scores[f"folds/{number}"] = read_scores(run / "scores.json")
         if (run / PREDICTIONS).exists():
             written.append((run / PREDICTIONS, rows))
     first, *others = scores.values()

@@ -10,6 +10,7 @@ from pathlib import Path
 from keras_bert_impl.hub import downloads, presets
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import expanded
+from keras_bert_impl.io.reading import path_within
 from keras_bert_impl.published import MODELS, instead_of, unsupported_in_name
 
 # Characters allowed in names on both hubs. Names become folder names, so `..` is rejected.
@@ -103,7 +104,7 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
 
 def _model_of(directory):
     """Returns `model/` of a run directory. Returns other directories unchanged."""
-    model = directory / "model"
+    model = path_within(directory, "model")
     is_run = (model / "config.json").is_file() and not (directory / "config.json").exists()
     return model if is_run else directory
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.reading import Document, parse_json, read_json, read_text
+from keras_bert_impl.io.reading import Document, parse_config, read_json, read_text
 from keras_bert_impl.published import check_family, is_preset
 
 _TOKENIZER = """
@@ -92,7 +92,7 @@ def _folders(path, source):
     """Returns the folders in `modules.json`. "" is the top folder. Without `path`, returns []."""
     if path is None:
         return []
-    modules = Document({"modules": parse_json(read_text(path), path)}, path)
+    modules = Document({"modules": parse_config(read_text(path), path)}, path)
     folders = [module.text("path", "") for module in modules.list_of("modules", dict)]
     for folder in filter(None, folders):
         if not _PLAIN.fullmatch(folder):

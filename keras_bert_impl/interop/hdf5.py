@@ -24,7 +24,7 @@ from keras_bert_impl.io.mapping import DTYPES, mapped
 _MAX_DEPTH = 32  # maximum depth of groups; a group may contain itself
 _MAX_MEMBERS = 100_000
 _WEIGHTS = "model.weights.h5"  # name of the weights in a `.keras` file
-_MAX_CONFIG = 16 << 20  # bytes
+_MAX_CONFIG = 4 << 20  # bytes
 
 
 @dataclasses.dataclass(frozen=True)

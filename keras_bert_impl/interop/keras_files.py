@@ -19,7 +19,7 @@ from keras_bert_impl.interop.keras_names import MODEL_GARDEN, Library, library_o
 from keras_bert_impl.interop.source import TensorFile
 from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.io.paths import version_of
-from keras_bert_impl.io.reading import Document, file_within, parse_json
+from keras_bert_impl.io.reading import Document, file_within, parse_config, path_within
 
 _ENDINGS = (".h5", ".hdf5", ".keras")
 # Class of a layer in keras-bert, bert4keras or bert-for-tf2 -> {setting: key of `config.json`, or
@@ -67,7 +67,11 @@ def find_keras_file(directory: Path) -> Path | None:
     Raises:
         InputError: the directory contains several such files.
     """
-    found = [path for path in sorted(directory.glob("*")) if path.name.endswith(_ENDINGS)]
+    found = [
+        path
+        for path in sorted(directory.glob("*"))
+        if path.name.endswith(_ENDINGS) and path.is_file()
+    ]
     models = (directory, *_saved_models(directory))
     found += [path for path in models if (path / "saved_model.pb").is_file()][:1]
     if any(directory.glob("*.index")):
@@ -82,7 +86,8 @@ def find_keras_file(directory: Path) -> Path | None:
 
 def _saved_models(directory):
     """Returns the versions in the folder `saved_model` of `transformers`, newest first."""
-    versions = (directory / "saved_model").glob("[0-9]*")
+    folder = path_within(directory, "saved_model")
+    versions = [path_within(folder, path.name) for path in folder.glob("[0-9]*")]
     return sorted(versions, key=lambda path: version_of(path.name) or 0, reverse=True)
 
 
@@ -113,7 +118,7 @@ def keras_config(path: Path) -> Document:
         family = file.name.removesuffix("_config.json")
         return Document({"model_type": family, **settings}, file)
     text = model_config(path) if path.name.endswith(_ENDINGS) else None
-    parts = _parts(parse_json(text, path)) if text else []
+    parts = _parts(parse_config(text, path)) if text else []
     found = [part for part in parts if isinstance(part.get("model_type"), str)]
     library = library_of(Hdf5File(path).header) if text and not found else None
     if library is not None and "num_attention_heads" in stated_settings(path, library):
@@ -133,7 +138,7 @@ def stated_settings(path: Path, library: Library) -> dict[str, Any]:
     """
     text = model_config(path) if path.name.endswith(_ENDINGS) else None
     settings: dict[str, Any] = {}
-    for layer in _parts(parse_json(text, path)) if text else ():
+    for layer in _parts(parse_config(text, path)) if text else ():
         config, kind = layer.get("config"), str(layer.get("class_name")).rpartition(">")[2]
         if not isinstance(config, dict) or kind not in _LAYERS:
             continue

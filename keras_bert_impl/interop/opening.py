@@ -48,10 +48,10 @@ from keras_bert_impl.interop.source import (
 )
 from keras_bert_impl.interop.tensorflow_names import renamed
 from keras_bert_impl.interop.torch_file import TorchFile
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import expanded, local_path
-from keras_bert_impl.io.reading import Document, file_within, read_json
+from keras_bert_impl.io.reading import Document, file_within, path_within, read_json
 from keras_bert_impl.published import check_family, is_preset
 
 GENERATOR = "generator"  # folder of an ELECTRA generator in the discriminator's directory
@@ -85,9 +85,10 @@ def _opened(name_or_path, generator, base):
         return ModelSource(path.parent, *open_google_checkpoint(path, generator))
     path = local_directory(name_or_path)
     if generator and not is_google_checkpoint(path):
-        if not (path / GENERATOR).is_dir():
+        folder = path_within(path, GENERATOR)
+        if not folder.is_dir():
             raise InputError(f"{path} has no generator.")
-        return open_model(path / GENERATOR)
+        return open_model(folder)
     if is_tuned(path):
         return _open_tuned(path, base)
     if base is not None:
@@ -146,7 +147,8 @@ def _open_tuned(path: Path, base: str | os.PathLike | None) -> ModelSource:
 def _is_prefix(name):
     path = os.fspath(name) if isinstance(name, (str, os.PathLike)) else ""
     is_name = isinstance(name, str) and "://" in name
-    return bool(path) and not is_name and not os.path.isdir(path) and is_google_checkpoint(path)
+    is_file = os.path.isfile(path) or os.path.isfile(f"{path}.index")
+    return is_file and not is_name and not os.path.isdir(path) and is_google_checkpoint(path)
 
 
 def open_keras_hub_model(model: Any) -> ModelSource:
@@ -161,6 +163,7 @@ _KINDS: dict[str, type[SafetensorsFile] | type[TorchFile]] = {
     _TENSORS: SafetensorsFile,
     "adapter_model.bin": TorchFile,  # written by older versions of peft
 }
+_NAME = re.compile(r"(hf://)?\w[\w.-]{0,200}(/\w[\w.-]{0,200})?")
 TUNED_FILES = (*_KINDS, *adapterhub.WEIGHT_FILES, _PEFT)
 
 
@@ -237,9 +240,14 @@ def base_of(directory: Path) -> str:
     name = name or settings.text("model_name", None)  # AdapterHub has another key.
     if not name:
         raise InputError(f"{directory} does not name its base model. Pass base=NAME.")
+    # `save_tuned` writes paths too, with the checksum of the model.
+    if name.startswith(("~", "$")) if config else not _NAME.fullmatch(name):
+        raise InputError(
+            f"{(config or settings).source}: the base model {shown(name)} is not the name of a "
+            "model. Pass the base model as base (on the command line: --base)."
+        )
     # peft writes hub names without a scheme.
-    is_on_hub = not config and re.fullmatch(r"[\w.-]+/[\w.-]+", name)
-    return f"hf://{name}" if is_on_hub else name
+    return f"hf://{name}" if not config and "/" in name and "://" not in name else name
 
 
 def open_tuned(directory: Path, base: ModelSource) -> TunedSource:

@@ -9,7 +9,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.hub.contents import SENTENCE_ENCODER, SENTENCE_SETTINGS
 from keras_bert_impl.interop.source import ModelSource, open_tensors, write_json, write_tensors
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import Document, file_within, parse_json, read_json, read_text
+from keras_bert_impl.io.reading import Document, file_within, parse_config, read_json, read_text
 
 # Pooling -> its key, in the order in which the library concatenates the vectors. For any other
 # pooling, the key is `pooling_mode_` followed by its name.
@@ -122,7 +122,7 @@ def _modules(directory):
     path = file_within(directory, "modules.json")
     if not path.exists():
         return []
-    modules = parse_json(read_text(path), path)
+    modules = parse_config(read_text(path), path)
     if not isinstance(modules, list) or not all(isinstance(one, dict) for one in modules):
         raise InputError(f"{path} must contain a list of modules.")
     found = []

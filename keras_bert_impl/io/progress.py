@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from keras_bert_impl.io.errors import printable
+
 if TYPE_CHECKING:
     import rich.progress
 
@@ -67,17 +69,17 @@ class Progress:
     def say(self, line: str) -> None:
         """Prints a line above the bar."""
         if self._bar is not None:
-            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._bar.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
         else:
             print_message(line, self._stream)
 
     def _show_bar(self):
         self._bar = _bar(self._stream, self._state)
-        self._task = self._bar.add_task(self.label, total=self._total)
+        self._task = self._bar.add_task(printable(self.label), total=self._total)
         self._bar.start()
 
     def _draw(self):
-        self._bar.update(self._task, description=self.label, completed=self._done)
+        self._bar.update(self._task, description=printable(self.label), completed=self._done)
 
     def _print_line(self):
         self._printed = self._done
@@ -103,7 +105,7 @@ class Progress:
 def print_message(line: object, stream: TextIO) -> None:
     """Prints a line to stderr. If nothing can be written there, the job continues without lines."""
     try:
-        print(line, file=stream, flush=True)
+        print(printable(str(line)), file=stream, flush=True)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
@@ -122,7 +124,7 @@ def _bar(stream, state):
 
     class State(ProgressColumn):
         def render(self, task: object) -> Text:
-            return Text(state())
+            return Text(printable(state()))
 
     return Progress(
         TextColumn("{task.description}"),

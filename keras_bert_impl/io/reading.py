@@ -101,15 +101,21 @@ class Document(dict):
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _PAGES = (b"<!doctype html", b"<html")
-_MAX_BYTES = 64 << 20  # The largest published text and JSON files have a few MiB.
+_MAX_BYTES = 64 << 20  # The largest published vocabularies have a few MiB.
+# Bytes, and values with their objects and lists. A value takes up to 100 times its bytes in memory.
+_LIMITS_OF_CONFIG = 4 << 20, 500_000
+_LIMITS_OF_VOCABULARY = _MAX_BYTES, 4_000_000
 _MAX_YAML_BYTES = 256 << 10  # Recipes have a few KiB. PyYAML needs seconds per MiB.
 _MAX_NESTING = 100
 _YAML_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _MAX_DIGITS = 100  # maximum digits of a number in YAML
 
 
-def file_within(directory: str | os.PathLike, name: str) -> Path:
-    """Returns the path of a file, which must be inside the directory."""
+def path_within(directory: str | os.PathLike, name: str) -> Path:
+    """Returns the path of a file or folder, which must be inside the directory.
+
+    In the cache of Hugging Face, links to the blobs of the same repository are allowed.
+    """
     directory = local_path(directory)
     parts = PurePosixPath(name)
     if not parts.parts or not all(map(is_plain_name, parts.parts)):
@@ -117,19 +123,32 @@ def file_within(directory: str | os.PathLike, name: str) -> Path:
     path = directory / name
     try:
         target, roots = path.resolve(), [directory.resolve()]
+        kind = "folder" if target.is_dir() else "file"
     except (OSError, RuntimeError) as error:  # The links form a cycle.
         raise InputError(f"{path} is a link that cannot be resolved: {error}.") from error
-    if roots[0].parent.name == "snapshots":
-        roots.append(roots[0].parents[1] / "blobs")
+    roots += [folder.parent / "blobs" for folder in roots[0].parents if folder.name == "snapshots"]
     if not any(target.is_relative_to(root) for root in roots):
         raise InputError(
-            f"{path} links to a file outside its directory, {target}. Replace the link with the "
-            "file."
+            f"{path} links to a {kind} outside its directory, {target}. Replace the link with the "
+            f"{kind}."
         )
-    if target.exists() and not target.is_file():
-        raise InputError(f"{path} is not a regular file.")
-    _check_content(target)
     return path
+
+
+def file_within(directory: str | os.PathLike, name: str) -> Path:
+    """Like `path_within`, for a file. Raises `InputError` for a folder, page or Git LFS pointer."""
+    path = path_within(directory, name)
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is not a regular file.")
+    _check_content(path)
+    return path
+
+
+def check_links(directory: Path, root: Path) -> None:
+    """Raises `InputError` if a directory, or an entry of it, is a link that leads out of `root`."""
+    for path in (directory, *directory.rglob("*")):
+        if path.is_symlink() and path != root:
+            path_within(root, path.relative_to(root).as_posix())
 
 
 def _check_content(path):
@@ -156,19 +175,17 @@ def is_plain_name(name: str) -> bool:
     return is_name and is_short and name.isprintable()
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path, most: int = _MAX_BYTES) -> bytes:
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(
-                f"{path} is larger than {_MAX_BYTES >> 20} MiB, the limit for this file."
-            )
+        if path.stat().st_size > most:
+            raise InputError(f"{path} is larger than {most >> 20} MiB, the limit for this file.")
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}.") from error
 
 
-def read_text(path: Path) -> str:
-    data = read_bytes(path)
+def read_text(path: Path, most: int = _MAX_BYTES) -> str:
+    data = read_bytes(path, most)
     bad = data.find(b"\0")
     try:
         text = data.decode("utf-8")
@@ -183,9 +200,22 @@ def read_text(path: Path) -> str:
 # === JSON and YAML ===
 
 
-def read_json(path: Path) -> Document:
-    """Reads a small JSON file with an object."""
-    return _document(parse_json(read_text(path), path), path, "one JSON object")
+def read_json(path: Path, is_vocabulary: bool = False) -> Document:
+    """Reads a JSON file with an object: a configuration, or a vocabulary, which may be larger."""
+    is_vocabulary = is_vocabulary or bool(re.search("token|vocab", path.name))
+    most, _ = _LIMITS_OF_VOCABULARY if is_vocabulary else _LIMITS_OF_CONFIG
+    value = parse_config(read_text(path, most), path, is_vocabulary)
+    return _document(value, path, "one JSON object")
+
+
+def parse_config(text: str, source: str | Path, is_vocabulary: bool = False) -> Any:
+    """Like `parse_json`, for a text of limited size and a limited number of values."""
+    size, values = _LIMITS_OF_VOCABULARY if is_vocabulary else _LIMITS_OF_CONFIG
+    if len(text) > size or sum(map(text.count, "[{,")) > values:
+        raise InputError(
+            f"{source} has more than {size >> 20} MiB or {values:,} values of JSON, the limit."
+        )
+    return parse_json(text, source)
 
 
 def parse_json(text: str | bytes, source: str | Path) -> Any:

@@ -18,6 +18,7 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import expanded, local_path
+from keras_bert_impl.io.progress import print_message
 from keras_bert_impl.io.reading import read_bytes, read_json
 from keras_bert_impl.pretraining.baseline import compare_with_unigram
 from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, masking
@@ -134,7 +135,7 @@ def pretrain(
     read = made_of(settings, manifests) if is_chief() else None
     run = RunDirectory(output_directory, settings, resume, may_change, read)
     if is_chief() and verbose != 0:
-        print("\n".join(summary(pretrainer, stages, manifests, devices)), file=sys.stderr)
+        print_message("\n".join(summary(pretrainer, stages, manifests, devices)), sys.stderr)
     training = _Training(pretrainer, settings, stages, manifests, data, schedule, run)
     training.go([*callbacks], verbose)
     scores = training.held_out_scores()

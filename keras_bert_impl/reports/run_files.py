@@ -9,10 +9,12 @@ from keras_bert_impl.attribution import attribute
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path, without_folders
-from keras_bert_impl.io.reading import read_json, read_yaml
+from keras_bert_impl.io.reading import file_within, read_json
+from keras_bert_impl.io.run_files import read_run_file, read_scores
 from keras_bert_impl.reports.page import Html, details, paragraph, shaded_words, table
 from keras_bert_impl.runs.run import load_tuned
 from keras_bert_impl.tasks.base.prediction_files import are_for, read_predictions_table
+from keras_bert_impl.tasks.base.task_model import MODEL_CLASS
 from keras_bert_impl.training.runs.reports import read_metrics
 
 MOST_EXPLAINED = 5  # number of errors with attributions
@@ -61,21 +63,24 @@ def read_run(path: str | Path) -> Run:
 
     def read(reader, name, default):
         try:
-            return reader(path / name) if (path / name).exists() else default
+            file = file_within(path, name)
+            return reader(file) if file.exists() else default
         except InputError as error:
             problems.append(str(error).replace(f"{path}/", ""))
             return default
 
-    data = dict(read(read_json, "data.json", {}))
+    # A set of runs has no settings, and other entries than scores.
+    scores_reader = read_scores if (path / "recipe.yaml").exists() else read_run_file
+    data = dict(read(read_run_file, "data.json", {}))
     changed = data.get("changed_settings")
     run = Run(
         path.resolve().name,
         path,
-        dict(read(read_yaml, "recipe.yaml", {})),
+        dict(read(read_run_file, "recipe.yaml", {})),
         changed if isinstance(changed, dict) else None,
         data,
         read(lambda file: read_metrics(file, _NO_LIMIT), "metrics.jsonl", []),
-        dict(read(read_json, "scores.json", {})),
+        dict(read(scores_reader, "scores.json", {})),
         read(_model_class, "model/config.json", None),
         problems,
     )
@@ -92,20 +97,29 @@ def runs_of(path: str | Path) -> list[Path]:
     The best run of a set comes first. If `path` is a single run, returns `[path]`.
     """
     path = local_path(path)
-    folds = [recipe.parent for recipe in path.glob("folds/*/recipe.yaml")]
+    folds = _runs_in(path, "folds/*/recipe.yaml")
     if folds:
         return sorted(folds, key=lambda run: (len(run.name), run.name))  # by number
-    found = sorted(recipe.parent for recipe in path.glob("runs/*/recipe.yaml"))
-    if found and (path / "scores.json").is_file():  # Without scores, the set is not finished.
-        scores = read_json(path / "scores.json")
-        if "curves" not in scores:  # The runs of a learning curve are not ranked.
-            best = path / scores.text("best")
-            found.sort(key=lambda run: run != best)
+    found = sorted(_runs_in(path, "runs/*/recipe.yaml"))
+    file = file_within(path, "scores.json")
+    if found and file.is_file():  # Without scores, the set is not finished.
+        best = read_run_file(file, _best_run)
+        found.sort(key=lambda run: run != path / best)
     return found or [path]
 
 
+def _best_run(scores):
+    # The runs of a learning curve are not ranked.
+    return "" if "curves" in scores else scores.text("best")
+
+
+def _runs_in(path, pattern):
+    recipes = [recipe.relative_to(path).as_posix() for recipe in path.glob(pattern)]
+    return [file_within(path, name).parent for name in recipes]
+
+
 def _model_class(path):
-    return read_json(path).mapping(OWN_SETTINGS).get("model_class")
+    return read_json(path).mapping(OWN_SETTINGS).text(MODEL_CLASS, None)
 
 
 class Subject(NamedTuple):

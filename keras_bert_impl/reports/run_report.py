@@ -1,7 +1,7 @@
 """`write_report` for one run, and `write_comparison` for several runs."""
 
 import contextlib
-import importlib
+import importlib.util
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_bert_impl.cards import write_card
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import local_path, without_folders
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section, escape, number
@@ -108,13 +109,17 @@ def report_sections(subject: Subject) -> list[Section]:
 def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
     """Writes the charts of sections as SVG and PNG files; returns their paths."""
     folder = local_path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     drawings = [drawing for section in sections for drawing in section.drawings]
-    for drawing in drawings:
-        drawing.save_svg(folder / f"{drawing.name}.svg")
-    for drawing in drawings:
-        drawing.save_png(folder / f"{drawing.name}.png")
-    return [folder / f"{d.name}.{suffix}" for d in drawings for suffix in ("svg", "png")]
+    has_png = importlib.util.find_spec("matplotlib") is not None
+    if not has_png:
+        _LOG.warning("the charts are only SVG files; PNG files require matplotlib")
+    with replace_directory(folder) as temporary:
+        for drawing in drawings:
+            drawing.save_svg(temporary / f"{drawing.name}.svg")
+            if has_png:
+                drawing.save_png(temporary / f"{drawing.name}.png")
+    suffixes = ("svg", "png") if has_png else ("svg",)
+    return [folder / f"{drawing.name}.{suffix}" for drawing in drawings for suffix in suffixes]
 
 
 def _task_sections(subject):

@@ -7,6 +7,7 @@ from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.io.run_files import read_run_file, read_scores
 from keras_bert_impl.runs.inputs import model_directory, with_metric_of
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.registry import score, task_of_examples
@@ -44,9 +45,9 @@ def score_again(run: str | Path, model: TaskModel, examples: Any) -> dict[str, f
     """Replaces the scores and predictions of a run after its model was calibrated."""
     run = local_path(run)
     scores = score(model, with_metric_of(run, examples), run)
-    write_json(run / "scores.json", read_json(run / "scores.json") | scores)
-    data = read_json(run / "data.json")
-    sentences = (data.get("verdict") or {}).get("sentences", [])
+    write_json(run / "scores.json", read_scores(run / "scores.json") | scores)
+    data = read_run_file(run / "data.json")
+    sentences = data.mapping("verdict").list_of("sentences", str, [])
     if sentences:
         sentences = [_BEFORE + one.removeprefix(_BEFORE) for one in sentences]
         write_json(run / "data.json", data | {"verdict": {"sentences": sentences}})

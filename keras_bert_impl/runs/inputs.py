@@ -10,8 +10,8 @@ import numpy as np
 from keras_bert_impl.interop import fingerprint, open_model
 from keras_bert_impl.interop.sentence_transformers import read_projections, read_sentence_settings
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.io.reading import file_within, path_within
+from keras_bert_impl.io.run_files import read_run_file
 from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.examples import LabeledExamples
@@ -21,16 +21,16 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 def model_directory(path: str | Path) -> str | Path:
     """Returns the model directory if `path` is a run, otherwise `path`."""
-    directory = local_path(path) / "model"
+    directory = path_within(path, "model")
     return directory if directory.is_dir() else path
 
 
 def with_metric_of(run: str | Path, examples: LabeledExamples) -> LabeledExamples:
     """Returns a copy of the examples, with the metric of the run as the first score."""
-    data = local_path(run) / "data.json"
+    data = file_within(run, "data.json")
     if not data.is_file():
         return examples
-    metric = read_json(data).mapping("compared_by").text("metric", None)
+    metric = read_run_file(data, lambda data: data.mapping("compared_by").text("metric", None))
     return task_of_examples(examples).with_metric(examples, metric)
 
 

@@ -108,7 +108,7 @@ def _score_of_chief(score, model):
     return of_chief
 
 
-def read_scores(metrics: Path, start: int, finished: int, steps: int) -> list[float]:
+def scores_of_epochs(metrics: Path, start: int, finished: int, steps: int) -> list[float]:
     scores = [line[KEY] for line in read_metrics(metrics, finished * steps) if KEY in line]
     if len(scores) != finished - start:
         raise InputError(

@@ -13,7 +13,9 @@ import keras
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_yaml
+from keras_bert_impl.io.progress import print_message
+from keras_bert_impl.io.run_files import read_run_file, read_scores
+from keras_bert_impl.io.settings import DType
 from keras_bert_impl.runs.data_summary import summarize
 from keras_bert_impl.runs.inputs import (
     as_examples,
@@ -27,7 +29,7 @@ from keras_bert_impl.runs.phases import (
     metric_first,
     metric_of,
     phases_of,
-    read_scores,
+    scores_of_epochs,
 )
 from keras_bert_impl.runs.settings import MAY_CHANGE, FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
@@ -113,6 +115,7 @@ def tune(
     read = made_of(config, train, dev) if is_chief() else None
     run = RunDirectory(output_directory, config, resume, MAY_CHANGE, read)
     if run.is_finished:
+        read_scores(run.scores)  # This raises an error if the file is damaged.
         _show(verbose, f"{run.path} is already finished; its model is in {run.model}")
         return TunedRun(run.path, load_tuned(run.path, config.dtype), dev, is_new=False)
     if is_chief():
@@ -161,9 +164,13 @@ def load_tuned(
     directory = model_directory(path)
     if dtype is None:
         is_run = directory != path
-        dtype = read_yaml(local_path(path) / "recipe.yaml").text("dtype") if is_run else "float32"
+        dtype = _dtype_of(local_path(path) / "recipe.yaml") if is_run else "float32"
     model_class = model_class_of(directory, base)
     return model_class.from_pretrained(directory, dtype=dtype, base=base, **settings)
+
+
+def _dtype_of(recipe):
+    return read_run_file(recipe, lambda settings: settings.setting("dtype", DType))
 
 
 def load_embedder(
@@ -268,7 +275,7 @@ def _plan(model, settings, epochs, train):
 
 def _show(verbose, *lines):
     if verbose != 0 and lines:
-        print("\n".join(lines), file=sys.stderr)
+        print_message("\n".join(lines), sys.stderr)
 
 
 def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, verbose, weights):
@@ -292,7 +299,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
         )
         finished = max(checkpoint.restore(), phase.start)  # epochs
         if best_here:
-            best.scores = read_scores(run.metrics, phase.start, finished, steps)
+            best.scores = scores_of_epochs(run.metrics, phase.start, finished, steps)
         if finished == phase.end or (best_here and best.is_over):
             continue
         steps_done = finished * steps + checkpoint.batches
@@ -325,6 +332,8 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
                 finished = phase.end if model.stop_training else finished + 1
             if finished < phase.end:
                 fit(epochs=phase.end, initial_epoch=finished)
+    if not log:
+        _show(verbose, f"resuming after the last step; {run.model} is saved and scored")
     if best is not None:
         checkpoint.restore_best()
         mean_of_workers(strategy, 0.0)  # The chief removes the file after all workers have read it.

@@ -15,6 +15,7 @@ import numpy as np
 from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.serving.graph_operations import GRAPH, read_graph
 from keras_bert_impl.serving.saved_model import example_strings
 
 BATCH_SIZES = (1, 8, 64)
@@ -31,7 +32,10 @@ def tolerance_of(signatures: Signatures) -> float:
 
 
 def largest_difference(
-    signatures: Signatures, directory: str | Path, inputs: dict[str, list] | None = None
+    signatures: Signatures,
+    directory: str | Path,
+    inputs: dict[str, list] | None = None,
+    trust_graph: bool = False,
 ) -> float:
     """Returns the largest difference between the outputs of a SavedModel and the original model.
 
@@ -41,16 +45,20 @@ def largest_difference(
     Args:
         directory: the SavedModel.
         inputs: inputs of `serving_default`. Default: a few built-in texts.
+        trust_graph: whether to run operations that exports of this package do not use.
 
     Returns:
         The largest absolute difference, or infinity if strings or integers differ.
 
     Raises:
-        InputError: the directory is not a SavedModel with string inputs, or the SavedModel fails.
+        InputError: the directory is not a SavedModel with string inputs, its graph has other
+            operations than exports of this package, or the SavedModel fails.
     """
     inputs = inputs or example_strings(signatures)
     expected = signatures.reference(**inputs)
-    differences = [difference_of_rows(expected, rows) for rows in _outputs(directory, inputs)]
+    differences = [
+        difference_of_rows(expected, rows) for rows in _outputs(directory, inputs, trust_graph)
+    ]
     return float(np.max(differences))
 
 
@@ -63,10 +71,11 @@ def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> fl
     return float(np.max(differences))
 
 
-def _outputs(directory, inputs):
+def _outputs(directory, inputs, trust_graph):
     directory = local_path(directory)
-    if not (directory / "saved_model.pb").is_file():
+    if not (directory / GRAPH).is_file():
         raise InputError(f"{directory} is not a SavedModel: it does not contain saved_model.pb.")
+    read_graph(directory, trust_graph)
     request = {"directory": str(directory), "inputs": inputs, "sizes": BATCH_SIZES}
     source = Path(__file__).with_name("ask.py").read_text(encoding="utf-8")
     done = subprocess.run(

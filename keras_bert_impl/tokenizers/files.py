@@ -138,7 +138,9 @@ def unique_in_order(vocabulary: Any) -> list[str]:
 def as_vocabulary(vocabulary: Any) -> list[str]:
     """Returns the tokens of a vocabulary, or of a JSON file with a vocabulary, in id order."""
     if isinstance(vocabulary, (str, Path)):
-        return tokens_by_id(local_path(vocabulary), read_json(local_path(vocabulary)))
+        return tokens_by_id(
+            local_path(vocabulary), read_json(local_path(vocabulary), is_vocabulary=True)
+        )
     return unique_in_order(vocabulary)
 
 

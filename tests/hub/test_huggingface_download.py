@@ -184,7 +184,7 @@ def test_rejects_hostile_names_in_an_index(hub, cache, shard):
         ({"config.json": b"{"}, "config.json, line 1, is not valid JSON"),
         ({"config.json": b"[]"}, "one JSON object"),
         ({"config.json": b"[" * 100_000}, "config.json is nested too deeply"),
-        ({"config.json": b" " * (2**26 + 1)}, "larger than 64 MiB"),
+        ({"config.json": b" " * (2**22 + 1)}, "larger than 4 MiB"),
         ({"config.json": b"{}", "model.onnx": b""}, "no supported weights"),
         ({"config.json": b"{}", "model.safetensors.index.json": b"{}"}, "weight_map"),
         (

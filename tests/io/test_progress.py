@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from keras_bert_impl.io.progress import Progress, clock
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.progress import Progress, clock, print_message
 
 
 class Terminal(io.StringIO):
@@ -73,6 +74,28 @@ def test_a_bar_on_a_terminal(monkeypatch):
     text = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
     assert "[b]a line, as it is\n" in text
     assert re.search("checking ━+.* 7 of 10 files, 0:00:00", text)
+
+
+def test_names_cannot_control_the_terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    stream, name = Terminal(), "\x1b]0;title\x07\u202e\x9b\r"
+    print_message(name, stream)
+    with Progress(name, total=1, unit="files", stream=stream) as progress:
+        progress.update(1, name)
+        progress.say(name)
+    text = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    assert not set("\x1b\x07\u202e\x9b") & set(text)
+    assert text.count("\\u001b]0;title\\u0007\\u202e\\u009b\\u000d") >= 3
+
+
+def test_text_of_all_languages_is_printed_as_it_is():
+    stream, text = (
+        io.StringIO(),
+        "caf\u00e9 \u0645\u0631\u062d\u0628\u0627 \u0928\u0947\u200d\u092a \U0001f468\u200d\U0001f469\ttab\nline",
+    )
+    print_message(text, stream)
+    assert stream.getvalue() == f"{text}\n"
+    assert str(InputError(f"{text}\x1b")) == f"{text}\\u001b"
 
 
 def test_a_job_without_units_has_one_line(seconds):

@@ -8,8 +8,10 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import (
     Document,
+    check_links,
     file_within,
     parse_json_line,
+    path_within,
     read_json,
     read_text,
     read_yaml,
@@ -44,6 +46,11 @@ def test_links_within_and_out(tmp_path):
     (directory / "folder").symlink_to(tmp_path)
     with pytest.raises(InputError, match="links to a file outside"):
         file_within(directory, "folder/secret")
+    with pytest.raises(InputError, match="folder links to a folder outside its directory"):
+        path_within(directory, "folder")
+    check_links(directory, tmp_path)
+    with pytest.raises(InputError, match="folder links to a folder outside"):
+        check_links(directory, directory)
 
 
 def test_links_in_a_circle(tmp_path):
@@ -71,10 +78,33 @@ def test_the_cache_of_the_hub(tmp_path):
     (blobs / "f00").write_text("{}")
     (snapshot / "config.json").symlink_to("../../blobs/f00")
     assert read_json(file_within(snapshot, "config.json")) == {}
+    check_links(snapshot, snapshot)
+    (snapshot / "model").mkdir()
+    (snapshot / "model" / "config.json").symlink_to("../../../blobs/f00")
+    assert read_json(file_within(snapshot / "model", "config.json")) == {}
     (tmp_path / "models--a--b" / "refs").write_text("{}")
     (snapshot / "refs").symlink_to("../../refs")
     with pytest.raises(InputError, match="links to a file outside"):
         file_within(snapshot, "refs")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("config.json", '{"a": [' + "[[[]]]," * 200_000 + "0]}", "500,000 values"),
+        ("config.json", '{"a": ' + "0" * (5 << 20) + "}", "larger than 4 MiB"),
+        ("tokenizer.json", '{"a": [' + "[]," * 2_000_000 + "0]}", "4,000,000 values"),
+        ("tokenizer.json", '{"a": [' + '"token", ' * 600_000 + "0]}", None),
+        ("config.json", '{"a": "' + "[" * 400_000 + '"}', None),
+    ],
+)
+def test_small_files_cannot_take_gigabytes(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    if message is None:
+        assert read_json(tmp_path / name)["a"]
+        return
+    with pytest.raises(InputError, match=f"{name} .*{message}"):
+        read_json(tmp_path / name)
 
 
 def test_rejects_other_than_regular_files(tmp_path):
@@ -112,8 +142,8 @@ def test_damaged_json(tmp_path, text, message):
 def test_very_large_text(tmp_path):
     path = tmp_path / "config.json"
     with open(path, "wb") as file:
-        file.truncate((64 << 20) + 1)
-    with pytest.raises(InputError, match="larger than 64 MiB"):
+        file.truncate((4 << 20) + 1)
+    with pytest.raises(InputError, match="larger than 4 MiB"):
         read_json(path)
 
 

@@ -240,16 +240,15 @@ def test_the_command_that_repeats_a_run_has_its_columns(run, copy):
 def test_a_damaged_file_is_named_on_the_page(copy, name, content):
     (copy / name).write_bytes(content)
     page = pages.read(write_report(copy))
-    if name != "metrics.jsonl" and content:  # lines that are damaged are dropped
-        expected = name == "recipe.yaml" and content == b"null"  # an empty mapping
-        assert (name in page.sections.get("Unreadable files", "")) != expected
+    if name != "metrics.jsonl":  # lines that are damaged are dropped
+        assert f"Restore {name}, or choose" in page.sections["Unreadable files"]
 
 
 def test_data_of_unexpected_types(copy):
     summary = {"train_labels": {"a": "many"}, "lengths": [1], "dev_rows": None, "warnings": "few"}
     odd = {"train": {"source": 5}, "dev": 3, "summary": summary}
     (copy / "data.json").write_text(json.dumps(odd))
-    (copy / "scores.json").write_text(json.dumps({"accuracy": None, "f1": float("nan"), "g": {}}))
+    (copy / "scores.json").write_text(json.dumps({"f1": float("nan")}))
     page = pages.read(write_report(copy))
     assert page.tables["Scores"][1:] == [["F1", "nan"]]
     assert page.tables["Data"][1:] == [["training", "5", ""]]

@@ -9,6 +9,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from keras_bert_impl.optional_libraries import tensorflow_text
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows, largest_difference
+from keras_bert_impl.serving.graph_operations import read_graph
 from tests.serving.asking import fuzz, output_of
 from tests.serving.families import FAMILIES, signatures_of
 
@@ -37,6 +38,17 @@ def test_a_stock_server_knows_the_operations(exported):
     functions = {one.signature.name for one in graph.library.function}
     others = {node.op for node in nodes} - set(dir(tf.raw_ops)) - functions
     assert others == OF_TEXT
+    assert read_graph(exported[2]).meta_graphs
+
+
+@pytest.mark.parametrize("custom_ops", [True, False])
+def test_serve_knows_the_operations_of_every_task(tmp_path, custom_ops):
+    """Exports in other numeric formats and of other encoders are read in the tests of these."""
+    for name in FAMILIES:
+        signatures = signatures_of(name)
+        signatures.custom_ops = custom_ops
+        export_saved_model(signatures, tmp_path / name)
+        assert read_graph(tmp_path / name).meta_graphs
 
 
 @pytest.mark.slow

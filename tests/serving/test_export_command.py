@@ -41,7 +41,7 @@ def test_arguments_that_do_not_go_together(arguments, message, capsys):
 
 @pytest.mark.parametrize("difference, status", [(9e-6, 0), (2e-5, 1), (float("nan"), 1)])
 def test_the_status_of_a_check(signatures, monkeypatch, tmp_path, capsys, difference, status):
-    monkeypatch.setattr(check, "largest_difference", lambda *what: difference)
+    monkeypatch.setattr(check, "largest_difference", lambda *_, **__: difference)
     path = str(tmp_path)
     assert main(["export", "--model", "bert-base-uncased", "--check", path]) == status
     written = capsys.readouterr()
@@ -55,7 +55,7 @@ def test_a_check_in_bfloat16_allows_for_its_rounding(
 ):
     half = classifier(dtype="mixed_bfloat16").signatures()
     monkeypatch.setattr("keras_bert_impl.runs.evaluation.load_signatures", lambda *how: half)
-    monkeypatch.setattr(check, "largest_difference", lambda *what: difference)
+    monkeypatch.setattr(check, "largest_difference", lambda *_, **__: difference)
     assert main(["export", "--model", "bert-base-uncased", "--check", str(tmp_path)]) == status
     assert ("by more than 0.1" in capsys.readouterr().err) == bool(status)
 

@@ -73,7 +73,7 @@ def test_peft_loads_ours(architecture, tmp_path):
     assert np.abs(expected - plain(FEATURES).numpy()).max() > 0.01
     # Without our config.json, the origin of fused matrices is unknown.
     (tmp_path / "tuned" / "config.json").unlink()
-    again = TextClassifier.from_pretrained(tmp_path / "tuned")
+    again = TextClassifier.from_pretrained(tmp_path / "tuned", base=base)
     np.testing.assert_allclose(again(FEATURES), expected, rtol=0, atol=TOLERANCE)
 
 
@@ -152,11 +152,23 @@ def test_the_older_file_of_peft_is_read(bert, tmp_path):
 
 
 def test_rejects_an_adapter_that_is_its_own_base(tmp_path):
-    settings = {"peft_type": "LORA", "base_model_name_or_path": str(tmp_path), "r": 2}
-    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
     (tmp_path / "adapter_model.bin").touch()
     with pytest.raises(InputError, match="contains only fine-tuned weights. Pass a whole model"):
+        TextClassifier.from_pretrained(tmp_path, base=tmp_path)
+
+
+@pytest.mark.parametrize("base", ["/etc", "~root", "../base", "..", "$HOME/x", "x" * 5000, "a\x1b"])
+def test_the_base_of_an_adapter_is_the_name_of_a_model(tmp_path, base):
+    settings = {"peft_type": "LORA", "base_model_name_or_path": base, "r": 2}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+    (tmp_path / "adapter_model.bin").touch()
+    with pytest.raises(InputError, match="adapter_config.json: the base model .* is not the name"):
         TextClassifier.from_pretrained(tmp_path)
+
+
+def test_a_very_long_name_is_no_model():
+    with pytest.raises(InputError, match="No model is named"):
+        TextClassifier.from_pretrained("x" * 5000)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import file_within, read_text
+from keras_bert_impl.io.reading import file_within, path_within, read_text
 
 _FOOTER = 48
 _MAGIC = 0xDB4775248B80FB57
@@ -203,7 +203,7 @@ def find_checkpoint(path: str | os.PathLike) -> Path | None:
     if not path.is_dir():
         return None
     if (path / "saved_model.pb").is_file():
-        return path / "variables" / "variables"
+        return path_within(path, "variables") / "variables"
     prefixes = sorted(index.with_suffix("") for index in path.glob("*.index"))
     if len(prefixes) < 2:
         return prefixes[0] if prefixes else None

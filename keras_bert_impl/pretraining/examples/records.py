@@ -340,7 +340,7 @@ def clear_read_errors(directory: str | Path) -> Iterator[None]:
         check_shards(directory)
         if ROWS_ARE_MISSING in str(error):  # Another `prepare` has replaced the shards since.
             raise InputError(
-                f"the records in {directory} were replaced while they were read. Start again."
+                f"the records in {directory} were replaced while they were read. Read them again."
             ) from error
         raise
 

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import parse_json, read_text
+from keras_bert_impl.io.reading import parse_config, read_text
+from keras_bert_impl.serving.graph_operations import read_graph
 from keras_bert_impl.serving.server.wire import STATUS, ApiError, Arrays, Input, write_outputs
 
 with contextlib.suppress(ImportError, tf.errors.NotFoundError):
@@ -130,14 +129,14 @@ _EXTRA: dict[str, tuple[type, Any, str]] = {
 }
 
 
-def read_description(directory: Path) -> Description:
-    """Reads the description of an export; raises `ApiError` if a file of `_EXTRA` is damaged."""
-    message = saved_model_pb2.SavedModel()
+def read_description(
+    directory: Path, trust_graph: bool = False, root: Path | None = None
+) -> Description:
+    """Reads the description of an export; raises `ApiError` if `read_graph` or a file fails."""
     try:
-        message.ParseFromString((directory / "saved_model.pb").read_bytes())
-        signatures = message.meta_graphs[0].signature_def
-    except (OSError, DecodeError, IndexError) as error:
-        raise ApiError(f"{directory}/saved_model.pb is damaged: {error}", "DATA_LOSS") from error
+        signatures = read_graph(directory, trust_graph, root).meta_graphs[0].signature_def
+    except InputError as error:
+        raise ApiError(str(error), "DATA_LOSS") from error
     extra: dict[str, Any] = {}
     for name in _EXTRA:
         path = directory / f"assets.extra/{name}.json"
@@ -150,7 +149,7 @@ def read_description(directory: Path) -> Description:
 def _content(path):
     kind, kind_of_values, description = _EXTRA[path.stem]
     try:
-        content = parse_json(read_text(path), path)
+        content = parse_config(read_text(path), path)
     except InputError as error:
         raise ApiError(str(error), "DATA_LOSS") from error
     values = content.values() if isinstance(content, dict) else content
@@ -166,9 +165,12 @@ def _content(path):
 class Model:
     """A loaded version of a model."""
 
-    def __init__(self, directory: Path, version: int) -> None:
+    def __init__(
+        self, directory: Path, version: int, description: Description | None = None
+    ) -> None:
         self.version = version
-        self.definitions, self.decisions, self.columns = read_description(directory)
+        description = description or read_description(directory)
+        self.definitions, self.decisions, self.columns = description
         self._loaded = tf.saved_model.load(str(directory))
         self.signatures = {
             name: Signature(function) for name, function in self._loaded.signatures.items()
@@ -216,10 +218,15 @@ def _input(spec):
     return Input(dtype, tuple(spec.shape.as_list()))
 
 
-def load(directory: Path, version: int) -> Model:
-    """Loads a version and runs its warm-up requests."""
+def load(directory: Path, version: int, description: Description | None = None) -> Model:
+    """Loads a version and runs its warm-up requests.
+
+    Args:
+        description: return value of `read_description`, which checks the operations of the graph.
+            By default, it is read with the check of operations.
+    """
     try:
-        return Model(directory, version)
+        return Model(directory, version, description)
     except ApiError:
         raise
     except tf.errors.OpError as error:

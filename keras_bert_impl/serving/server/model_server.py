@@ -59,10 +59,12 @@ class ModelServer:
         report: Callable[[str], None] = print,
         feedback: str | Path | None = None,
         allowed_hosts: Iterable[str] = (),
+        trust_graph: bool = False,
     ) -> None:
         self.limits = limits
         self.versions = Versions(folder, self._load_version, report)
         self._allowed_hosts = allowed_hosts
+        self._trust_graph = trust_graph
         self._poll_seconds = poll_seconds
         self._metrics = _Metrics(self.versions)
         self._feedback = feedback and Feedback(feedback, self._metrics.set_scores)
@@ -101,9 +103,10 @@ class ModelServer:
             self._feedback.start(self.versions.current)
 
     def _load_version(self, directory: Path, version: int) -> Model:
+        description = read_description(directory, self._trust_graph, self.versions.folder.path)
         if self._feedback:
-            self._feedback.check(read_description(directory))
-        return load(directory, version)
+            self._feedback.check(description)
+        return load(directory, version, description)
 
     def start_grpc(self, address: str) -> int:
         """Starts the gRPC server, which stops when `run` returns. Returns the port."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 _LOG = logging.getLogger(__name__)
+_MIB = 1 << 20
 KEY = b"keras_bert_impl"  # of the metadata of a Parquet file
 _PROMPTS = ("document", "passage", "corpus")  # prompt names, as in `sentence-transformers`
 # Settings that change the vectors of short texts.
@@ -70,6 +72,17 @@ def file_hash(path: str | Path) -> str | None:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def brief_hash(path: str | Path) -> str:
+    """Returns the SHA-256 (hex) of the size, the first and the last MiB of a file."""
+    with open(local_path(path), "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        digest = hashlib.sha256(str(size).encode())
+        for start in (0, max(0, size - _MIB)):
+            file.seek(start)
+            digest.update(file.read(_MIB))
+    return digest.hexdigest()
+
+
 def source_file(path: str | Path) -> Path:
     """Returns the file next to a `.npy` file that states its model and texts."""
     return local_path(path).with_suffix(".meta")
@@ -90,7 +103,8 @@ def read_source(path: str | Path) -> Document | None:
 def check_same_model(path: str | Path, embedder: TextEmbedder, name: str | None = None) -> None:
     """Raises `InputError` if a file of vectors states another model than `embedder`.
 
-    Logs a warning if the file does not state its model.
+    Also raises an error if the `.npy` and `.jsonl` files are not from the same call. Logs a warning
+    if the file does not state its model.
 
     Args:
         name: name or directory of `embedder`, for messages.
@@ -108,6 +122,13 @@ def check_same_model(path: str | Path, embedder: TextEmbedder, name: str | None 
             f"{name or 'this model'}. Search with their model, or embed the texts again with "
             f"--model {name or 'MODEL'} and another --out."
         )
+    hashes = Document({}, path) if source is None else source.mapping("parts")
+    for part in map(local_path(path).with_suffix, hashes and (".npy", ".jsonl")):
+        if part.is_file() and brief_hash(part) != hashes.text(part.suffix):
+            raise InputError(
+                f"{part} does not belong to {source_file(path)}, because the two files were not "
+                "written together. Run `keras-bert embed` again."
+            )
 
 
 def _named(source):

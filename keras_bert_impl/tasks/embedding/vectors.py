@@ -23,6 +23,7 @@ from keras_bert_impl.tasks.data.layout import Layout, cells
 from keras_bert_impl.tasks.data.tables import FORMATS, open_table, text_lines
 from keras_bert_impl.tasks.embedding.vector_source import (
     KEY,
+    brief_hash,
     check_may_replace,
     describe_source,
     document_prompt,
@@ -256,6 +257,7 @@ def _npy(path, source):
             count = (vectors.tell() - _HEADER) // (4 * dim)
             vectors.seek(0)
             _write_header(vectors, count, dim)
+        source["parts"] = {part.suffix: brief_hash(part) for part in (aside, places_aside)}
         source_aside.write_text(json.dumps(source, indent=2) + "\n", encoding="utf-8")
 
 

@@ -17,6 +17,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import clear_errors, replace_file
 from keras_bert_impl.io.progress import Progress, clock
 from keras_bert_impl.io.reading import Document, parse_json_line, read_bytes
+from keras_bert_impl.io.run_files import check_numbers
 from keras_bert_impl.training.optimizers.schedules import TimeBudget
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 
@@ -205,8 +206,11 @@ class TrainingProgress(keras.callbacks.Callback):
 
     def __enter__(self) -> "TrainingProgress":
         if self._begun and self._is_shown:
-            total = self._step_of(self._total)
-            print(f"resuming after step {self._begun:,} of {total:,}", file=sys.stderr)
+            line = f"resuming after step {self._begun:,} of {self._step_of(self._total):,}"
+            if self._unit == "epoch":
+                ends = map(self._step_of, range(1, self._total))
+                line += f", in {self._name(sum(end <= self._begun for end in ends))}"
+            print(line, file=sys.stderr)
         if self._has_bar:
             self._progress.__enter__()
         return self
@@ -355,7 +359,7 @@ def read_metrics(path: Path, last_step: int) -> list[dict[str, Any]]:
             try:
                 line = Document(parse_json_line(text), f"{path}, line {number}")
                 if line.integer("step") <= last_step:
-                    kept.append(dict(line))
+                    kept.append(check_numbers(line))
             except (InputError, TypeError, ValueError):  # the line is not a JSON object
                 _LOG.warning("%s: dropped damaged line %d", path, number)
     return kept

@@ -14,10 +14,10 @@ from typing import Any
 import keras
 import yaml
 
-from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.io.files import claim, replace_file, write_json
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json, read_yaml
+from keras_bert_impl.io.run_files import read_run_file
 from keras_bert_impl.training.strategy import is_chief
 from keras_bert_impl.version import DISTRIBUTION, __version__
 
@@ -67,7 +67,7 @@ class RunDirectory:
 
     def note(self, notes: dict[str, Any]) -> None:
         """Adds entries to `data.json`. A resumed run does not compare these entries."""
-        write_json(self.data, read_json(self.data) | notes)
+        write_json(self.data, read_run_file(self.data) | notes)
 
     def _begin(self, text, resume, may_change, made_of):
         notes = {ENVIRONMENT: environment()}
@@ -80,7 +80,7 @@ class RunDirectory:
             self._check_same_settings(yaml.safe_load(text), may_change)
             if made_of is not None:
                 self._check_same_data(made_of)
-                notes = dict(read_json(self.data))
+                notes = dict(read_run_file(self.data))
         files = {self._recipe: text}
         if made_of is not None:
             notes |= {"changed_settings": self._changed} | made_of
@@ -100,10 +100,11 @@ class RunDirectory:
         return _has_checkpoint(self.path)
 
     def _check_same_settings(self, now, may_change):
-        before = self._description(self._recipe, "settings", read_yaml)
-        changed = [key for key in now if before.get(key) != now[key] and key not in may_change]
+        before = read_run_file(self._recipe)
+        _check_complete(self._recipe, before, now)
+        changed = [key for key in now if before[key] != now[key] and key not in may_change]
         if changed:
-            differences = ", ".join(f"{key} was {shown(before.get(key))}" for key in changed)
+            differences = ", ".join(f"{key} was {shown(before[key])}" for key in changed)
             if self.is_finished:
                 raise InputError(
                     f"{self.path} contains a finished run with other settings ({differences}). "
@@ -115,10 +116,12 @@ class RunDirectory:
             )
 
     def _check_same_data(self, now):
-        before = self._description(self.data, "data", read_json)
+        before = read_run_file(self.data)
         for name, content in now.items():
-            was = before.get(name)
-            was = was if isinstance(was, dict) else {}
+            was = before.get(name, {})
+            if name in before:
+                was = was if isinstance(was, dict) else {}
+                _check_complete(self.data, was, content, f" of {name}")
             keys = [key for key in content if key != "source" and was.get(key) != content[key]]
             if keys:
                 differences = ", ".join(
@@ -142,23 +145,17 @@ class RunDirectory:
                 f"{backend}. To resume the run, set KERAS_BACKEND={begun}."
             )
 
-    def _description(self, path, what, read):
-        """Reads a file that a run wrote at its start; raises if it is missing or damaged."""
-        way_out = f"Restore {path.name}, or choose another directory for a new run."
-        if not path.exists():
-            raise InputError(
-                f"{self.path} contains a run, but {path.name} with the {what} is missing. {way_out}"
-            )
-        try:
-            content = read(path)
-        except InputError as error:
-            raise InputError(f"{path} is damaged. {way_out} ({error})") from error
-        if not content:
-            raise InputError(f"{path} is damaged: it is empty. {way_out}")
-        return content
-
     def write_scores(self, scores: dict[str, Any]) -> None:
         write_json(self.scores, scores)
+
+
+def _check_complete(path, before, now, of_what=""):
+    missing = [key for key in now if key not in before]
+    if missing:
+        raise InputError(
+            f"{path} is damaged or from another version: it has no {listed(missing)}{of_what}. "
+            f"Restore {path.name}, or choose another directory for a new run."
+        )
 
 
 def remove_checkpoints(path: str | Path) -> None:

@@ -14,6 +14,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import Pretrainer
+from keras_bert_impl.serving.graph_operations import read_graph
 from keras_bert_impl.tasks import MaskedLM, QuestionAnswerer, TextClassifier
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, MosesBPETokenizer, Tokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.files import BERT
@@ -154,6 +155,7 @@ def test_classifier(encoder, tokenizer, tmp_path):
     randomize(model)
     model.save_pretrained(tmp_path / "model")
     model.export(tmp_path / "exported")
+    assert read_graph(tmp_path / "exported").meta_graphs  # `serve` knows its operations
     again = TextClassifier.from_pretrained(tmp_path / "model")
     signatures = tf.saved_model.load(str(tmp_path / "exported")).signatures
     for asked in (TEXTS, PAIRS):

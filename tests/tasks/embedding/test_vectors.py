@@ -281,6 +281,19 @@ def test_an_interrupted_write_is_said_and_can_be_repeated(embedder, tmp_path):
     assert write_vectors(embedder, read_texts(tmp_path / "a.txt"), tmp_path / "v.npy") == 1
 
 
+@pytest.mark.parametrize("part", ["v.npy", "v.jsonl"])
+def test_files_of_different_calls_are_not_searched(embedder, tmp_path, part):
+    for name, text in ("v", "a joy"), ("w", "a bore"):
+        (tmp_path / f"{name}.txt").write_text(f"{text}\n")
+        write_vectors(embedder, read_texts(tmp_path / f"{name}.txt"), tmp_path / f"{name}.npy")
+    assert search(embedder, "a joy", tmp_path / "v.npy")[0].tolist() == [[0]]
+    (tmp_path / part.replace("v", "w")).replace(tmp_path / part)
+    with pytest.raises(InputError, match=f"{part} does not belong .*Run `keras-bert embed` again"):
+        search(embedder, "a joy", tmp_path / "v.npy")
+    write_vectors(embedder, read_texts(tmp_path / "v.txt"), tmp_path / "v.npy")
+    assert search(embedder, "a joy", tmp_path / "v.npy")[1][0, 0] > 0.999
+
+
 @pytest.mark.parametrize("suffix", [".npy", ".parquet"])
 def test_search_shows_ids_and_says_that_texts_changed(folder, tmp_path, suffix, capsys):
     table, file = tmp_path / "rows.csv", tmp_path / f"v{suffix}"

@@ -66,8 +66,11 @@ def test_a_line_for_each_report_in_a_pipe(capsys):
         fit(verbose, unit="epoch", done=1)
         out, err = capsys.readouterr()
         assert out == ""
-        start = "resuming after step 1 of 12\n"
+        start = "resuming after step 1 of 12, in epoch 1 of 4\n"
         assert err == f"{start}epoch 2 of 4: {line}\nepoch 3 of 4: {line}\n"
+    for done, epoch in ((3, 2), (5, 2), (11, 4), (12, 4)):
+        with TrainingProgress(4, lambda epochs: 3 * epochs, done, "epoch"):
+            assert capsys.readouterr().err.endswith(f"step {done} of 12, in epoch {epoch} of 4\n")
     fit(0, done=1)
     assert capsys.readouterr() == ("", "")
 

@@ -134,9 +134,7 @@ def test_rejects_other_data_on_resume(tmp_path, change, message):
 def test_rejects_a_run_without_its_description(tmp_path, name):
     begin(tmp_path, DATA)
     (tmp_path / name).unlink()
-    with pytest.raises(
-        InputError, match=f"contains a run, but {name} .* is missing. Restore {name}"
-    ):
+    with pytest.raises(InputError, match=f"{name} is missing. Restore {name}, or choose another"):
         RunDirectory(tmp_path, Settings(rate=0.25 if name == "recipe.yaml" else 0.5), made_of=DATA)
 
 
@@ -144,7 +142,10 @@ def test_rejects_a_run_without_its_description(tmp_path, name):
     ("name", "content"),
     [
         *(("data.json", content) for content in (b"[]", b"{", b"", b"{}")),
-        *(("recipe.yaml", content) for content in (b"rate: [\xff", b"", b"{}", b"- 1")),
+        *(
+            ("recipe.yaml", content)
+            for content in (b"rate: [\xff", b"", b"{}", b"- 1", b"rate: 0.5")
+        ),
     ],
 )
 def test_a_damaged_description_is_to_be_restored(tmp_path, name, content):
@@ -159,7 +160,7 @@ def test_a_damaged_description_is_to_be_restored(tmp_path, name, content):
 def test_damaged_entries_of_the_data_are_named(tmp_path, content):
     begin(tmp_path, DATA)
     (tmp_path / "data.json").write_text(content)
-    with pytest.raises(InputError, match="other records"):
+    with pytest.raises(InputError, match="data.json is damaged .* Restore data.json, or choose"):
         RunDirectory(tmp_path, Settings(), made_of=DATA)
 
 
