@@ -54,8 +54,10 @@ def read_graph(directory: Path, trust_graph: bool = False, root: Path | None = N
             contains an operation that exports of this package do not use.
 
     Example:
+        from keras_bert_impl.serving import export_version
         from keras_bert_impl.serving.graph_operations import read_graph
-        list(read_graph(Path("models/reviews/1")).meta_graphs[0].signature_def)
+        version = export_version(classifier.signatures(), "models/reviews")
+        list(read_graph(version).meta_graphs[0].signature_def)
     """
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
