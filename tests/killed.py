@@ -68,6 +68,19 @@ def put(state, folder):
     shutil.copytree(state, folder, symlinks=True)
 
 
+def assert_old_or_new(folder, copies, write, names):
+    """Checks that a kill while `write()` runs leaves the named entries all old or all new."""
+    with states_of(folder, copies) as states:
+        write()
+
+    def contents(state):
+        return {n: content for n, content in visible(state).items() if n.split("/")[0] in names}
+
+    assert {n.split("/")[0] for n in contents(states[-1])} == {*names}
+    assert contents(states[0]) != contents(states[-1])
+    assert all(contents(state) in (contents(states[0]), contents(states[-1])) for state in states)
+
+
 def visible(folder):
     """Returns the contents of the files that a reader sees, by name."""
     paths = {str(path.relative_to(folder)): path for path in folder.rglob("*")}

@@ -263,10 +263,7 @@ def _remove_dead(folder):
 
 
 def _remove(scratch, name):
-    """Removes the scratch folder of a killed process. The caller must have locked the folder.
-
-    If entries cannot be moved to their places, the scratch folder is kept.
-    """
+    """Removes the scratch folder of a killed process. The caller must have locked the folder."""
     # A process that is still creating the folder then fails.
     scratch = scratch.rename(_name_aside(scratch.parent, name))
     put_interrupted(scratch / "ready", scratch / "old", scratch.parent)

@@ -66,8 +66,7 @@ def evaluate(
                 f"{output_directory} contains a run. Choose another directory for the scores."
             )
         with replace_directory(output_directory) as temporary:
-            scores = score(model, examples, temporary)
-            scores |= score_more(model, more or {}, temporary)
+            scores = score(model, examples, temporary) | score_more(model, more or {}, temporary)
             write_json(temporary / "scores.json", scores)
     warn_of_nan(scores, examples.source)
     kind, _ = examples.label_counts()
