@@ -13,8 +13,6 @@ FINETUNE = (
     "--max-length=16 --learning-rate=0.02"
 )
 ONE_RUN = f"{FINETUNE} --dev={{world}}/dev.csv"
-ADAPT = "--adapt-steps=2 --adapt-batch-size=2 --adapt-length=16"
-PREPARE = "--tokenizer={world}/base --length=32 --workers=1"
 # Name -> command. A command with {n} first writes old outputs, with n = 1.
 COMMANDS = {
     "calibrate": "calibrate --model={out}/run --threshold=f1",
@@ -26,15 +24,10 @@ COMMANDS = {
         f"--out={{out}}/predicted.{form}"
         for form in ("csv", "tsv", "jsonl", "parquet")
     },
-    **{
-        f"embed {form}": "embed --model={world}/run1 {world}/{n}.csv --text=review "
-        f"--out={{out}}/vectors.{form}"
-        for form in ("npy", "parquet")
-    },
     "merge": "merge --model={world}/lora{n} --out={out}/merged",
     **{
         f"convert {form}": f"convert --from={{world}}/run{{n}} --to={{out}}/model --form={form}"
-        for form in ("huggingface", "google", "keras_hub")
+        for form in ("google",)
     },
     **{
         f"export {form}": f"export --model={{world}}/run{{n}} --out={{out}}/{form} --format={form}"
@@ -42,32 +35,10 @@ COMMANDS = {
     },
     "student": "student --teacher={world}/run{n} --layers=1 --out={out}/student",
     "vocab": "vocab {world}/{n}.txt --out={out}/vocabulary",
-    "vocab extend": "vocab {world}/{n}.txt --extend={world}/base --min-frequency=2 "
-    "--out={out}/extended",
     "clean": "clean {world}/{n}.txt --out={out}/clean.jsonl --workers=1",
-    "prepare": f"prepare {{world}}/{{n}}.txt --out={{out}}/records {PREPARE}",
-    "augment": f"augment --model={{world}}/base --train={{world}}/{{n}}.csv {COLUMNS} --copies=2 "
-    "--out={out}/more.jsonl",
     "look": "look {world}/run{n} good --out={out}/look.html",
     "report": "report {out}/run",
     "pictures": "report {world}/run{n} --out={out}/report.html --pictures={out}/pictures",
-    "finetune": f"{ONE_RUN} --out={{out}}/new --epochs=2 --batch-size=8",
-    "sweep": f"{ONE_RUN} --epochs=1 --out={{out}}/sweep --sweep={{world}}/{{n}}.yaml",
-    "folds": f"{FINETUNE} --epochs=1 --out={{out}}/folds --folds=2",
-    "adapt": f"adapt --model={{world}}/base {{world}}/1.txt --out={{out}}/adapted {ADAPT}",
-    "finetune adapt": f"{ONE_RUN} --epochs=1 --out={{out}}/new --adapt={{world}}/1.txt {ADAPT}",
-}
-PREDICT = "predict --model={out}/new {world}/1.csv --text=review"
-# Readers of the outputs that may be mixed or unfinished after a kill.
-READERS = {
-    "embed npy": "search --model={world}/run1 --vectors={out}/vectors.npy good",
-    "finetune": PREDICT,
-    "finetune adapt": PREDICT,
-    "sweep": "predict --model={out}/sweep {world}/1.csv --text=review",
-    "folds": "report {out}/folds",
-    "adapt": "predict --model={out}/adapted/run {world}/1.csv --text=review",
-    "prepare": "pretrain {out}/records --out={out}/new --model={world}/base --total-steps=1 "
-    "--batch-size=2",
 }
 
 
@@ -96,7 +67,7 @@ def run(command, **names):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_outputs_of_a_killed_command_are_old_or_new_or_it_is_told(world, tmp_path, capsys, name):
+def test_outputs_of_a_killed_command_are_old_or_new(world, tmp_path, name):
     names = {"world": world, "out": tmp_path / "out", "n": 1}
     put(world / "run1", tmp_path / "out" / "run")
     put(world / "lora1", tmp_path / "out" / "lora")
@@ -108,12 +79,7 @@ def test_outputs_of_a_killed_command_are_old_or_new_or_it_is_told(world, tmp_pat
     old, new = visible(states[0]), visible(states[-1])
     for state in states:
         put(state, tmp_path / "out")
-        if visible(state) not in (old, new):
-            capsys.readouterr()
-            assert run(READERS[name], **names) in (0, 2)
-            errors = [e for e in capsys.readouterr().err.splitlines() if e.startswith("keras-bert")]
-            assert len(errors) <= 1
-            put(state, tmp_path / "out")
+        assert visible(state) in (old, new)
         assert run(COMMANDS[name], **names) == 0
         again = visible(tmp_path / "out")
         assert {n for n in new if "tfevents" not in n} <= again.keys()

@@ -2,9 +2,11 @@
 
 import json
 import math
+import signal
 import statistics
 
 import pytest
+import safetensors.numpy
 import yaml
 
 from keras_bert_impl import finetuning as run_set
@@ -14,11 +16,11 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs import inputs
 from keras_bert_impl.runs.inputs import made_of
 from keras_bert_impl.runs.settings import PAPER_GRID
-from keras_bert_impl.tasks import Examples, FinetuneSettings, finetune_set
+from keras_bert_impl.tasks import Examples, FinetuneSettings, evaluate, finetune_set, load_tuned
 from keras_bert_impl.training.runs.reports import DivergedError
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 from tests.killed import assert_old_or_new
-from tests.tasks.helpers import examples, finetune_command
+from tests.tasks.helpers import examples, finetune_command, run_script, save_base
 
 TRAIN, DEV = (Examples(*examples(count=16, seed=seed), source=f"set {seed}") for seed in (0, 1))
 
@@ -238,3 +240,39 @@ def test_command_rejects_invalid_options(runs, command, tmp_path, capsys, argume
     assert main([*command, *(argument.format(tmp_path) for argument in arguments)]) == 2
     assert message in capsys.readouterr().err.strip().splitlines()[-1]
     assert not runs.done and not (tmp_path / "out").exists()
+
+
+# === Real runs ===
+
+
+@pytest.mark.slow
+def test_killed_set_gives_the_same_result(tmp_path):
+    base = save_base(tmp_path / "base")
+
+    def start(out, *killed_in):
+        return run_script("tests/tasks/set_and_be_killed.py", base, out, *killed_in)
+
+    whole = start(tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr[-3000:]
+    # Killed in the second epoch of the second seed.
+    assert start(tmp_path / "killed", "2").returncode == -signal.SIGKILL
+    killed = tmp_path / "killed"
+    assert not (killed / "scores.json").exists() and not (killed / "model").exists()
+    before = (killed / "runs" / "seed=1" / "metrics.jsonl").read_bytes()  # includes timestamps
+    resumed = start(killed)
+    assert resumed.returncode == 0, resumed.stderr[-3000:]
+    assert (killed / "runs" / "seed=1" / "metrics.jsonl").read_bytes() == before
+    paths = [tmp_path / name / "scores.json" for name in ("whole", "killed")]
+    summaries = [json.loads(path.read_text()) for path in paths]
+    assert summaries[0] == summaries[1]
+    for folder in ("runs/seed=2/model", "model"):
+        models = [
+            safetensors.numpy.load_file(tmp_path / name / folder / "model.safetensors")
+            for name in ("whole", "killed")
+        ]
+        assert all((models[0][name] == models[1][name]).all() for name in models[0])
+    # A set's directory also works as a run directory for prediction and evaluation.
+    best = summaries[0]["groups"][0]["runs"][summaries[0]["best"]]
+    of_model = {name: score for name, score in best.items() if "/" not in name}
+    assert evaluate(tmp_path / "whole", DEV) == of_model
+    assert load_tuned(tmp_path / "whole").labels == ["negative", "positive"]

@@ -115,6 +115,20 @@ def test_killed_run_gives_the_same_result(base, tmp_path):
 
 
 @pytest.mark.slow
+def test_run_that_is_killed_while_it_removes_checkpoints_is_finished(base, tmp_path):
+    def start(*moment):
+        return run_script("tests/tasks/run_and_be_killed.py", base, tmp_path / "run", *moment)
+
+    assert start("checkpoints").returncode == -signal.SIGKILL
+    left = {path.name for path in (tmp_path / "run" / "checkpoints").glob("ckpt-*")}
+    assert left and "ckpt-4.index" not in left
+    before = (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert start().returncode == 0
+    assert not list((tmp_path / "run" / "checkpoints").glob("ckpt-*"))
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == before  # nothing was trained
+
+
+@pytest.mark.slow
 def test_finetunes_a_regression(base, tmp_path):
     sets = [
         Examples(data.texts, [float(len(text.split())) for text in data.texts])

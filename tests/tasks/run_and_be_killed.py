@@ -1,15 +1,19 @@
-"""Fine-tunes; given the number of an epoch as the last argument, kills itself in this epoch."""
+"""Fine-tunes; kills itself in the middle of an epoch, or while it removes the checkpoints.
+
+The last argument is the number of the epoch, or `checkpoints`.
+"""
 
 import os
 import signal
 import sys
+from pathlib import Path
 
 import keras
 
 from keras_bert_impl.tasks import Examples, finetune
 from tests.tasks.helpers import examples
 
-model, out, *epoch = sys.argv[1:]
+model, out, *moment = sys.argv[1:]
 
 
 class Kill(keras.callbacks.Callback):
@@ -19,10 +23,22 @@ class Kill(keras.callbacks.Callback):
         self.epoch = epoch_now
 
     def on_train_batch_end(self, batch, logs=None):
-        if epoch == [str(self.epoch)] and batch == 1:
+        if moment == [str(self.epoch)] and batch == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def unlink(path, before=Path.unlink, **how):
+    """Removes a file; the data of a checkpoint only together with the process."""
+    if (
+        moment == ["checkpoints"]
+        and path.match("ckpt-4.data*")
+        and Path(out, "scores.json").exists()
+    ):
+        os.kill(os.getpid(), signal.SIGKILL)
+    before(path, **how)
+
+
+Path.unlink = unlink
 sets = [Examples(*examples(count=24, seed=seed), source="made up") for seed in (0, 1)]
 settings = {"batch_size": 8, "epochs": 4, "learning_rate": 1e-3, "max_length": 16}
 settings["checkpoint_minutes"] = 1e-9  # a checkpoint after each step
