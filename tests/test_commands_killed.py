@@ -38,7 +38,6 @@ COMMANDS = {
     "clean": "clean {world}/{n}.txt --out={out}/clean.jsonl --workers=1",
     "look": "look {world}/run{n} good --out={out}/look.html",
     "report": "report {out}/run",
-    "pictures": "report {world}/run{n} --out={out}/report.html --pictures={out}/pictures",
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from keras_bert_impl.io import files, paths
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.reports import charts, page, run_report
 from keras_bert_impl.tasks.embedding import search, vector_source, vectors
 from tests.killed import put, states_of, visible
 
@@ -181,6 +182,20 @@ def test_vectors_that_do_not_belong_to_their_texts_are_told(tmp_path):
     ]
     assert all(again == outcomes[-1][0] for _, again in outcomes)
     assert told == [False, *[True] * (len(told) - 2), False] and len(told) > 2
+
+
+def write_pictures(root, text="new"):
+    run_report.save_pictures([page.Section("", "", [charts.Drawing("a", text)])], root / "pictures")
+
+
+def test_pictures_of_a_report_are_replaced_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(charts.Drawing, "save_png", charts.Drawing.save_svg)
+    outcomes = [
+        *killed(tmp_path / "root", lambda root: write_pictures(root, "old"), write_pictures)
+    ]
+    before, after = outcomes[0][0], outcomes[-1][0]
+    assert before != after
+    assert all(seen in (before, after) and again == after for seen, again in outcomes)
 
 
 def test_one_of_many_processes_that_start_at_once_gets_the_lock(tmp_path):
