@@ -200,8 +200,12 @@ def finetune_set(
     scores = {path: of_run or undefined(names) for path, of_run in scores.items()}
     summary = _summary({path: chosen for path, (chosen, _) in runs.items()}, scores)
     warn_of_nan(scores[summary["best"]], directory / summary["best"])
-    _copy_best(directory, directory / summary["best"])
-    write_json(directory / "scores.json", summary)
+    best = directory / summary["best"]
+    with replace_directory(directory) as temporary:
+        shutil.copytree(best / "model", temporary / "model")
+        for name in ("recipe.yaml", "data.json"):
+            shutil.copyfile(best / name, temporary / name)
+        write_json(temporary / "scores.json", summary)
     return summary
 
 
@@ -345,10 +349,3 @@ def spread_of(values: list[float]) -> dict[str, float | None]:
         "min": min(values),
         "max": max(values),
     }
-
-
-def _copy_best(directory, best):
-    with replace_directory(directory) as temporary:
-        shutil.copytree(best / "model", temporary / "model")
-        for name in ("recipe.yaml", "data.json"):
-            shutil.copyfile(best / name, temporary / name)

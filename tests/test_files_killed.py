@@ -1,224 +1,201 @@
 """Outputs of processes that are killed before each single operation on the file system."""
 
-import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-SCRIPT = '''
-import json, os, signal, shutil, sys
-from pathlib import Path
-import numpy as np
-from keras_bert_impl.io import files
-from keras_bert_impl.io import paths
+from keras_bert_impl.io import files, paths
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.reports import charts, page, run_report
+from keras_bert_impl.tasks.embedding import search, vector_source, vectors
+from tests.killed import put, states_of, visible
 
-EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink",
-          "shutil.rmtree", "os.scandir", "os.listdir", "fcntl.flock", "os.truncate", "os.chmod",
-          "os.chown", "ctypes.dlsym"}  # the last one comes right before the exchange
+NOTES = {"model/notes": b"mine", "model/more/notes": b"mine"}
 
-def content(folder):
-    return {str(p.relative_to(folder)): p.read_text(errors="replace") if p.is_file() else None
-            for p in sorted(folder.rglob("*"))}
 
-def killed_at(number, action):
-    """Whether a child that is killed before its operation of this number did not get there."""
-    child = os.fork()
-    if child == 0:
-        seen = 0
-        def hook(event, _):
-            nonlocal seen
-            if event in EVENTS:
-                seen += 1
-                if seen == number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-        sys.addaudithook(hook)
-        action()
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.WIFEXITED(status)
+def model(text):
+    names = ("config", "weights", "assets/vocabulary")
+    return {f"model/{name}": text.encode() for name in names}
 
-def trace(root, prepare, action, again):
-    """One line for each operation: the content after the kill, and after `again`."""
-    for number in range(1, 1000):
-        shutil.rmtree(root, ignore_errors=True)
-        root.mkdir()
-        prepare(root)
-        is_over = killed_at(number, lambda: action(root))
-        killed = content(root)
-        again(root)
-        print(json.dumps([is_over, killed, content(root)]))
-        if is_over:
-            return
 
 def write_model(root, text="new"):
     with files.replace_directory(root / "model") as new:
-        (new / "config").write_text(text)
-        (new / "weights").write_text(text)
         (new / "assets").mkdir()
-        (new / "assets" / "vocabulary").write_text(text)
+        for name in ("config", "weights", "assets/vocabulary"):
+            (new / name).write_text(text)
 
-def write_pair(root, text="new"):
-    with files.replace_files(root / "a.npy", root / "a.jsonl") as (vectors, places):
-        vectors.write_text(text)
-        places.write_text(text)
 
-class Embedder:
-    """An embedder whose vectors and texts have the length of the text."""
-    dim, normalize, prompts, default_prompt_name, weights = 2, False, {}, None, ()
-    pooling = num_layers = projections = truncate_dim = do_lower_case = None
-    tokenizer = type("", (), {"fingerprint": ""})
-    def encode(self, texts, **_):
-        return np.full([len(texts), 2], len(texts[0]), "float32")
+def old_model(root):
+    write_model(root, "old")
+    (root / "model" / "more").mkdir()
+    for name in ("notes", "more/notes"):
+        (root / "model" / name).write_text("mine")
 
-def write_vectors(root, text="new texts"):
-    from keras_bert_impl.tasks.embedding import vectors
-    place = vectors.PlacedText("here", 1, text)
-    vectors.write_vectors(Embedder(), [place], root / "v.npy")
 
-def search_vectors(root):
-    from keras_bert_impl.tasks.embedding import search, vector_source
+def write_inside(root):
+    """Writes the current directory, which cannot be renamed."""
+    before = os.getcwd()
+    os.chdir(root / "model")
     try:
-        vector_source.check_same_model(root / "v.npy", Embedder())
-        (text,) = search.read_places(root / "v.npy", [0], 1).values()
-        assert search.read_vectors(root / "v.npy").tolist() == [[len(text.text)] * 2]
-    except InputError as error:
-        assert "Run `keras-bert embed` again" in str(error), error
-        (root / "told").touch()
-    write_vectors(root)
+        write_model(root)
+    finally:
+        os.chdir(before)
 
-def write_pictures(root, text="new"):
-    from keras_bert_impl.reports import charts, page, run_report
-    charts.Drawing.save_png = charts.Drawing.save_svg
-    run_report.save_pictures([page.Section("", "", [charts.Drawing("a", text)])], root / "pictures")
 
 def write_file(root, text="new"):
     with files.replace_file(root / "file") as new:
         new.write_text(text)
 
-def old_model(root):
-    write_model(root, "old")
-    (root / "model" / "notes").write_text("mine")
-    (root / "model" / "more").mkdir()
-    (root / "model" / "more" / "notes").write_text("mine")
 
-def write_twice(root):
-    # The next writer may be killed, too, at any point.
-    for number in range(1, 60, 7):
-        killed_at(number, lambda: write_model(root))
-    write_model(root)
-
-def write_inside(root):
-    os.chdir(root / "model")
-    write_model(root)
-
-root = Path(sys.argv[2])
-kind, *how = sys.argv[1].split(" by ")
-if how:  # where the system cannot exchange names
-    paths._exchange = lambda *_: False
-{
-    "model": lambda: trace(root, old_model, write_model, write_model),
-    "new_model": lambda: trace(root, lambda r: None, write_model, write_model),
-    "inside": lambda: trace(root, old_model, write_inside, write_model),
-    "pair": lambda: trace(root, lambda r: write_pair(r, "old"), write_pair, write_pair),
-    "file": lambda: trace(root, lambda r: write_file(r, "old"), write_file, write_file),
-    "vectors": lambda: trace(root, lambda r: write_vectors(r, "old"), write_vectors, search_vectors),
-    "pictures": lambda: trace(
-        root, lambda r: write_pictures(r, "old"), write_pictures, write_pictures),
-    "twice": lambda: trace(root, old_model, write_model, write_twice),
-}[kind]()
-'''
+def write_pair(root, text="new"):
+    with files.replace_files(root / "a.npy", root / "a.jsonl") as new:
+        for path in new:
+            path.write_text(text)
 
 
-def traced(kind, tmp_path):
-    """list of (whether it came to its end, the contents as `trace` prints them)."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    command = [sys.executable, "-c", SCRIPT, kind, str(tmp_path / "root")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    steps = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(steps) > 10 and steps[-1][0]
-    assert not any(is_over for is_over, *_ in steps[:-1])
-    return steps
+def killed(root, old, write, again=None):
+    """Yields what a reader sees after each kill, and after another process has written, too."""
+    root.mkdir()
+    old(root)
+    copies = root.with_name(f"{root.name}-states")
+    with states_of(root, copies) as states:
+        write(root)
+    assert len(states) > 1
+    for state in states:
+        put(state, root)
+        seen = visible(root)
+        (again or write)(root)
+        yield seen, visible(root)
+        assert not [*root.rglob("*.aside")]
 
 
-NOTES = {"model/notes": "mine", "model/more": None, "model/more/notes": "mine"}
+def killed_again(root):
+    """Writes a model; its process is killed, too, at any point."""
+    with states_of(root, root.with_name("states")) as states:
+        write_model(root)
+    for state in states:
+        put(state, root)
+        write_model(root)
 
 
-def model(text):
-    files = ("model/config", "model/weights", "model/assets/vocabulary")
-    return {"model": None, "model/assets": None} | dict.fromkeys(files, text)
-
-
-def visible(content):
-    """What a reader sees, who never completes what a writer began."""
-    hidden = {name for name in content if any(part.startswith(".") for part in name.split("/"))}
-    return {name: text for name, text in content.items() if name not in hidden}
-
-
-@pytest.mark.parametrize("kind", ["model", "twice"])
-def test_a_model_written_over_another_is_whole_or_untouched(tmp_path, kind):
+@pytest.mark.parametrize("again", [write_model, killed_again])
+def test_a_model_written_over_another_is_whole_or_untouched(tmp_path, again):
     old, new = model("old") | NOTES, model("new") | NOTES
     outcomes = []
-    for _, killed, again in traced(kind, tmp_path):
-        assert visible(killed) in (old, new)
-        outcomes.append(visible(killed) == new)
-        assert again == new  # and nothing is left
-    assert outcomes == sorted(outcomes) and {*outcomes} == {True, False}
+    for seen, seen_again in killed(tmp_path / "root", old_model, write_model, again):
+        outcomes.append([old, new].index(seen))
+        assert seen_again == new
+    assert outcomes == sorted(outcomes) and {*outcomes} == {0, 1}
 
 
-def test_without_an_exchange_the_model_is_missing_at_worst(tmp_path):
+def test_without_an_exchange_the_model_is_missing_at_worst(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "_exchange", lambda *_: False)
     old, new = model("old") | NOTES, model("new") | NOTES
-    seen = []
-    for _, killed, again in traced("model by two renames", tmp_path):
-        assert visible(killed) in (old, {}, new)
-        seen.append(visible(killed))
-        assert again == new
-    assert seen.count({}) == 1
+    outcomes = []
+    for seen, seen_again in killed(tmp_path / "root", old_model, write_model, write_file):
+        outcomes.append([old, {}, new].index(seen))
+        # The next process that writes there restores the model.
+        assert seen_again == (seen or old) | {"file": b"new"}
+    assert outcomes == sorted(outcomes) and outcomes.count(1) == 1
 
 
-def test_entries_of_the_current_directory_are_never_mixed(tmp_path):
-    new = model("new") | NOTES
-    for _, killed, again in traced("inside", tmp_path):
-        assert NOTES.items() <= visible(killed).items()
-        assert not {"old", "new"} <= {*visible(killed).values()}
-        assert again == new
+def test_entries_of_the_current_directory_are_never_mixed_or_lost(tmp_path):
+    old, new = model("old") | NOTES, model("new") | NOTES
+
+    def write_inside_again(root):
+        files.write_json(root / "model" / "more.json", 1)
+
+    is_partial = []
+    for seen, restored in killed(tmp_path / "root", old_model, write_inside, write_inside_again):
+        assert seen.items() <= old.items() or seen.items() <= new.items()
+        assert restored.pop("model/more.json") and restored in (old, new)
+        is_partial.append(seen not in (old, new))
+    assert is_partial.count(True) == 6 and not is_partial[0] and not is_partial[-1]
+
+
+def write_nothing(root):
+    pass
+
+
+def write_old_file(root):
+    write_file(root, "old")
 
 
 @pytest.mark.parametrize(
-    ("kind", "old", "new"),
-    [
-        ("new_model", {}, model("new")),
-        ("file", {"file": "old"}, {"file": "new"}),
-    ],
+    ("old", "write"), [(write_nothing, write_model), (write_old_file, write_file)]
 )
-def test_other_outputs_are_whole_or_untouched(tmp_path, kind, old, new):
-    for _, killed, again in traced(kind, tmp_path):
-        assert visible(killed) in (old, new)
-        assert again == new
+def test_other_outputs_are_whole_or_untouched(tmp_path, old, write):
+    outcomes = [*killed(tmp_path / "root", old, write)]
+    before, after = outcomes[0][0], outcomes[-1][0]
+    assert before != after
+    assert all(seen in (before, after) and again == after for seen, again in outcomes)
 
 
 def test_the_last_of_several_files_is_missing_between_old_and_new_ones(tmp_path):
-    old, new = {"a.npy": "old", "a.jsonl": "old"}, {"a.npy": "new", "a.jsonl": "new"}
-    for _, killed, again in traced("pair", tmp_path):
-        assert visible(killed) in (old, {"a.npy": "old"}, {"a.npy": "new"}, new)
-        assert again == new
+    old, new = ({"a.npy": text, "a.jsonl": text} for text in (b"old", b"new"))
+    outcomes = [*killed(tmp_path / "root", lambda root: write_pair(root, "old"), write_pair)]
+    assert all(again == new for _, again in outcomes)
+    assert [seen for seen, _ in outcomes] == [old, {"a.npy": b"old"}, {"a.npy": b"new"}, new]
+
+
+class Embedder:
+    """An embedder whose vectors have the length of the text."""
+
+    dim, normalize, prompts, default_prompt_name, weights = 2, False, {}, None, ()
+    pooling = num_layers = projections = truncate_dim = do_lower_case = None
+    tokenizer = type("", (), {"fingerprint": ""})
+
+    def encode(self, texts, **_):
+        return np.full([len(texts), 2], len(texts[0]), "float32")
+
+
+def write_vectors(root, text="new texts"):
+    vectors.write_vectors(Embedder(), [vectors.PlacedText("here", 1, text)], root / "v.npy")
 
 
 def test_vectors_that_do_not_belong_to_their_texts_are_told(tmp_path):
-    outcomes = ["told" in again for _, _, again in traced("vectors", tmp_path)]
-    assert 1 < outcomes.count(True) < len(outcomes) / 2 and not outcomes[0] and not outcomes[-1]
+    told = []
+
+    def search_vectors(root):
+        try:
+            vector_source.check_same_model(root / "v.npy", Embedder())
+            (text,) = search.read_places(root / "v.npy", [0], 1).values()
+            assert search.read_vectors(root / "v.npy").tolist() == [[len(text.text)] * 2]
+            told.append(False)
+        except InputError as error:
+            assert "Run `keras-bert embed` again" in str(error), error
+            told.append(True)
+        write_vectors(root)
+
+    outcomes = [
+        *killed(
+            tmp_path / "root",
+            lambda root: write_vectors(root, "old"),
+            write_vectors,
+            search_vectors,
+        )
+    ]
+    assert all(again == outcomes[-1][0] for _, again in outcomes)
+    assert told == [False, *[True] * (len(told) - 2), False] and len(told) > 2
 
 
-def test_pictures_of_a_report_are_replaced_together(tmp_path):
-    steps = traced("pictures", tmp_path)
-    for _, killed, again in steps:
-        assert visible(killed) in (steps[0][1], visible(steps[-1][1]))
-        assert visible(again) == visible(steps[-1][1]) != steps[0][1]
+def write_pictures(root, text="new"):
+    run_report.save_pictures([page.Section("", "", [charts.Drawing("a", text)])], root / "pictures")
+
+
+def test_pictures_of_a_report_are_replaced_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(charts.Drawing, "save_png", charts.Drawing.save_svg)
+    outcomes = [
+        *killed(tmp_path / "root", lambda root: write_pictures(root, "old"), write_pictures)
+    ]
+    before, after = outcomes[0][0], outcomes[-1][0]
+    assert before != after
+    assert all(seen in (before, after) and again == after for seen, again in outcomes)
 
 
 def test_one_of_many_processes_that_start_at_once_gets_the_lock(tmp_path):

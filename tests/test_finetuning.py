@@ -19,6 +19,7 @@ from keras_bert_impl.runs.settings import PAPER_GRID
 from keras_bert_impl.tasks import Examples, FinetuneSettings, evaluate, finetune_set, load_tuned
 from keras_bert_impl.training.runs.reports import DivergedError
 from keras_bert_impl.training.runs.run_directory import RunDirectory
+from tests.killed import assert_old_or_new
 from tests.tasks.helpers import examples, finetune_command, run_script, save_base
 
 TRAIN, DEV = (Examples(*examples(count=16, seed=seed), source=f"set {seed}") for seed in (0, 1))
@@ -92,6 +93,17 @@ def test_a_run_that_diverges_ranks_last(runs, tmp_path, caplog):
     assert math.isnan(summary["groups"][1]["runs"]["runs/learning_rate=0.1"]["f1"])
     with pytest.raises(DivergedError):
         tune(tmp_path / "other", {"learning_rate": [0.1]})
+
+
+def test_a_kill_never_leaves_the_best_model_with_scores_of_another(runs, tmp_path):
+    tune(tmp_path / "set", {"seed": [1]})
+    runs.scores = {(3e-5, 2): 0.9}
+    names = "model", "recipe.yaml", "data.json", "scores.json"
+
+    def write():
+        tune(tmp_path / "set", {"seed": [1, 2]})
+
+    assert_old_or_new(tmp_path / "set", tmp_path / "states", write, names)
 
 
 def test_keeps_finished_runs_when_a_grid_grows(runs, tmp_path):

@@ -332,7 +332,7 @@ class Calibrate(Command):
         check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        from keras_bert_impl.runs.calibrating import calibrate, score_again
+        from keras_bert_impl.runs.calibrating import calibrate
         from keras_bert_impl.runs.run import load_tuned
         from keras_bert_impl.tasks.scores.calibration import Goal
 
@@ -344,9 +344,8 @@ class Calibrate(Command):
         if examples is None:
             raise InputError("pass the examples to calibrate on with --dev FILE.")
         goal = Goal(arguments.threshold, arguments.class_name)
-        found = calibrate(model, examples, directory, goal, arguments.base)
+        found = calibrate(model, examples, directory, goal, arguments.base, of_run)
         if of_run is not None:
-            score_again(directory, model, of_run)
             say(f"scored again; `keras-bert report {directory}` updates the page")
         if arguments.json:
             print_json(found.as_dict())

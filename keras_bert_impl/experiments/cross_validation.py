@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.finetuning import finetune, spread_of
-from keras_bert_impl.io.files import write_json
+from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.run_files import read_scores
 from keras_bert_impl.runs.inputs import as_examples, with_named_classes
@@ -74,11 +74,12 @@ def cross_validate(
     names = [name for name in first if all(name in one for one in others)]
     spreads = {name: spread_of([one[name] for one in scores.values()]) for name in names}
     summary: dict[str, Any] = {"folds": scores, "scores": spreads}
-    if len(written) == folds:
-        join_predictions(directory / PREDICTIONS, written)
-        compared = task_of(data, data).compare(data, data, directory)
-        if compared is not None:
-            metrics = compared.outcome.metrics
-            summary["pooled"] = {name: compared.outcome.score(name) for name in metrics}
-    write_json(directory / "scores.json", summary)
+    with replace_directory(directory) as temporary:
+        if len(written) == folds:
+            join_predictions(temporary / PREDICTIONS, written)
+            compared = task_of(data, data).compare(data, data, temporary)
+            if compared is not None:
+                metrics = compared.outcome.metrics
+                summary["pooled"] = {name: compared.outcome.score(name) for name in metrics}
+        write_json(temporary / "scores.json", summary)
     return summary

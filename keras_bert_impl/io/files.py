@@ -3,8 +3,8 @@
 Output is first written to a scratch folder `.NAME.RANDOM.aside` next to the output path, and then
 renamed to the output path. To replace an existing directory as a whole, all entries to keep are
 linked into the new directory, and then the two directories exchange their names. A running process
-locks its scratch folder. The scratch folder of a killed process is removed by the next process that
-writes into the same parent folder.
+locks its scratch folder. The next process that writes into the same parent folder completes or
+undoes interrupted renames of a killed process, and removes its scratch folder.
 """
 
 import contextlib
@@ -30,6 +30,7 @@ from keras_bert_impl.io.paths import (
     local_path,
     put_directory,
     put_entries,
+    put_interrupted,
 )
 
 _CANNOT_WRITE = {
@@ -128,7 +129,7 @@ def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
         yield new
         names = sorted(os.listdir(new))
         if place == folder or not put_directory(new, place, old):
-            put_entries(names, new, place, old)
+            put_entries(names, new, place, old, scratch / "ready")
 
 
 @contextlib.contextmanager
@@ -265,10 +266,7 @@ def _remove(scratch, name):
     """Removes the scratch folder of a killed process. The caller must have locked the folder."""
     # A process that is still creating the folder then fails.
     scratch = scratch.rename(_name_aside(scratch.parent, name))
-    # restores the old directory after an interrupted `put_directory`
-    with contextlib.suppress(OSError):
-        if not os.path.lexists(scratch.parent / name):
-            os.rename(scratch / "old" / name, scratch.parent / name)
+    put_interrupted(scratch / "ready", scratch / "old", scratch.parent)
     shutil.rmtree(scratch, ignore_errors=True)
 
 

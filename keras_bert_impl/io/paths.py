@@ -182,16 +182,28 @@ def _exchange(one, other):
     )
 
 
-def put_entries(names: list[str], new: Path, path: Path, old: Path) -> None:
-    """Moves the entries `names` from `new` to `path`; existing entries are first moved to `old`."""
+def put_entries(names: list[str], new: Path, path: Path, old: Path, ready: Path) -> None:
+    """Moves the entries `names` from `new` to `path`; existing entries are first moved to `old`.
+
+    When all existing entries have been moved, `new` is renamed to `ready`; see `put_interrupted`.
+    """
     old.mkdir(exist_ok=True)
     try:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 os.replace(path / name, old / name)
     except OSError:  # restores all entries if one of them cannot be moved
-        for entry in old.iterdir():
-            os.replace(entry, path / entry.name)
+        put_interrupted(ready, old, path)
         raise
+    os.rename(new, ready)
     for name in names:
-        os.replace(new / name, path / name)
+        os.replace(ready / name, path / name)
+
+
+def put_interrupted(ready: Path, old: Path, path: Path) -> None:
+    """Completes interrupted moves of `put_directory` or `put_entries`; undoes them without `ready`."""
+    for folder in (ready, old):
+        if folder.is_dir() and not folder.is_symlink():
+            for name in os.listdir(folder):
+                if not os.path.lexists(path / name):
+                    os.rename(folder / name, path / name)

@@ -13,7 +13,7 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import open_model, read_encoder_config
 from keras_bert_impl.interop.sentence_transformers import copy_sentence_settings
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import write_json
+from keras_bert_impl.io.files import claim, replace_directory, write_json
 from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.models.heads import check_sees_both_sides
@@ -103,10 +103,13 @@ def adapt(
         seed=seed,
     )
     check_strategy(strategy)
-    records = directory / "records"
+    records, run = directory / "records", directory / "run"
     with as_paths(text) as (paths, format, _):
         name = str(text) if format == "auto" else "texts in memory"
         corpus = _read(read_documents(paths, format))
+        lock = claim(run / "checkpoints" / ".lock")  # held until this function returns
+        if lock is None:
+            raise InputError(f"another process is training in {run}; wait for it to finish.")
         _check_same_text(directory, corpus.sha256, name, length, resume)
         if not (records / MANIFEST).exists():
             tokenizer = Tokenizer.from_pretrained(source.path)
@@ -125,19 +128,19 @@ def adapt(
                     texts, records, tokenizer, length, "mlm",
                     held_out=used.held_out, seed=seed, progress=progress,
                 )  # fmt: skip
-    adapted = directory / "run" / "model"
-    if not is_finished(records, adapted.parent, run_settings, resume):
+    if not is_finished(records, run, run_settings, resume):
         pretrain(
             records,
-            adapted.parent,
+            run,
             strategy=strategy,
             resume=resume,
             verbose=verbose,
             **dataclasses.asdict(run_settings),
         )
-    remove_checkpoints(adapted.parent)
-    copy_sentence_settings(source, adapted, config)
-    return adapted
+    remove_checkpoints(run)
+    with replace_directory(run / "model") as temporary:
+        copy_sentence_settings(source, temporary, config)
+    return run / "model"
 
 
 # === The documents that are needed ===

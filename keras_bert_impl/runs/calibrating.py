@@ -1,10 +1,11 @@
 """Calibrates a saved model and updates the scores of its run."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.interop import OWN_SETTINGS
-from keras_bert_impl.io.files import write_json
+from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.io.run_files import read_run_file, read_scores
@@ -24,31 +25,38 @@ def calibrate(
     directory: str | Path,
     goal: Goal = Goal(),
     base: str | Path | None = None,
+    of_run: Any = None,
 ) -> Calibration:
     """Calibrates a loaded model on labeled examples and saves it in `directory`.
 
     Args:
         directory: run or model directory of the model.
         base: see `load_tuned`.
+        of_run: validation set of the run. If given, the scores and predictions of the run are
+            replaced together with the model.
     """
-    path = local_path(model_directory(local_path(directory)))
+    directory = local_path(directory)
+    path = local_path(model_directory(directory))
     found = task_of_examples(examples).calibrate(model, examples, goal)
+    if of_run is None:
+        _save(model, path, base)
+        return found
+    scored = with_metric_of(directory, of_run)
+    scores, data = read_scores(directory / "scores.json"), read_run_file(directory / "data.json")
+    sentences = data.mapping("verdict").list_of("sentences", str, [])
+    with replace_directory(directory) as temporary:
+        shutil.copytree(path, temporary / "model", symlinks=True)
+        _save(model, temporary / "model", base)
+        write_json(temporary / "scores.json", scores | score(model, scored, temporary))
+        if sentences:
+            sentences = [_BEFORE + one.removeprefix(_BEFORE) for one in sentences]
+            write_json(temporary / "data.json", data | {"verdict": {"sentences": sentences}})
+    return found
+
+
+def _save(model, path, base):
     own = read_json(path / "config.json").mapping(OWN_SETTINGS)
     if "base" in own:
         save_tuned(model, path, base or own.mapping("base").text("name"))
     else:
         model.save_pretrained(path)
-    return found
-
-
-def score_again(run: str | Path, model: TaskModel, examples: Any) -> dict[str, float]:
-    """Replaces the scores and predictions of a run after its model was calibrated."""
-    run = local_path(run)
-    scores = score(model, with_metric_of(run, examples), run)
-    write_json(run / "scores.json", read_scores(run / "scores.json") | scores)
-    data = read_run_file(run / "data.json")
-    sentences = data.mapping("verdict").list_of("sentences", str, [])
-    if sentences:
-        sentences = [_BEFORE + one.removeprefix(_BEFORE) for one in sentences]
-        write_json(run / "data.json", data | {"verdict": {"sentences": sentences}})
-    return scores

@@ -7,7 +7,7 @@ from pathlib import Path
 from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.graphs.together import SeveralSignatures
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import write_json
+from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.runs.inputs import with_metric_of
@@ -39,7 +39,8 @@ def evaluate(
         model: a model, or a run or model directory; see `load_tuned`.
         examples: labeled examples; see `finetune`. Labels of the examples and of the model are
             matched by name.
-        output_directory: directory for `scores.json` and the predictions; None writes no files.
+        output_directory: directory for `scores.json` and the predictions, which are replaced
+            together; None writes no files.
         more: dict of name -> additional labeled examples; see `more_dev` of `finetune`.
 
     Returns:
@@ -57,20 +58,20 @@ def evaluate(
     if not isinstance(model, TaskModel):
         examples = with_metric_of(model, examples)
         model = load_tuned(model)
-    directory = None if output_directory is None else local_path(output_directory)
-    if directory is not None:
-        if (directory / "recipe.yaml").exists():
+    if output_directory is None:
+        scores = score(model, examples) | score_more(model, more or {})
+    else:
+        if (local_path(output_directory) / "recipe.yaml").exists():
             raise InputError(
-                f"{directory} contains a run. Choose another directory for the scores."
+                f"{output_directory} contains a run. Choose another directory for the scores."
             )
-        directory.mkdir(parents=True, exist_ok=True)
-    scores = score(model, examples, directory) | score_more(model, more or {}, directory)
+        with replace_directory(output_directory) as temporary:
+            scores = score(model, examples, temporary) | score_more(model, more or {}, temporary)
+            write_json(temporary / "scores.json", scores)
     warn_of_nan(scores, examples.source)
     kind, _ = examples.label_counts()
     for gap in gaps_of(examples, kind, model.labels if kind == "classes" else ()):
         _LOG.warning("%s: %s", examples.source, gap)
-    if directory is not None:
-        write_json(directory / "scores.json", scores)
     return scores
 
 

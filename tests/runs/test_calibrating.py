@@ -9,6 +9,7 @@ import pytest
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.tasks import load_tuned, read_table
 from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
+from tests.killed import assert_old_or_new
 from tests.tasks.helpers import examples, save_base
 
 
@@ -63,6 +64,14 @@ def test_a_run_is_calibrated_on_its_validation_set(folder, tmp_path, capsys, nam
     assert all(one.startswith("Before calibration: ") for one in verdict) and verdict
     assert main(["evaluate", f"--model={run}", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["accuracy"] == stored["accuracy"]
+
+
+@pytest.mark.parametrize("name", ["run", "lora"])
+def test_a_kill_never_leaves_a_calibrated_model_with_other_scores(folder, tmp_path, name):
+    run = shutil.copytree(folder / name, tmp_path / "run")
+    command = ["calibrate", f"--model={run}", "--threshold=recall=0.9"]
+    names = "model", "scores.json", "data.json", "predictions.tsv"
+    assert_old_or_new(run, tmp_path / "states", lambda: main(command), names)
 
 
 def test_a_model_directory_is_calibrated_on_a_file(folder, tmp_path, capsys):

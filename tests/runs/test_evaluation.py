@@ -21,6 +21,7 @@ from keras_bert_impl.tasks import (
     load_tuned,
     read_squad,
 )
+from tests.killed import assert_old_or_new
 from tests.runs.scores import without_baselines
 from tests.tasks.helpers import GOOD, choices, classifier, examples, write_words
 from tests.tasks.squad_files import document, question, write
@@ -200,6 +201,16 @@ def test_scores_of_further_sets_have_their_names(scored, tmp_path):
     assert json.loads((tmp_path / "scores.json").read_text()) == scores
     files = [tmp_path / folder / "predictions.tsv" for folder in ("", "again")]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_kill_never_leaves_predictions_with_other_scores(scored, tmp_path):
+    def write(seed=2):
+        data = Examples(*examples(16, seed))
+        evaluate(scored / "run", data, tmp_path / "out", more={"again": data})
+
+    write(1)
+    names = "scores.json", "predictions.tsv", "again"
+    assert_old_or_new(tmp_path / "out", tmp_path / "states", write, names)
 
 
 @pytest.mark.parametrize(

@@ -138,32 +138,6 @@ def test_rejects_a_run_without_its_description(tmp_path, name):
         RunDirectory(tmp_path, Settings(rate=0.25 if name == "recipe.yaml" else 0.5), made_of=DATA)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        *(("data.json", content) for content in (b"[]", b"{", b"", b"{}")),
-        *(
-            ("recipe.yaml", content)
-            for content in (b"rate: [\xff", b"", b"{}", b"- 1", b"rate: 0.5")
-        ),
-    ],
-)
-def test_a_damaged_description_is_to_be_restored(tmp_path, name, content):
-    run = begin(tmp_path, DATA)
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=f"{name} is damaged.* Restore {name}, or choose another"):
-        RunDirectory(tmp_path, Settings(), made_of=DATA)
-    assert (run.checkpoints / "ckpt-1.index").exists()
-
-
-@pytest.mark.parametrize("content", ['{"records": 7}', '{"records": []}'])
-def test_damaged_entries_of_the_data_are_named(tmp_path, content):
-    begin(tmp_path, DATA)
-    (tmp_path / "data.json").write_text(content)
-    with pytest.raises(InputError, match="data.json is damaged .* Restore data.json, or choose"):
-        RunDirectory(tmp_path, Settings(), made_of=DATA)
-
-
 def test_a_run_of_another_backend_is_resumed_with_its_backend(tmp_path, monkeypatch):
     begin(tmp_path, DATA)
     backend = keras.backend.backend()
