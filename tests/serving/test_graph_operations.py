@@ -10,7 +10,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from keras_bert_impl.config import ADAPTER_KINDS
 from keras_bert_impl.graphs.together import SeveralSignatures
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.serving import check, export_saved_model
+from keras_bert_impl.serving import check
 from keras_bert_impl.serving.graph_operations import GRAPH, OPERATIONS, read_graph
 from keras_bert_impl.serving.saved_model import for_inference, prediction_log
 from keras_bert_impl.serving.server.model import Limits, load, read_description, read_warmup
@@ -86,13 +86,9 @@ def test_exports_have_listed_operations(settings):
 
 
 @pytest.mark.slow
-def test_the_list_has_exactly_the_operations_of_all_exports(tmp_path):
-    export_saved_model(signatures_of("answers"), tmp_path / "saved", ids_only=True)
-    used = _operations(read_graph(tmp_path / "saved").meta_graphs[0].graph_def)
+def test_all_exports_have_listed_operations(tmp_path):
     for signatures in exported(tmp_path):
-        used |= operations_of(signatures)
-    assert used - OPERATIONS == {"MergeV2Checkpoints", "RestoreV2", "SaveV2"}
-    assert OPERATIONS - used == set()
+        assert operations_of(signatures) <= OPERATIONS
 
 
 FORBIDDEN = {

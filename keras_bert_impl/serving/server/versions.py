@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import check_versions, local_path, version_of
-from keras_bert_impl.serving.graph_operations import GRAPH
 from keras_bert_impl.serving.server.wire import ApiError
 
 if TYPE_CHECKING:  # imports TensorFlow
     from keras_bert_impl.serving.server.model import Model
+
+_GRAPH = "saved_model.pb"
 
 
 class Folder:
@@ -28,7 +29,7 @@ class Folder:
             )
         if not self.path.is_dir():
             raise InputError(f"{path} is a file. Pass the output folder of `keras-bert export`.")
-        self._is_single = (self.path / GRAPH).is_file()
+        self._is_single = (self.path / _GRAPH).is_file()
         check_versions(self.path)
         is_numbered = version_of(self.path.name) is not None and self._is_single
         self.name = name or (self.path.parent if is_numbered else self.path).name
@@ -39,12 +40,12 @@ class Folder:
         self._version = int(self.path.name) if is_numbered else 1
         if not self.versions():
             raise InputError(
-                f"{path} contains no SavedModel: neither {GRAPH} nor a numbered folder such as "
-                f"{path}/1/{GRAPH}. {self._hint()}"
+                f"{path} contains no SavedModel: neither {_GRAPH} nor a numbered folder such as "
+                f"{path}/1/{_GRAPH}. {self._hint()}"
             )
 
     def _hint(self):
-        inside = [path.parent for path in self.path.glob(f"*/[0-9]*/{GRAPH}")]
+        inside = [path.parent for path in self.path.glob(f"*/[0-9]*/{_GRAPH}")]
         if inside:
             return f"Do you mean {inside[0].parent}?"
         if (self.path / "model").is_dir():
@@ -60,7 +61,7 @@ class Folder:
         found = [
             (version, entry)
             for entry in self.path.iterdir()
-            if (version := version_of(entry.name)) is not None and (entry / GRAPH).is_file()
+            if (version := version_of(entry.name)) is not None and (entry / _GRAPH).is_file()
         ]
         return sorted(found, reverse=True)
 
