@@ -127,13 +127,22 @@ codecs.register_error(_RAW, _raw)
 _HANDLERS = {"strict": _ESCAPED, "surrogateescape": _RAW, "backslashreplace": _RAW}
 
 
+def _use_utf8():
+    """Starts Python again in UTF-8 mode, if Python could decode only ASCII in arguments."""
+    if sys.getfilesystemencoding() == "ascii" and os.environ.get("PYTHONUTF8") != "1":
+        os.environ["PYTHONUTF8"] = "1"  # also for processes that commands start
+        os.execv(sys.executable, sys.orig_argv)
+
+
 class _PrintableLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None:
+        _use_utf8()
+        arguments = sys.argv[1:]
     debug = "--debug" in arguments
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

@@ -86,7 +86,7 @@ class Serve(Command):
             help="write files for Docker, Compose and Kubernetes to a new directory, and exit",
         )
         group = parser.add_argument_group("batches and cache")
-        _limit(group, "--max-batch", 32, "maximum batch size of merged requests")
+        _limit(group, "--max-batch", 32, "maximum rows per batch; small requests are merged")
         group.add_argument(
             "--batch-timeout",
             type=_milliseconds,
@@ -232,6 +232,7 @@ def _serve(arguments, folder, listener):
         arguments.allowed_hosts,
         arguments.trust_graph,
     )
+    sys.setswitchinterval(0.001)  # A thread that computes delays the responses of others less.
     gc.freeze()  # Later collections skip the imported modules, so that requests do not wait.
     server.load()
     if server.versions.current is None:

@@ -15,8 +15,8 @@ GRAPH = "saved_model.pb"
 OPERATIONS = frozenset(
     """
     Abs AddV2 All Any ArgMax AsString Assert AssignVariableOp BatchMatMulV2 BatchMatMulV3
-    BiasAdd Bitcast BitwiseAnd BitwiseOr BroadcastTo Cast ConcatV2 Const Cos Cumprod Cumsum
-    DecodeRaw DenseBincount DisableCopyOnRead EnsureShape Equal Erf Exp ExpandDims
+    BiasAdd Bitcast BitwiseAnd BitwiseOr BitwiseXor BroadcastTo Cast ConcatV2 Const Cos Cumprod
+    Cumsum DecodeRaw DenseBincount DisableCopyOnRead EnsureShape Equal Erf Exp ExpandDims
     FastWordpieceTokenizeWithOffsets Fill FloorDiv FloorMod GatherNd GatherV2 Greater
     GreaterEqual Identity IdentityN If InvertPermutation IsFinite LeftShift Less LessEqual Log
     LogicalAnd LogicalNot LogicalOr LowerBound MatMul Max Maximum Mean Min Minimum Mul Neg NoOp

@@ -307,6 +307,18 @@ def test_a_closed_pipe_is_not_an_error():
     assert (done.returncode, done.stdout, done.stderr) == (0, "[\n  {\n    ", "")
 
 
+def test_arguments_are_utf_8_in_a_locale_of_ascii(tmp_path):
+    (tmp_path / "größe.csv").write_text("täxt,label\ngood,schön\nbad,größe\n", "utf-8")
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "keras_bert_impl.cli.main", "check", "größe.csv"]
+    done = subprocess.run(
+        [*command, "--text", "täxt", "--label", "label"],
+        cwd=tmp_path, env=os.environ | locale, capture_output=True, encoding="utf-8",
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.startswith("größe.csv: utf-8"), done.stderr
+    assert "classes: schön 1, größe 1" in done.stdout
+
+
 def test_full_output_device_is_reported():
     with open("/dev/full", "w") as full:
         done = subprocess.run(

@@ -2,17 +2,95 @@
 
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
+from keras_bert_impl.config import ADAPTER_KINDS
+from keras_bert_impl.graphs.together import SeveralSignatures
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import check
-from keras_bert_impl.serving.graph_operations import GRAPH, read_graph
-from keras_bert_impl.serving.server.model import load, read_description
+from keras_bert_impl.serving.graph_operations import GRAPH, OPERATIONS, read_graph
+from keras_bert_impl.serving.saved_model import for_inference, prediction_log
+from keras_bert_impl.serving.server.model import Limits, load, read_description, read_warmup
 from keras_bert_impl.serving.server.wire import ApiError
+from keras_bert_impl.tasks import EncoderSignatures, TokenClassifier
+from keras_bert_impl.tokenizers import Tokenizer
+from tests.serving import network_models
+from tests.serving.families import ENTITIES, FAMILIES, signatures_of
+from tests.tasks.helpers import classifier, encoder, tokenizer
+from tests.tokenizers.kinds import KINDS
 
 raw = tf.raw_ops
+SPARSE = [
+    {"architecture": "longformer", "window": 2, "max_global_tokens": 8, "num_segments": 1},
+    {"architecture": "big_bird", "block_size": 2},
+]
+ADAPTERS = [{"adapter": {"kind": kind, "size": 2}} for kind in ADAPTER_KINDS]
+
+
+def of_encoder(**settings):
+    return EncoderSignatures(encoder(**settings), tokenizer())
+
+
+def of_quantized(mode):
+    model = classifier()
+    model.quantize(mode)
+    return model.signatures()
+
+
+def exported(folder):
+    """Yields the signatures of everything that can be exported, with random weights."""
+    yield from map(signatures_of, FAMILIES)
+    for kind in network_models.ARCHITECTURES:
+        yield EncoderSignatures(network_models.encoder(kind), tokenizer())
+    for settings in (*SPARSE, *ADAPTERS):
+        yield of_encoder(**settings)
+    for dtype in ("bfloat16", "mixed_float16", "float16", "float64"):
+        yield classifier(dtype=dtype, long_texts="attention").signatures()
+    yield from map(of_quantized, ("int8", "int4"))
+    yield SeveralSignatures({name: classifier().signatures() for name in "ab"})
+    for settings in ({"buckets": [(1, 8), (4, 16)]}, {"whole_batches": True}):
+        signatures = signatures_of("single_label")
+        vars(signatures).update(settings)
+        yield signatures
+    for kind in KINDS:
+        path = folder / kind
+        path.mkdir()
+        KINDS[kind](path).save_pretrained(path / "saved")
+        pieces = Tokenizer.from_pretrained(path / "saved")
+        small = encoder(vocabulary_size=pieces.vocabulary_size)
+        signatures = TokenClassifier(small, pieces, labels=ENTITIES).signatures()
+        for custom_ops in (True, False):
+            signatures.custom_ops = custom_ops
+            yield signatures
+
+
+def _operations(graph):
+    functions = [node.op for function in graph.library.function for node in function.node_def]
+    return {*functions, *(node.op for node in graph.node)}
+
+
+def operations_of(signatures):
+    """Returns the operations of all signatures of an export."""
+    with for_inference(*signatures.models):
+        functions = signatures.functions().values()
+    return set().union(*(_operations(function.graph.as_graph_def()) for function in functions))
+
+
+@pytest.mark.parametrize("settings", [SPARSE[0], ADAPTERS[-1], {"dtype": "mixed_bfloat16"}, "int4"])
+def test_exports_have_listed_operations(settings):
+    made = of_encoder(**settings) if isinstance(settings, dict) else of_quantized(settings)
+    assert operations_of(made) <= OPERATIONS
+
+
+@pytest.mark.slow
+def test_all_exports_have_listed_operations(tmp_path):
+    for signatures in exported(tmp_path):
+        assert operations_of(signatures) <= OPERATIONS
+
+
 FORBIDDEN = {
     "ReadFile": lambda text: raw.ReadFile(filename="secret"),
     "WriteFile": lambda text: raw.WriteFile(filename="written", contents="x"),
@@ -91,48 +169,60 @@ def test_a_trusted_graph_runs(tmp_path, monkeypatch, plain):
         assert check.largest_difference(_Echo, folder, {"text": ["a"]}, trusted) == 0
 
 
-def edited(plain, tmp_path, edit):
-    """Returns a copy of a SavedModel, whose graph a function has changed."""
-    shutil.copytree(plain, tmp_path / "1")
-    path = tmp_path / "1" / GRAPH
-    saved = SavedModel.FromString(path.read_bytes())
-    edit(saved.meta_graphs[0])
-    path.write_bytes(saved.SerializeToString())
-    return tmp_path / "1"
-
-
-def _saver(graph):
-    return next(f for f in graph.graph_def.library.function if "save" in f.signature.name)
-
-
-def _call_saver(graph):
-    for function in graph.graph_def.library.function:
+def _call_saver(saved):
+    *_, saver = _functions(saved, "save")
+    for function in _functions(saved):
         for node in function.node_def:
             if node.op == "StatefulPartitionedCall":
-                node.attr["f"].func.name = _saver(graph).signature.name
+                node.attr["f"].func.name = saver.signature.name
 
 
-def _list_saver_as_signature(graph):
-    for node in graph.object_graph_def.nodes:
+def _list_saver_as_signature(saved):
+    for node in saved.meta_graphs[0].object_graph_def.nodes:
         if node.HasField("bare_concrete_function"):
-            node.bare_concrete_function.concrete_function_name = _saver(graph).signature.name
+            name = _functions(saved, "save")[0].signature.name
+            node.bare_concrete_function.concrete_function_name = name
 
 
-def _name_another_saver(graph):
-    graph.saver_def.save_tensor_name = "serving_default_text:0"
+def _name_another_saver(saved):
+    saved.meta_graphs[0].saver_def.save_tensor_name = "serving_default_text:0"
 
 
-@pytest.mark.parametrize("edit", [_call_saver, _list_saver_as_signature, _name_another_saver])
-def test_the_saver_is_called_by_nobody_else(tmp_path, plain, edit):
-    read_graph(plain)
-    with pytest.raises(InputError, match="'MergeV2Checkpoints', 'SaveV2'"):
-        read_graph(edited(plain, tmp_path, edit))
+def _functions(saved, name=""):
+    functions = saved.meta_graphs[0].graph_def.library.function
+    return [function for function in functions if name in function.signature.name]
 
 
-def test_a_graph_of_tensorflow_1_is_rejected(tmp_path, plain):
-    directory = edited(plain, tmp_path, lambda graph: graph.ClearField("object_graph_def"))
-    with pytest.raises(InputError, match="TensorFlow 1"):
-        read_graph(directory)
+EDITS = [
+    *[(edit, "'MergeV2Checkpoints', 'SaveV2'")
+      for edit in (_call_saver, _list_saver_as_signature, _name_another_saver)],
+    (lambda saved: saved.meta_graphs[0].ClearField("object_graph_def"), "TensorFlow 1"),
+    (lambda saved: saved.meta_graphs.add(), "TensorFlow 1"),
+    (lambda saved: saved.meta_graphs[0].graph_def.node.add(op="ReadFile"), "'ReadFile'"),
+    (lambda saved: _functions(saved)[0].node_def.add(op="readfile"), "'readfile'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("edit, message", EDITS)
+def test_edited_graphs_are_rejected(tmp_path, plain, edit, message):
+    saved = SavedModel.FromString((plain / GRAPH).read_bytes())
+    (tmp_path / GRAPH).write_bytes(saved.SerializeToString())
+    read_graph(tmp_path)
+    edit(saved)
+    (tmp_path / GRAPH).write_bytes(saved.SerializeToString())
+    with pytest.raises(InputError, match=message):
+        read_graph(tmp_path)
+
+
+def test_warmup_requests_of_too_many_values_are_rejected(monkeypatch):
+    monkeypatch.setattr(Limits, "max_bytes", 3)
+    small, large = (
+        prediction_log("m", "signature", {"text": np.array(["a"] * size, object)})
+        for size in (3, 4)
+    )
+    assert read_warmup(small)[1]["text"].shape == (3,)
+    with pytest.raises(ValueError, match="too many values"):
+        read_warmup(large)
 
 
 def test_damaged_graphs(tmp_path, plain):

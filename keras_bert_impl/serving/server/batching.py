@@ -19,7 +19,7 @@ class Request:
         self.expires = expires
         self.arrived = time.monotonic()
         self.future: Future[Arrays] = Future()
-        self.num_rows = max((len(array) for array in arrays.values() if array.ndim), default=1)
+        self.num_rows = _num_rows(arrays)
         self.key = batch_key(signature, arrays)
 
 
@@ -121,7 +121,7 @@ class Batcher:
     def _answer(self, batch):
         """Runs a batch. If the batch fails, runs each request separately."""
         try:
-            outputs = run_joined(batch)
+            outputs = run_joined(batch) if len(batch) > 1 else [self._in_parts(batch[0])]
         except Exception as error:  # The thread must continue after any error of the model.
             if len(batch) > 1:
                 for request in batch:
@@ -131,19 +131,26 @@ class Batcher:
                 error = ApiError(f"the model failed: {type(error).__name__}", "INTERNAL")
             batch[0].future.set_exception(error)
             return
-        self._observe(sum(request.num_rows for request in batch))
+        if len(batch) > 1:
+            self._observe(sum(request.num_rows for request in batch))
         for request, answer in zip(batch, outputs):
             request.future.set_result(answer)
+
+    def _in_parts(self, request):
+        """Runs a request in batches of up to `max_rows`, which limits the memory that it takes."""
+        whole, answers = [request.arrays], []
+        for part in split(request.arrays, self._max_rows) if request.key is not None else whole:
+            if answers and request.expires <= time.monotonic():
+                raise ApiError("The model took too long.", "DEADLINE_EXCEEDED")
+            answers.append(request.signature(part))
+            self._observe(_num_rows(part))
+        return join(answers)
 
 
 def run_joined(batch: list[Request]) -> list[Arrays]:
     """Runs requests with equal keys as one batch. Returns the outputs of each request."""
     signature = batch[0].signature
-    if len(batch) == 1:
-        return [signature(batch[0].arrays)]
-    outputs = signature(
-        {name: _stack([r.arrays[name] for r in batch]) for name in signature.inputs}
-    )
+    outputs = signature(join([request.arrays for request in batch]))
     ends = np.cumsum([request.num_rows for request in batch])
     if any(array.shape[:1] != (ends[-1],) for array in outputs.values()):
         raise ApiError(
@@ -160,12 +167,29 @@ def run_joined(batch: list[Request]) -> list[Arrays]:
     return answers
 
 
-def _stack(arrays):
-    """Concatenates arrays along the batch. Pads the last dimension with 0."""
-    if len({array.shape[1:] for array in arrays}) > 1:
-        longest = max(array.shape[-1] for array in arrays)
-        arrays = [
-            np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, longest - array.shape[-1])])
-            for array in arrays
-        ]
+def _num_rows(arrays):
+    return max((len(array) for array in arrays.values() if array.ndim), default=1)
+
+
+def split(arrays: Arrays, size: int) -> list[Arrays]:
+    """Splits arrays along the batch into parts of up to `size` rows."""
+    return [
+        {name: array[start : start + size] for name, array in arrays.items()}
+        for start in range(0, _num_rows(arrays), size)
+    ]
+
+
+def join(parts: list[Arrays]) -> Arrays:
+    """Concatenates arrays along the batch. Pads other dimensions with 0 or the empty string."""
+    if len(parts) == 1:
+        return parts[0]
+    return {name: _concatenated([part[name] for part in parts]) for name in parts[0]}
+
+
+def _concatenated(arrays):
+    sizes = np.max([array.shape[1:] for array in arrays], axis=0)
+    if any((sizes != array.shape[1:]).any() for array in arrays):
+        empty = b"" if arrays[0].dtype.kind == "O" else 0
+        widths = [[(0, 0), *((0, n) for n in sizes - array.shape[1:])] for array in arrays]
+        arrays = [np.pad(a, w, constant_values=empty) for a, w in zip(arrays, widths)]
     return np.concatenate(arrays)

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
-import numpy as np
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from keras_bert_impl.io.cache import Cache, key_of
-from keras_bert_impl.serving.server.batching import batch_key
+from keras_bert_impl.serving.server.batching import batch_key, join, split
 from keras_bert_impl.serving.server.model import Signature
 from keras_bert_impl.serving.server.wire import Arrays
 
@@ -25,22 +24,22 @@ def cached(submit: Submit, cache: Cache) -> Submit:
 
     def submit_missing(signature: Signature, arrays: Arrays, expires: float) -> "Future[Arrays]":
         by_row = batch_key(signature, arrays) is not None and not signature.varying
-        rows = _rows(arrays) if by_row else [arrays]
+        rows = split(arrays, 1) if by_row else [arrays]
         keys = [key_of(signature.number, *(row[name] for name in signature.inputs)) for row in rows]
         entries = dict(zip(keys, cache.get(keys)))
         missing = [key for key, entry in entries.items() if entry is None]
         if not missing:
-            return _finished(_joined([entries[key] for key in keys]))
+            return _finished(join([entries[key] for key in keys]))
         if by_row:
             places = dict(zip(reversed(keys), reversed(range(len(keys)))))  # first row of each key
             at = [places[key] for key in missing]
             arrays = {name: array[at] for name, array in arrays.items()}
 
         def complete(outputs: Arrays) -> Arrays:
-            for key, row in zip(missing, _rows(outputs) if by_row else [outputs]):
+            for key, row in zip(missing, split(outputs, 1) if by_row else [outputs]):
                 entries[key] = row
                 cache.put(key, row)
-            return _joined([entries[key] for key in keys])
+            return join([entries[key] for key in keys])
 
         return _then(submit(signature, arrays, expires), complete)
 
@@ -85,14 +84,3 @@ def _finished(outputs):
     value = Future()
     value.set_result(outputs)
     return value
-
-
-def _rows(arrays):
-    count = len(next(iter(arrays.values())))
-    return [{name: array[n : n + 1] for name, array in arrays.items()} for n in range(count)]
-
-
-def _joined(rows):
-    if len(rows) == 1:
-        return rows[0]
-    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}

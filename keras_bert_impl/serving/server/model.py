@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,7 @@ class Limits:
     """Limits for clients.
 
     Attributes:
-        max_batch: maximum number of rows in a batch of several requests.
+        max_batch: maximum number of rows in a batch. Larger requests are run in several batches.
         batch_timeout: seconds that a request waits for other requests.
         max_rows: maximum rows per request.
         max_bytes: maximum bytes per request. The limit for all running requests together is 16
@@ -280,6 +281,8 @@ def read_warmup(record: bytes) -> tuple[str, Arrays]:
             entry = dict(_fields(content))
             tensor = tf.make_tensor_proto(0)
             tensor.ParseFromString(entry[2])
+            if math.prod(dim.size for dim in tensor.tensor_shape.dim) > Limits.max_bytes:
+                raise ValueError("too many values")  # A small record may contain one to repeat.
             inputs[entry[1].decode()] = tf.make_ndarray(tensor)
     return signature, inputs
 

@@ -71,18 +71,6 @@ def test_requests_of_all_lengths_are_joined(model, name):
 
 
 @pytest.mark.slow
-def test_words_are_joined_and_cut_back(exported):
-    """Rows of words are padded to the longest of a batch."""
-    model = Model(exported("entities")[1] / "1", 1)
-    for name in ("serving_default", "words"):
-        requests = [texts(""), texts("good"), texts("a dull film", "the joy"), texts("not " * 12)]
-        answers, rows = batches_of(model.signatures[name], requests)
-        assert rows == [5]
-        for arrays, answer in zip(requests, answers):
-            assert_same(model.signatures[name](arrays), answer)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_joined_requests_of_every_family_equal_single_ones(exported, family):
     signatures, folder = exported(family)
@@ -97,8 +85,18 @@ def test_joined_requests_of_every_family_equal_single_ones(exported, family):
                 n: array[..., : array.shape[-1] // 2] for n, array in requests[0].items()
             }
         answers, _ = batches_of(signature, requests)
-        for arrays, answer in zip(requests, answers):
+        (in_parts,), rows = batches_of(signature, [batch], max_rows=3)
+        assert rows == ([4] if Request(signature, batch, 0).key is None else [3, 1])
+        for arrays, answer in zip([*requests, batch], [*answers, in_parts]):
             assert_same(signature(arrays), answer)
+
+
+def test_a_late_request_is_not_run_to_its_end(model):
+    batcher, ran = Batcher(1, 0, 100, lambda rows: time.sleep(0.2)), time.monotonic()
+    future = batcher.submit(model.signatures["serving_default"], texts(*"abcdef" * 50), ran + 0.1)
+    with pytest.raises(ApiError, match="took too long"):
+        future.result(10)
+    assert batcher.stop(10)
 
 
 def test_what_is_not_joined(model):
@@ -109,7 +107,7 @@ def test_what_is_not_joined(model):
     for signature, arrays in ((tokenize, texts("a")), (default, pairs), (default, texts())):
         assert Request(signature, arrays, 0).key is None
     _, rows = batches_of(default, [texts("a", "b"), texts("a", "b"), texts(*"abcdef")], max_rows=3)
-    assert rows == [2, 2, 6]
+    assert rows == [2, 2, 3, 3]
 
 
 def test_one_bad_request_of_a_batch_fails_alone(model):
