@@ -4,7 +4,6 @@
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
@@ -18,7 +17,7 @@ from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
 from keras_bert_impl.pretraining.masking import dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
-from keras_bert_impl.tasks import read_squad, read_table, read_tags
+from keras_bert_impl.tasks import read_squad, read_table
 from keras_bert_impl.tasks.embedding.search import read_places
 from keras_bert_impl.tasks.multiple_choice.data import read_choices
 from keras_bert_impl.tokenizers import WordPieceTokenizer, row_files
@@ -176,9 +175,6 @@ HUB = {
     "config.json.safetensors": {},
 }
 
-ANNOTATIONS = Path(__file__).parent / "data" / "annotations"
-EXPORTS = {name: ANNOTATIONS / f"{name}.json" for name in ("label_studio", "spacy", "gliner")}
-
 READERS = {
     **MODEL_READERS,
     "recipe": plain(
@@ -213,16 +209,6 @@ READERS = {
         lambda d: read_places(d / "a.npy", [0], 1),
     ),
     "hub": plain(HUB, read_hub),
-    **{
-        f"tags of {name}": plain(
-            {"a.json": json.loads(path.read_text("utf-8"))}, lambda d: read_tags(d / "a.json")
-        )
-        for name, path in EXPORTS.items()
-    },
-    "tags of Prodigy": plain(
-        {"a.jsonl": json.loads((ANNOTATIONS / "prodigy.jsonl").read_text("utf-8").splitlines()[0])},
-        lambda d: read_tags(d / "a.jsonl"),
-    ),
 }
 
 

@@ -54,6 +54,8 @@ _RARE_STYLES = [
     )
 ]
 
+_LONGEST_RARE = 200  # characters
+
 
 @dataclasses.dataclass(frozen=True)
 class EntityLabels:
@@ -85,7 +87,7 @@ def _read(labels, of_scheme):
     if not inside:
         return None
     for style in (*_STYLES, *_RARE_STYLES):
-        matches = {label: style.fullmatch(label) for label in inside}
+        matches = {label: _match(style, label) for label in inside}
         if not all(matches.values()):
             continue
         written = {label: match["letter"][0].upper() for label, match in matches.items()}
@@ -101,6 +103,12 @@ def _read(labels, of_scheme):
     if labels & set(OUTSIDE) and not _matched(inside):
         return EntityLabels(out | {label: ("I", label) for label in inside}, {})
     return None
+
+
+def _match(style, label):
+    # The time of the rare notations is quadratic.
+    is_too_long = len(label) > _LONGEST_RARE and style in _RARE_STYLES
+    return None if is_too_long else style.fullmatch(label)
 
 
 def _is_scheme(letters, style, has_types, matches):
@@ -127,7 +135,7 @@ def _matched(inside):
     """Returns the labels with a prefix in the notation that most labels have, or []."""
     best = []
     for style in (*_STYLES, *_RARE_STYLES):
-        matches = [match for label in inside if (match := style.fullmatch(label))]
+        matches = [match for label in inside if (match := _match(style, label))]
         is_likely = (
             _has_whole_entities(style, matches) and 2 * len(matches) >= len(inside)
             if style in _RARE_STYLES
@@ -155,7 +163,7 @@ def possible_prefixes(labels: Iterable[str]) -> list[str]:
     if scheme is None or scheme.letters or len(labels) < 2:
         return []
     for style in _RARE_STYLES[:2]:
-        matches = [style.fullmatch(label) for label in labels]
+        matches = [_match(style, label) for label in labels]
         if all(matches) and {match["letter"] for match in matches} & {"B", "I"}:
             return sorted(labels)
     return []
