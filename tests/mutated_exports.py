@@ -1,5 +1,6 @@
 """Exports, requests to their server, runs and adapters for `tests.mutated_kinds`."""
 
+import gc
 import json
 import shutil
 from pathlib import Path
@@ -38,8 +39,10 @@ def saved_model(folder):
             description = read_description(directory)
             Feedback(folder / "feedback.jsonl", print).check(description)
             load(directory, 1, description)
-        except ApiError as error:  # `Versions` puts the name of the folder before it.
-            raise InputError(f"{directory}: {error}") from error
+        except ApiError as error:
+            raise InputError(str(error)) from error
+        finally:
+            gc.collect()  # as after the exchange of versions
 
     return [*names, *[graph] * len(names)], read
 
@@ -70,7 +73,9 @@ def requests(folder):
     }
     for name, (_, message) in messages.items():
         (folder / f"{name}.grpc").write_bytes(message.SerializeToString())
-    server = running(folder / "served" / "reviews", grpc=True, feedback=folder / "served" / "labels")
+    server = running(
+        folder / "served" / "reviews", grpc=True, feedback=folder / "served" / "labels"
+    )
     client = server.__enter__()
     call = grpc.insecure_channel(f"127.0.0.1:{client.grpc_port}").unary_unary
 
@@ -118,18 +123,21 @@ def adapter(name, folder):
 
 def run_files(folder):
     """Changes the files of a run, which a report and evaluations read."""
+    from keras_bert_impl import cards, plots
     from keras_bert_impl.reports.run_files import read_run, runs_of
     from keras_bert_impl.runs.feedback import by_week
     from keras_bert_impl.tasks.base.prediction_files import read_column, read_predictions_table
     from keras_bert_impl.tasks.embedding.vector_source import read_source
     from keras_bert_impl.training.runs.reports import read_metrics
+    from keras_bert_impl.training.runs.run_directory import RunDirectory
 
+    part = {"source": "s", "examples": 2, "sha256": "0"}
     score = {"accuracy": 0.5, "loss": 1.0}
     keys = {"prediction": "a", "correct": True, "version": 1, "request_id": "0"}
     line = keys | {"time": "2026-01-05T10:00:00+00:00", "text": "x", "label": "a"}
     contents = {
         "recipe.yaml": "seed: 0\nepochs: 3\nlearning_rate: 3.0e-5\n",
-        "data.json": json.dumps({"dev": {"source": "s", "examples": 2, "sha256": "0"}}),
+        "data.json": json.dumps({"train": part, "dev": part}),
         "scores.json": json.dumps(score),
         "metrics.jsonl": json.dumps({"step": 1} | score) + "\n" + json.dumps({"step": 2} | score),
         "model/config.json": json.dumps({"keras_bert_impl": {"model_class": "TextClassifier"}}),
@@ -142,14 +150,18 @@ def run_files(folder):
         (folder / name).write_text(content)
 
     def read(folder):
-        run = read_run(folder)
+        run = object.__new__(RunDirectory)  # without starting a run
+        run.path, run.data = folder, folder / "data.json"
+        run._check_same_data({"train": part, "dev": part})
+        cards.run_sections(folder)
+        plots._read(folder / "metrics.jsonl")
         runs_of(folder)
         read_predictions_table(folder / "predictions.tsv")
         read_column(folder / "predictions.tsv", "label")
         list(read_metrics(folder / "metrics.jsonl", 10))
         by_week(folder / "labels.jsonl")
         read_source(folder / "vectors.npy").mapping("parts")
-        if run.problems:
-            raise InputError(f"{folder}/{run.problems[0]}")
+        if problems := read_run(folder).problems:
+            raise InputError(f"{folder}/{problems[0]}")
 
     return list(contents), read

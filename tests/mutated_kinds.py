@@ -40,6 +40,8 @@ WORDS = [
     {"tokens": ["x"], "ner_tags": ["O"]},
 ]
 ANNOTATIONS = Path(__file__).parent / "data" / "annotations"
+QUESTION = {"id": "1", "question": "who", "answers": [{"text": "Ada", "answer_start": 0}]}
+SQUAD = [{"title": "t", "paragraphs": [{"context": "Ada wrote.", "qas": [QUESTION]}]}]
 RECIPE = "# a run\nmodel: bert-base-uncased\nlearning_rate: 3.0e-5\nepochs: 3\nlabels: [a, b]\n"
 RECIPE += "adapter: {kind: lora, size: 8}\nseed: 0\nname: 'x'\n"
 
@@ -182,6 +184,10 @@ def read_tagged(path):
     )
 
 
+def read_brat(path):
+    _all(lambda: None, lambda: read_tagged(path))
+
+
 def annotations(path):
     """Returns the kind of a file with annotations, made by another program."""
     return file(path.name, path.read_text(encoding="utf-8"), read_tagged)
@@ -240,14 +246,15 @@ KINDS = {
     "parquet": table("a.parquet", parquet),
     "arrow": table("a.arrow", feather),
     "text": file("a.txt", TEXT, read_corpus),
+    "corpus.jsonl": file("t.jsonl", '{"text": "t", "more": {"a": 1}}\n' * 2, read_corpus),
     "wikiextractor": file("w.txt", f'<doc id="1" title="T">\nT\n{TEXT}</doc>\n', read_corpus),
     "conll": file("a.conll", CONLL, read_tagged),
-    "brat": file("a.ann", BRAT, read_tagged),
+    "brat": file("a.ann", BRAT, read_brat),
     "conllu": file("a.conllu", CONLLU, read_tagged),
     "spans": file("s.jsonl", "".join(json.dumps(one) + "\n" for one in SPANS), read_tagged),
     **{f"annotations {path.name}": annotations(path) for path in sorted(ANNOTATIONS.iterdir())},
     "lists of words": file("w.json", json.dumps(WORDS), read_tagged),
-    "squad": file("q.json", json.dumps({"data": hostile.SQUAD}, indent=1), read_questions),
+    "squad": file("q.json", json.dumps({"data": SQUAD}, indent=1), read_questions),
     "swag.csv": file("c.csv", SWAG, read_answers),
     "choices.jsonl": file("c.jsonl", "".join(json.dumps(c) + "\n" for c in CHOICE), read_answers),
     "recipe.yaml": file("recipe.yaml", RECIPE, read_recipe),
@@ -279,7 +286,7 @@ GRAPHS = {"SavedModel", "requests"}  # These run graphs of TensorFlow.
 @functools.cache
 def sound_files() -> list[bytes]:
     """Returns files of other kinds, whose parts replace those of a file."""
-    plain = [csv_text(), json_lines(), CONLL, CONLLU, RECIPE, TEXT, json.dumps(hostile.SQUAD)]
+    plain = [csv_text(), json_lines(), CONLL, CONLLU, RECIPE, TEXT, json.dumps(SQUAD)]
     with contextlib.suppress(ImportError):
         return [
             *(text.encode() for text in plain),

@@ -43,8 +43,12 @@ def test_other_files_have_no_weeks(tmp_path):
     path.write_text(path.read_text() + '{"text": "a"}\n')
     with pytest.raises(InputError, match="line 5: the line is not from"):
         by_week(path)
-    with pytest.raises(InputError, match="line 1: Invalid isoformat"):
-        by_week(write(path, days=1, time="today"))
+    for changes, message in (
+        ({"time": "today"}, "Invalid isoformat"),
+        ({"version": float("inf")}, "cannot convert float infinity"),
+    ):
+        with pytest.raises(InputError, match=f"line 1: {message}"):
+            by_week(write(path, days=1, **changes))
 
 
 def test_drift_prints_the_weeks(folder, tmp_path, capsys):  # noqa: F811

@@ -39,7 +39,7 @@ _STYLES = [
 ]
 # Other separators, brackets, and prefixes that are words: B:PER, <B-PER>, (B)PER, BEGIN-PER, PER.B,
 # BPER. Types may look like this, too, so these notations are used only if a type has the labels of
-# one entity.
+# one entity. The search for a type at the beginning is bounded, because it takes quadratic time.
 _RARE_STYLES = [
     re.compile(pattern, re.DOTALL)
     for letter in (
@@ -49,12 +49,10 @@ _RARE_STYLES = [
     )
     for pattern in (
         rf"(?P<open>[<([{{])?(?P<letter>{letter})[\W_]+(?P<type>.+?)(?(open)[]>)}}]?)",
-        rf"(?P<type>.+?)[\W_]+(?P<letter>{letter})[)\]]?",
+        rf"(?P<type>.{{1,200}}?)[\W_]{{1,9}}(?P<letter>{letter})[)\]]?",
         rf"(?P<letter>{letter})(?P<type>[^\W_].+)",
     )
 ]
-
-_LONGEST_RARE = 200  # characters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +85,7 @@ def _read(labels, of_scheme):
     if not inside:
         return None
     for style in (*_STYLES, *_RARE_STYLES):
-        matches = {label: _match(style, label) for label in inside}
+        matches = {label: style.fullmatch(label) for label in inside}
         if not all(matches.values()):
             continue
         written = {label: match["letter"][0].upper() for label, match in matches.items()}
@@ -103,12 +101,6 @@ def _read(labels, of_scheme):
     if labels & set(OUTSIDE) and not _matched(inside):
         return EntityLabels(out | {label: ("I", label) for label in inside}, {})
     return None
-
-
-def _match(style, label):
-    # The time of the rare notations is quadratic.
-    is_too_long = len(label) > _LONGEST_RARE and style in _RARE_STYLES
-    return None if is_too_long else style.fullmatch(label)
 
 
 def _is_scheme(letters, style, has_types, matches):
@@ -127,7 +119,7 @@ def _has_whole_entities(style, matches):
     for match in matches:
         letters[match["type"]].add(match["letter"][0].upper())
     # Without a separator, other letters are the first letter of a type, as in "BOOK" and "LOOK".
-    after = set("IEL") if "_]+" in style.pattern else {"I"}
+    after = set("IEL") if r"[\W_]" in style.pattern else {"I"}
     return any("B" in of_type and of_type & after for of_type in letters.values())
 
 
@@ -135,7 +127,7 @@ def _matched(inside):
     """Returns the labels with a prefix in the notation that most labels have, or []."""
     best = []
     for style in (*_STYLES, *_RARE_STYLES):
-        matches = [match for label in inside if (match := _match(style, label))]
+        matches = [match for label in inside if (match := style.fullmatch(label))]
         is_likely = (
             _has_whole_entities(style, matches) and 2 * len(matches) >= len(inside)
             if style in _RARE_STYLES
@@ -163,7 +155,7 @@ def possible_prefixes(labels: Iterable[str]) -> list[str]:
     if scheme is None or scheme.letters or len(labels) < 2:
         return []
     for style in _RARE_STYLES[:2]:
-        matches = [_match(style, label) for label in labels]
+        matches = [style.fullmatch(label) for label in labels]
         if all(matches) and {match["letter"] for match in matches} & {"B", "I"}:
             return sorted(labels)
     return []
