@@ -140,7 +140,7 @@ def read_records(directory):
 
 def read_hub(directory):
     paths = {name: directory / name for name in HUB}
-    gather(lambda name: paths.get(name), "hub")
+    gather(lambda name: paths.get(name), str(directory))
 
 
 HUB = {
