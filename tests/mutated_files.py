@@ -216,8 +216,10 @@ def _outcome(read, folder, name, seconds):
         read(folder)
     except InputError as error:
         message = str(error)
-        # The file, or the folder whose files do not fit together.
-        is_clear = Path(name).name in message or str((folder / name).parent) in message
+        # The file, or a folder whose files do not fit together.
+        folders = list(Path(name).parents)[:-1] or [Path()]
+        places = [Path(name).name, *(str(folder / inner) for inner in folders)]
+        is_clear = any(place in message for place in places)
         is_one_line = len(message) <= 3_000 and "\n" not in message
         return "refused" if is_clear and is_one_line else f"message: {message[:200]!r}"
     except BaseException as error:  # any other is a failure
