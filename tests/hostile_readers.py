@@ -4,30 +4,22 @@
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
 
-from keras_bert_impl import cards, plots
 from keras_bert_impl.hub.contents import gather
 from keras_bert_impl.interop.source import SafetensorsFile, Shards
-from keras_bert_impl.io.reading import read_yaml
-from keras_bert_impl.pretraining.corpus import readers
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
 from keras_bert_impl.pretraining.masking import dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
-from keras_bert_impl.tasks import read_squad, read_table, read_tags
 from keras_bert_impl.tasks.embedding.search import read_places
-from keras_bert_impl.tasks.multiple_choice.data import read_choices
 from keras_bert_impl.tokenizers import WordPieceTokenizer, row_files
 from keras_bert_impl.tokenizers.byte_level_bpe import files as bpe_files
 from keras_bert_impl.tokenizers.moses import tokenizer as moses_files
 from keras_bert_impl.tokenizers.sentencepiece import files as sentencepiece_files
 from keras_bert_impl.tokenizers.wordpiece import files as wordpiece_files
-from keras_bert_impl.training.runs.reports import read_metrics
-from keras_bert_impl.training.runs.run_directory import RunDirectory
 from tests.hostile_models import MODEL_READERS, WORDS, plain
 
 WORDPIECE = WordPieceTokenizer(WORDS)
@@ -146,27 +138,9 @@ def read_records(directory):
     dataset.num_held_out_batches(manifest, 8)
 
 
-def read_run(directory):
-    cards.run_sections(directory)
-    run = object.__new__(RunDirectory)  # without starting a run
-    run.path, run.data = directory, directory / "data.json"
-    run._check_same_data({"train": PART, "dev": PART})
-
-
-PART = {"source": "s", "examples": 2, "sha256": "0"}
-RUN = {"data.json": {"train": PART, "dev": PART}, "scores.json": {"accuracy": 0.5}}
-QUESTION = {"id": "1", "question": "who", "answers": [{"text": "Ada", "answer_start": 0}]}
-SQUAD = [{"title": "t", "paragraphs": [{"context": "Ada wrote.", "qas": [QUESTION]}]}]
-
-
-def read_metrics_lines(directory):
-    list(read_metrics(directory / "metrics.jsonl", 10))
-    plots._read(directory / "metrics.jsonl")
-
-
 def read_hub(directory):
     paths = {name: directory / name for name in HUB}
-    gather(lambda name: paths.get(name), "hub")
+    gather(lambda name: paths.get(name), str(directory))
 
 
 HUB = {
@@ -176,14 +150,8 @@ HUB = {
     "config.json.safetensors": {},
 }
 
-ANNOTATIONS = Path(__file__).parent / "data" / "annotations"
-EXPORTS = {name: ANNOTATIONS / f"{name}.json" for name in ("label_studio", "spacy", "gliner")}
-
 READERS = {
     **MODEL_READERS,
-    "recipe": plain(
-        {"recipe.yaml": {"dtype": "x", "a": 1}}, lambda d: read_yaml(d / "recipe.yaml")
-    ),
     "WordPiece": (saved_tokenizer, tokenizer_of(wordpiece_files.read)),
     "byte-level BPE": plain(BPE, tokenizer_of(bpe_files.read)),
     "SentencePiece": plain(UNIGRAM, tokenizer_of(sentencepiece_files.read)),
@@ -193,36 +161,11 @@ READERS = {
         lambda d: Shards(d / "model.safetensors.index.json", SafetensorsFile),
     ),
     "manifest": (records_directory, read_records),
-    "run": plain(RUN, read_run),
-    "metrics": plain({"metrics.jsonl": {"step": 1, "loss": 0.5}}, read_metrics_lines),
-    "squad": plain({"a.json": {"data": SQUAD}}, lambda d: read_squad(d / "a.json", True)),
-    "table": plain(
-        {"a.jsonl": {"text": "t", "label": "x"}},
-        lambda d: read_table(d / "a.jsonl", "text", label="label", skip_bad_rows=True),
-    ),
-    "choices": plain(
-        {"a.jsonl": {"prompt": "p", "endings": ["a", "b"], "answer": 1}},
-        lambda d: read_choices(d / "a.jsonl"),
-    ),
-    "corpus": plain(
-        {"a.jsonl": {"text": "t", "more": {"a": 1}}},
-        lambda d: list(readers._read_json_lines(d / "a.jsonl", "text")),
-    ),
     "places": plain(
         {"a.jsonl": {"path": "p", "line": 1, "text": "t"}},
         lambda d: read_places(d / "a.npy", [0], 1),
     ),
     "hub": plain(HUB, read_hub),
-    **{
-        f"tags of {name}": plain(
-            {"a.json": json.loads(path.read_text("utf-8"))}, lambda d: read_tags(d / "a.json")
-        )
-        for name, path in EXPORTS.items()
-    },
-    "tags of Prodigy": plain(
-        {"a.jsonl": json.loads((ANNOTATIONS / "prodigy.jsonl").read_text("utf-8").splitlines()[0])},
-        lambda d: read_tags(d / "a.jsonl"),
-    ),
 }
 
 

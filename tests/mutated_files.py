@@ -2,9 +2,9 @@
 
     python -m tests.mutated_files --count 20000 --seed 0
 
-A reader may return or raise `InputError`. Any other error, a crash, more than 1 GiB of memory, more
-than a minute, or a change in the folders of the process is a failure, which is printed with the
-case's number; `--kind KIND --case NUMBER` repeats it.
+A reader may return or raise `InputError`, which names the file. Any other error, a crash, more than
+1 GiB of memory or 5 seconds beyond those of the sound files, or a change in the folders of the
+process is a failure, which is printed with the case's number; `--kind KIND --case NUMBER` repeats it.
 """
 
 import argparse
@@ -21,11 +21,12 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 LIMIT = 1 << 30  # bytes of memory beyond that of the sound file
 LARGEST = 1 << 20  # bytes of a changed file, since lines may be repeated a million times
-SECONDS = 60
+SECONDS = 5  # of the processor, beyond those of the sound file
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\w.+-]+|\s+|.', re.DOTALL)
 _LINE = re.compile(rb"[^\n]*\n?")
 _WORDS = rb"""0 -1 1e999 null NaN [] {} " , ../x 99999999999999999999 \ud800""".split()
@@ -81,18 +82,25 @@ def _with_lines(data, draw, others):
 
 
 def _with_values(data, draw, others):
-    """Replaces or removes a value of a JSON file; exchanges tokens of another file."""
+    """Replaces or removes a value of JSON, or of a line of it; exchanges tokens of another file."""
+    before, after = b"", b""
     try:
         content = json.loads(data)
-    except ValueError:
-        return _with_tokens(data, draw, others)
+    except (ValueError, RecursionError):
+        lines = data.splitlines(keepends=True) or [b""]
+        number = draw.randrange(len(lines))
+        before, after = b"".join(lines[:number]), b"\n" + b"".join(lines[number + 1 :])
+        try:
+            content = json.loads(lines[number])
+        except (ValueError, RecursionError):
+            return _with_tokens(data, draw, others)
     places = list(_places([content], 0))
     outer, key = draw.choice(places)
     if draw.randrange(8):
         outer[key] = copy.deepcopy(draw.choice(_VALUES))
     else:
         del outer[key]
-    return json.dumps(places[0][0]).encode()[1:-1]
+    return before + json.dumps(places[0][0]).encode()[1:-1] + after
 
 
 def _places(outer, key):
@@ -142,8 +150,12 @@ def _address_space():
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
+class _Late(BaseException):
+    """Readers catch `OSError`, and so `TimeoutError`."""
+
+
 def _late(*_):
-    raise TimeoutError(f"more than {SECONDS} s")
+    raise _Late(f"more than {SECONDS} s")
 
 
 def run(kind: str, cases: list[int], seed: int, report: Path) -> None:
@@ -152,7 +164,8 @@ def run(kind: str, cases: list[int], seed: int, report: Path) -> None:
 
     sys.stderr = open(os.devnull, "w")
     logging.disable(logging.CRITICAL)
-    signal.signal(signal.SIGALRM, _late)
+    for number in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(number, _late)
     work, here = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
     names, read = KINDS[kind](work)
     sound = {name: (work / name).read_bytes() for name in names}
@@ -160,9 +173,13 @@ def run(kind: str, cases: list[int], seed: int, report: Path) -> None:
     os.chdir(here)
     tempfile.tempdir = str(here)
     read(work)  # imports what it needs
+    begun = time.process_time()
+    read(work)
+    seconds = time.process_time() - begun
     resource.setrlimit(resource.RLIMIT_AS, (_address_space() + 2 * LIMIT,) * 2)
     before, memory = _contents(work, here), _memory()
     counts: collections.Counter = collections.Counter()
+    most = {"MiB": 0, "s": 0.0}
     bad: list = []
     with open(report, "w") as file:
         for number in cases:
@@ -171,7 +188,10 @@ def run(kind: str, cases: list[int], seed: int, report: Path) -> None:
             name = draw.choice(names)
             data = changed(sound[name], draw, others)
             (work / name).write_bytes(data)
-            outcome = _outcome(read, work)
+            begun = time.process_time()
+            outcome = _outcome(read, work, name, SECONDS + seconds)
+            most["s"] = max(most["s"], time.process_time() - begun - seconds)
+            most["MiB"] = max(most["MiB"], (_memory() - memory) >> 20)
             counts[outcome if outcome in ("read", "refused") else "bad"] += 1
             if outcome not in ("read", "refused"):
                 bad.append((number, name, outcome))
@@ -181,40 +201,49 @@ def run(kind: str, cases: list[int], seed: int, report: Path) -> None:
             if _contents(work, here) != before | {str(work / name): data}:
                 bad.append((number, name, "changed a folder"))
             (work / name).write_bytes(sound[name])
-        print(json.dumps({"counts": counts, "bad": bad}), file=file, flush=True)
+        print(json.dumps({"counts": counts, "bad": bad, "most": most}), file=file, flush=True)
     shutil.rmtree(work)
     os._exit(0)  # without what TensorFlow does at the end
 
 
-def _outcome(read, folder):
+def _outcome(read, folder, name, seconds):
     """Returns `"read"`, `"refused"` or a description of what is wrong."""
     from keras_bert_impl.io.errors import InputError
 
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.alarm(20 * SECONDS)  # The processor may be shared.
     try:
         read(folder)
     except InputError as error:
-        is_one_line = len(str(error)) <= 3_000 and "\n" not in str(error)
-        return "refused" if is_one_line else f"message: {str(error)[:200]!r}"
+        message = str(error)
+        # The file, or a folder whose files do not fit together.
+        folders = list(Path(name).parents)[:-1] or [Path()]
+        places = [Path(name).name, *(str(folder / inner) for inner in folders)]
+        is_clear = any(place in message for place in places)
+        is_one_line = len(message) <= 3_000 and "\n" not in message
+        return "refused" if is_clear and is_one_line else f"message: {message[:200]!r}"
     except BaseException as error:  # any other is a failure
         return repr(error)[:300]
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
     return "read"
 
 
-def run_apart(kind: str, cases: list[int], seed: int) -> tuple[collections.Counter, list]:
+def run_apart(kind: str, cases: list[int], seed: int) -> tuple[collections.Counter, list, dict]:
     """Same as `run`, in a process of its own; goes on after a case that ends it."""
+    from tests.mutated_kinds import GRAPHS
+
     counts: collections.Counter = collections.Counter()
     bad: list = []
+    most: dict = {}
     with tempfile.TemporaryDirectory() as folder:
         while cases:
             report = Path(folder, "report")
             report.unlink(missing_ok=True)
-            # Forked, since importing TensorFlow takes longer than the cases.
-            process = multiprocessing.get_context("fork").Process(
-                target=run, args=(kind, cases, seed, report)
-            )
+            # Forked, since importing TensorFlow takes longer than the cases; its graphs hang if forked.
+            context = multiprocessing.get_context("spawn" if kind in GRAPHS else "fork")
+            process = context.Process(target=run, args=(kind, cases, seed, report))
             process.start()
             process.join()
             lines = report.read_text().splitlines() if report.exists() else []
@@ -222,16 +251,21 @@ def run_apart(kind: str, cases: list[int], seed: int) -> tuple[collections.Count
                 raise RuntimeError(f"{kind}: the sound files are not read")
             if lines[-1].startswith("{"):
                 result = json.loads(lines[-1])
-                return counts + collections.Counter(result["counts"]), bad + result["bad"]
+                counts += collections.Counter(result["counts"])
+                return counts, bad + result["bad"], result["most"]
             last = cases.index(int(lines[-1]))
             bad.append((cases[last], kind, f"exit {process.exitcode}"))
             counts += collections.Counter({"before a crash": last, "bad": 1})
             cases = cases[last + 1 :]
-    return counts, bad
+    return counts, bad, most
 
 
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "MALLOC_ARENA_MAX": "2", "CUDA_VISIBLE_DEVICES": ""}
 _QUIET |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+
+
+def _text(most):
+    return ", ".join(f"{value:.1f} {unit}" for unit, value in most.items())
 
 
 def main() -> int:
@@ -242,22 +276,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--kind", choices=KINDS, nargs="+")
     parser.add_argument("--case", type=int, help="number of one case of --kind")
     arguments = parser.parse_args()
-    kinds = [arguments.kind] if arguments.kind else list(KINDS)
+    kinds = arguments.kind or list(KINDS)
     total: collections.Counter = collections.Counter()
-    failures = 0
+    failures, most = 0, {"MiB": 0, "s": 0.0}
     for kind in kinds:
         cases = list(range(-(-arguments.count // len(kinds))))
         if arguments.case is not None:
             cases = [arguments.case]
-        counts, bad = run_apart(kind, cases, arguments.seed)
-        print(f"{kind:28} {dict(counts)} failures {len(bad)}", flush=True)
+        counts, bad, of_kind = run_apart(kind, cases, arguments.seed)
+        print(f"{kind:28} {dict(counts)} failures {len(bad)} {_text(of_kind)}", flush=True)
         for case in bad[:20]:
             print("   ", *case, flush=True)
         total, failures = total + counts, failures + len(bad)
-    print(f"{sum(total.values())} files of {len(kinds)} kinds: {dict(total)}, {failures} failures")
+        most = {unit: max(value, of_kind.get(unit, 0)) for unit, value in most.items()}
+    files = f"{sum(total.values())} files of {len(kinds)} kinds: {dict(total)}"
+    print(f"{files}, {failures} failures, largest: {_text(most)}")
     return int(failures > 0)
 
 

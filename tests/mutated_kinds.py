@@ -15,6 +15,7 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from tests import hostile_readers as hostile
+from tests import mutated_exports as exports
 from tests import mutated_models as models
 
 ROWS = [
@@ -29,6 +30,7 @@ CONLLU = (
     "# sent_id = 1\n# text = They buy\n1\tThey\tthey\tPRON\tPRP\tCase=Nom\t2\tnsubj\t_\t_\n"
     "2-3\tbuys\t_\t_\t_\t_\t_\t_\t_\t_\n2\tbuy\tbuy\tVERB\tVBP\t_\t0\troot\t_\t_\n\n"
 )
+BRAT = "T1\tPER 0 3\tAnn\nT2\tLOC 13 17\tRome\n"  # always rejected
 SPANS = [
     {"text": "Ann lives in Rome.", "label": [[0, 3, "PER"], [13, 17, "LOC"]]},
     {"text": "Nobody.", "label": []},
@@ -37,6 +39,9 @@ WORDS = [
     {"tokens": ["Ann", "left"], "ner_tags": ["B-PER", "O"]},
     {"tokens": ["x"], "ner_tags": ["O"]},
 ]
+ANNOTATIONS = Path(__file__).parent / "data" / "annotations"
+QUESTION = {"id": "1", "question": "who", "answers": [{"text": "Ada", "answer_start": 0}]}
+SQUAD = [{"title": "t", "paragraphs": [{"context": "Ada wrote.", "qas": [QUESTION]}]}]
 RECIPE = "# a run\nmodel: bert-base-uncased\nlearning_rate: 3.0e-5\nepochs: 3\nlabels: [a, b]\n"
 RECIPE += "adapter: {kind: lora, size: 8}\nseed: 0\nname: 'x'\n"
 
@@ -69,10 +74,13 @@ def rows():
 
 
 def _all(*reads):
-    """Calls all functions; raises the `InputError` of the first if it does."""
+    """Calls all functions; raises the `InputError` of the first, or one that names no file."""
     for read in reads[1:]:
-        with contextlib.suppress(InputError):
+        try:
             read()
+        except InputError as error:
+            if "/" not in str(error):
+                raise
     reads[0]()
 
 
@@ -176,6 +184,15 @@ def read_tagged(path):
     )
 
 
+def read_brat(path):
+    _all(lambda: None, lambda: read_tagged(path))
+
+
+def annotations(path):
+    """Returns the kind of a file with annotations, made by another program."""
+    return file(path.name, path.read_text(encoding="utf-8"), read_tagged)
+
+
 def read_questions(path):
     from keras_bert_impl.tasks import read_squad
 
@@ -229,12 +246,15 @@ KINDS = {
     "parquet": table("a.parquet", parquet),
     "arrow": table("a.arrow", feather),
     "text": file("a.txt", TEXT, read_corpus),
+    "corpus.jsonl": file("t.jsonl", '{"text": "t", "more": {"a": 1}}\n' * 2, read_corpus),
     "wikiextractor": file("w.txt", f'<doc id="1" title="T">\nT\n{TEXT}</doc>\n', read_corpus),
     "conll": file("a.conll", CONLL, read_tagged),
+    "brat": file("a.ann", BRAT, read_brat),
     "conllu": file("a.conllu", CONLLU, read_tagged),
     "spans": file("s.jsonl", "".join(json.dumps(one) + "\n" for one in SPANS), read_tagged),
+    **{f"annotations {path.name}": annotations(path) for path in sorted(ANNOTATIONS.iterdir())},
     "lists of words": file("w.json", json.dumps(WORDS), read_tagged),
-    "squad": file("q.json", json.dumps({"data": hostile.SQUAD}, indent=1), read_questions),
+    "squad": file("q.json", json.dumps({"data": SQUAD}, indent=1), read_questions),
     "swag.csv": file("c.csv", SWAG, read_answers),
     "choices.jsonl": file("c.jsonl", "".join(json.dumps(c) + "\n" for c in CHOICE), read_answers),
     "recipe.yaml": file("recipe.yaml", RECIPE, read_recipe),
@@ -252,13 +272,21 @@ KINDS = {
     "model.keras": models.keras_file,
     "vectors.npy": models.vectors,
     "records": models.records,
+    "SavedModel": exports.saved_model,
+    "requests": exports.requests,
+    "hub SavedModel": functools.partial(exports.hub_module, "hub_bert_1"),
+    "hub module": functools.partial(exports.hub_module, "module_bert"),
+    "adapter of AdapterHub": functools.partial(exports.adapter, "pfeiffer"),
+    "adapter.bin": functools.partial(exports.adapter, "houlsby"),
+    "files of a run": exports.run_files,
 }
+GRAPHS = {"SavedModel", "requests"}  # These run graphs of TensorFlow.
 
 
 @functools.cache
 def sound_files() -> list[bytes]:
     """Returns files of other kinds, whose parts replace those of a file."""
-    plain = [csv_text(), json_lines(), CONLL, CONLLU, RECIPE, TEXT, json.dumps(hostile.SQUAD)]
+    plain = [csv_text(), json_lines(), CONLL, CONLLU, RECIPE, TEXT, json.dumps(SQUAD)]
     with contextlib.suppress(ImportError):
         return [
             *(text.encode() for text in plain),

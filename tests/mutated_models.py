@@ -10,31 +10,31 @@ from tests.hostile_readers import ROBERTA, write
 
 
 def vocabulary(folder):
-    from keras_bert_impl.tokenizers.wordpiece import files
+    from keras_bert_impl.tokenizers import Tokenizer
 
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    return ["vocab.txt"], files.read
+    return ["vocab.txt"], Tokenizer.from_pretrained
 
 
 def merges(folder):
     from tokenizers.pre_tokenizers import ByteLevel
 
-    from keras_bert_impl.tokenizers.byte_level_bpe import files
+    from keras_bert_impl.tokenizers import Tokenizer
 
     tokens = [*ROBERTA, *sorted(ByteLevel.alphabet()), "ab", "Ġa"]
     (folder / "vocab.json").write_text(json.dumps({token: n for n, token in enumerate(tokens)}))
     (folder / "merges.txt").write_text("#version: 0.2\na b\nĠ a\n")
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "RobertaTokenizer"}')
-    return ["merges.txt", "vocab.json"], files.read
+    return ["merges.txt", "vocab.json"], Tokenizer.from_pretrained
 
 
 def sentence_piece(folder):
-    from keras_bert_impl.tokenizers.sentencepiece import files
+    from keras_bert_impl.tokenizers import Tokenizer
     from tests.tokenizers.sentencepiece_models import train
 
     train(folder, "ALBERT")
     names = [path.name for path in folder.iterdir() if path.suffix == ".model"]
-    return names, files.read
+    return names, Tokenizer.from_pretrained
 
 
 def _tensors():

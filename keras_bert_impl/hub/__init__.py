@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keras_bert_impl.hub import downloads, presets
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.io.reading import path_within
 from keras_bert_impl.published import MODELS, instead_of, unsupported_in_name
@@ -92,14 +92,14 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
         )
         if os.path.isfile(path) and path.endswith(".keras"):
             what = f"is a Keras file; write keras.models.load_model({name!r})"
-        raise InputError(f"{name!r} {what}.")
+        raise InputError(f"{shown(name)} {what}.")
     if name in MODELS:
         return _hugging_face(MODELS[name].hub, revision)
     if name in presets.PRESETS:
         return _kaggle(presets.PRESETS[name], revision)
     if _REPOSITORY.fullmatch(name.partition("@")[0]):
         return functools.partial(_no_directory_but, name, _hugging_face(name, revision))
-    raise InputError(f"No model is named {name!r}.{_hint(name)}")
+    raise InputError(f"No model is named {shown(name)}.{_hint(name)}")
 
 
 def _model_of(directory):

@@ -253,23 +253,23 @@ def base_of(directory: Path) -> str:
 def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
     config, settings = _read_settings(directory)
     stated, stated_adapter, own = _own_settings(config)
+    owner = directory if config else base.path
+    plain = encoder_config(config or base.config, owner / "config.json")
+    prefix = tensor_prefix(plain)
+    base.prefix = prefix.removesuffix(".")
     if not config and adapterhub.is_adapterhub(settings):
-        plain = encoder_config(base.config, directory)
-        base.prefix = tensor_prefix(plain).removesuffix(".")
         adapter, added, tensors, more = adapterhub.from_adapterhub(directory, plain, settings, base)
-        prefix = tensor_prefix(plain)
         tensors = {name.removeprefix(prefix): array for name, array in tensors.items()}
         return TunedSource(base, base.config | more, adapter, tensors | added, directory)
     if config and not stated:
         raise InputError(f"{directory}/config.json does not name the base model.")
     paths = {file_within(directory, name): kind for name, kind in _KINDS.items()}
-    file = next(kind(path) for path, kind in paths.items() if path.exists())
+    file = next((kind(path) for path, kind in paths.items() if path.exists()), None)
+    if file is None:
+        raise InputError(f"{settings.source} is not of AdapterHub, or its weights are missing.")
     arrays = {name: file.read(name) for name in file.header}
-    plain = encoder_config(config or base.config, directory)
-    prefix = tensor_prefix(plain)
     where = f"{directory}/config.json: adapter"
     if settings:
-        base.prefix = prefix.removesuffix(".")
         adapter, added, tensors = peft.from_peft(plain, settings, arrays, base)
         if stated_adapter:
             adapter = Adapter.of(stated_adapter, where)

@@ -47,7 +47,7 @@ def by_week(path: str | Path) -> list[Week]:
             day = datetime.datetime.fromisoformat(row["time"]).date()
             monday = day - datetime.timedelta(days=day.weekday())
             is_correct[monday, int(row["version"])].append(row["correct"] is True)
-        except (InputError, ValueError, TypeError) as error:
+        except (InputError, ValueError, TypeError, OverflowError) as error:
             raise InputError(f"{path}, line {number}: {error}") from error
     return [
         Week(monday, version, len(values), wilson(values))

@@ -56,10 +56,11 @@ def largest_difference(
     """
     inputs = inputs or example_strings(signatures)
     expected = signatures.reference(**inputs)
-    differences = [
-        difference_of_rows(expected, rows) for rows in _outputs(directory, inputs, trust_graph)
-    ]
-    return float(np.max(differences))
+    outputs = _outputs(directory, inputs, trust_graph)
+    try:
+        return float(np.max([difference_of_rows(expected, rows) for rows in outputs]))
+    except (LookupError, ValueError) as error:
+        raise InputError(f"{directory} has other outputs than the model.") from error
 
 
 def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> float:
@@ -78,17 +79,19 @@ def _outputs(directory, inputs, trust_graph):
     read_graph(directory, trust_graph)
     request = {"directory": str(directory), "inputs": inputs, "sizes": BATCH_SIZES}
     source = Path(__file__).with_name("ask.py").read_text(encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", source],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-    )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise InputError(f"{directory} cannot be run: {last}")
-    return json.loads(done.stdout)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", source],
+            input=json.dumps(request),
+            capture_output=True,
+            check=True,
+            text=True,
+            timeout=_SECONDS,
+        )
+        return json.loads(done.stdout)
+    except (subprocess.SubprocessError, ValueError) as error:
+        lines = str(getattr(error, "stderr", None) or type(error).__name__).strip().splitlines()
+        raise InputError(f"{directory} cannot be run: {lines[-1]}") from error
 
 
 def _difference(expected, received):

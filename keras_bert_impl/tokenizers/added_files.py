@@ -87,7 +87,7 @@ def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
                 f"{path}: added_tokens_decoder must be an object, not {type(decoder).__name__}."
             )
         for number, token in decoder.items():
-            if not number.isdecimal() or not isinstance(token, dict):
+            if not (number.isdecimal() and len(number) < 20 and isinstance(token, dict)):
                 raise InputError(
                     f"{path}: added_tokens_decoder must map ids to tokens; {number!r:.20} is not "
                     "the id of a token."

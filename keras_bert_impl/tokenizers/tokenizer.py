@@ -92,7 +92,11 @@ class Tokenizer(abc.ABC):
         directory = local_directory(name_or_path)
         if cls is Tokenizer:
             cls = _CLASSES[kind_of(directory).lower()]
-        return cls(**cls._read(directory))
+        settings = cls._read(directory)
+        try:
+            return cls(**settings)
+        except InputError as error:
+            raise InputError(f"{directory}: {error}") from error
 
     def _set_vocabulary(self, vocabulary, added_tokens):
         self.added_tokens = as_added_tokens(added_tokens)

@@ -69,13 +69,3 @@ def test_hostile_files(path, kind):
         write(file)
     with pytest.raises(InputError, match=message):
         Hdf5File(path).read("x")
-
-
-def test_damaged_files(path):
-    with h5py.File(path, "w") as file:
-        file["x"] = VALUES
-    whole = path.read_bytes()
-    for content in (b"", b"no HDF5", whole[:100], whole[: len(whole) // 2], whole[:-8]):
-        path.write_bytes(content)
-        with pytest.raises(InputError, match=r"tf_model.h5"):
-            Hdf5File(path).read("x")

@@ -238,12 +238,3 @@ def test_damaged_keras_files(copied, kind):
     rezipped(path / "model.keras", change)
     with pytest.raises(InputError, match=rf"model.keras.*{message}"):
         open_model(path)
-
-
-def test_cut_keras_files(copied):
-    path = copied("notebook-keras")
-    content = (path / "model.keras").read_bytes()
-    for size in range(0, len(content), len(content) // 20):
-        (path / "model.keras").write_bytes(content[:size])
-        with pytest.raises(InputError, match="model.keras is damaged"):
-            open_model(path)

@@ -304,35 +304,3 @@ def test_hostile_keys_of_an_old_file(tmp_path, keys):
     path.write_bytes(whole[: start + 2] + keys + whole[start + 3 :])
     with pytest.raises(InputError, match="nested too deeply"):
         TorchFile(path)
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_rejects_every_truncation(tmp_path, form):
-    path = tmp_path / "whole.bin"
-    torch.save({"a": torch.arange(6.0)}, path, _use_new_zipfile_serialization=FORMATS[form])
-    whole = path.read_bytes()
-    for size in range(len(whole)):
-        path.write_bytes(whole[:size])
-        with pytest.raises(InputError):
-            TorchFile(path).read("a")
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_changed_bytes_raise_or_keep_the_kind_of_content(tmp_path, form):
-    path = tmp_path / "whole.bin"
-    torch.save({"a": torch.arange(6.0)}, path, _use_new_zipfile_serialization=FORMATS[form])
-    whole = path.read_bytes()
-    random = np.random.default_rng(0)
-    outcomes = collections.Counter()
-    for place in range(len(whole)):
-        damaged = bytearray(whole)
-        damaged[place] ^= random.integers(1, 256)
-        path.write_bytes(damaged)
-        try:
-            file = TorchFile(path)
-            for name in file.header:
-                assert file.read(name).shape == file.header[name][1]
-            outcomes["read"] += 1
-        except InputError:
-            outcomes["refused"] += 1
-    assert min(outcomes.values()) > 0 and sum(outcomes.values()) == len(whole)

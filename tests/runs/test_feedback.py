@@ -45,6 +45,9 @@ def test_other_files_have_no_weeks(tmp_path):
         by_week(path)
     with pytest.raises(InputError, match="line 1: Invalid isoformat"):
         by_week(write(path, days=1, time="today"))
+    path.write_text(write(path, days=1).read_text().replace('"version": 1', '"version": 1e999'))
+    with pytest.raises(InputError, match="line 1: cannot convert float infinity"):
+        by_week(path)
 
 
 def test_drift_prints_the_weeks(folder, tmp_path, capsys):  # noqa: F811

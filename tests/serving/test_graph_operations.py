@@ -1,6 +1,7 @@
 """SavedModels of other programs: operations, damaged files and links, checked before loading."""
 
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -169,6 +170,47 @@ def test_a_trusted_graph_runs(tmp_path, monkeypatch, plain):
         assert check.largest_difference(_Echo, folder, {"text": ["a"]}, trusted) == 0
 
 
+def _with_label(text):
+    return [{"text": f"{one}!", "label": "a"} for one in text]
+
+
+@pytest.mark.parametrize(
+    "reference, operation, message",
+    [
+        (_with_label, None, "has other outputs than the model"),
+        (lambda text: _Echo.reference(text * 2), None, "has other outputs than the model"),
+        (
+            _Echo.reference,
+            lambda text: tf.print(text, output_stream="file:///dev/stdout"),
+            "cannot be run",
+        ),
+        (_Echo.reference, lambda text: tf.debugging.Assert(False, ["no"]), "cannot be run"),
+    ],
+)
+def test_a_graph_with_other_outputs(tmp_path, plain, reference, operation, message):
+    directory = save(tmp_path / "1", operation) if operation else plain
+    model = SimpleNamespace(reference=reference)
+    with pytest.raises(InputError, match=f"{directory} {message}"):
+        check.largest_difference(model, directory, {"text": ["a"]}, trust_graph=True)
+
+
+def test_a_damaged_file_is_named(tmp_path, plain):
+    directory = shutil.copytree(plain, tmp_path / "1")
+    for name, named in (
+        ("variables/variables.index", directory),
+        ("variables/variables.data-00000-of-00001", directory),
+        (GRAPH, directory / GRAPH),
+    ):
+        content = (directory / name).read_bytes()
+        (directory / name).write_bytes(b"x" * len(content))
+        with pytest.raises(ApiError, match=str(named)):
+            load(directory, 1)
+        (directory / name).unlink()
+        with pytest.raises(ApiError, match=str(directory)):
+            load(directory, 1)
+        (directory / name).write_bytes(content)
+
+
 def _call_saver(saved):
     *_, saver = _functions(saved, "save")
     for function in _functions(saved):
@@ -223,17 +265,6 @@ def test_warmup_requests_of_too_many_values_are_rejected(monkeypatch):
     assert read_warmup(small)[1]["text"].shape == (3,)
     with pytest.raises(ValueError, match="too many values"):
         read_warmup(large)
-
-
-def test_damaged_graphs(tmp_path, plain):
-    content = (plain / GRAPH).read_bytes()
-    for size in [*range(0, len(content), len(content) // 40)]:
-        (tmp_path / GRAPH).write_bytes(content[:size])
-        with pytest.raises(InputError, match="saved_model.pb (is damaged|contains)"):
-            read_graph(tmp_path)
-    (tmp_path / GRAPH).unlink()
-    with pytest.raises(InputError, match="cannot be read"):
-        read_graph(tmp_path)
 
 
 def test_links_out_of_the_folder_are_rejected(tmp_path, plain):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.config import Adapter, EncoderConfig
+from keras_bert_impl.interop import open_model
 from keras_bert_impl.interop.source import SafetensorsFile, write_tensors
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
@@ -140,6 +141,21 @@ def test_unsupported_settings(files, tmp_path, key, value, message):
     (folder / "adapter_config.json").write_text(json.dumps(settings))
     with pytest.raises(InputError, match=message):
         load(folder, files / "bert" / "base", "pfeiffer")
+
+
+@pytest.mark.parametrize(
+    "name, changes, message",
+    [
+        ("base/config.json", {"hidden_act": 1}, "base/config.json: hidden_act must be a string"),
+        ("pfeiffer/adapter_config.json", {"peft_type": "LORA"}, "config.json is not of Adapter"),
+    ],
+)
+def test_errors_name_the_file(files, tmp_path, name, changes, message):
+    shutil.copytree(files / "bert", tmp_path / "copy")
+    path = tmp_path / "copy" / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(InputError, match=message):
+        open_model(tmp_path / "copy" / "pfeiffer", base=tmp_path / "copy" / "base")
 
 
 def test_models_without_a_bottleneck_are_not_written(files, tmp_path):

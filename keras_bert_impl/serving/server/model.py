@@ -228,25 +228,25 @@ def load(directory: Path, version: int, description: Description | None = None) 
     """
     try:
         return Model(directory, version, description)
-    except ApiError:
-        raise
-    except tf.errors.OpError as error:
-        raise _api_error(error) from error
     except Exception as error:  # TensorFlow raises many types of errors for invalid files
-        message = f"{type(error).__name__}: {_sentence(str(error))}"
-        if "Op type not registered 'Fast" in message:
-            message = (
-                "the SavedModel uses operations of tensorflow-text, which cannot be imported. "
-                "Install tensorflow-text, or export with --no-custom-ops."
-            )
-        raise ApiError(message, "UNKNOWN") from error
+        failure = error if isinstance(error, ApiError) else _api_error(error)
+        place = "" if str(directory) in str(failure) else f"{directory}: "
+        raise ApiError(f"{place}{failure}", failure.code) from error
 
 
 def _api_error(error):
-    """Converts a TensorFlow error, such as `NotFoundError`, to an `ApiError`."""
-    name = type(error).__name__.removesuffix("Error")
-    code = re.sub("(?<=[a-z])(?=[A-Z])", "_", name).upper()
-    return ApiError(_sentence(error.message), code if code in STATUS else "UNKNOWN")
+    """Converts an error of TensorFlow, such as `NotFoundError`, to an `ApiError`."""
+    name = type(error).__name__
+    if isinstance(error, tf.errors.OpError):
+        code = re.sub("(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Error")).upper()
+        return ApiError(_sentence(error.message), code if code in STATUS else "UNKNOWN")
+    message = f"{name}: {_sentence(str(error))}"
+    if "Op type not registered 'Fast" in message:
+        message = (
+            "the SavedModel uses operations of tensorflow-text, which cannot be imported. "
+            "Install tensorflow-text, or export with --no-custom-ops."
+        )
+    return ApiError(message, "UNKNOWN")
 
 
 def _sentence(message):

@@ -114,7 +114,7 @@ def _read_table(path):
         raise InputError(f"{path}: {error}") from error
     headings, *rows = lines or [[]]
     if headings[:1] != ["index"] or not all(
-        len(row) == len(headings) and row[0].isdecimal() for row in rows
+        len(row) == len(headings) and row[0].isdecimal() and len(row[0]) < 20 for row in rows
     ):
         raise InputError(f"{path} is not a table of predictions.")
     return lines

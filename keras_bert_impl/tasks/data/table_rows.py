@@ -266,9 +266,13 @@ def _parquet_batches(path, file, columns):
     import pyarrow.compute
     import pyarrow.parquet
 
+    paths = [file.schema.column(number).path for number in range(len(file.schema))]
+    numbers = [n for n, p in enumerate(paths) if p in columns or p.split(".")[0] in columns]
     for group in range(file.num_row_groups):
+        # Raises if the metadata of the columns are damaged, for which `column` ends the process.
+        next(file.iter_batches(1, row_groups=[group], columns=columns), None)
         chunks = file.metadata.row_group(group)
-        parts = [chunks.column(number) for number in range(chunks.num_columns)]
+        parts = [chunks.column(number) for number in numbers]
         strings = [
             part.path_in_schema
             for part in parts

@@ -39,7 +39,7 @@ _STYLES = [
 ]
 # Other separators, brackets, and prefixes that are words: B:PER, <B-PER>, (B)PER, BEGIN-PER, PER.B,
 # BPER. Types may look like this, too, so these notations are used only if a type has the labels of
-# one entity.
+# one entity. The search for a type at the beginning is bounded, because it takes quadratic time.
 _RARE_STYLES = [
     re.compile(pattern, re.DOTALL)
     for letter in (
@@ -49,7 +49,7 @@ _RARE_STYLES = [
     )
     for pattern in (
         rf"(?P<open>[<([{{])?(?P<letter>{letter})[\W_]+(?P<type>.+?)(?(open)[]>)}}]?)",
-        rf"(?P<type>.+?)[\W_]+(?P<letter>{letter})[)\]]?",
+        rf"(?P<type>.{{1,200}}?)[\W_]{{1,9}}(?P<letter>{letter})[)\]]?",
         rf"(?P<letter>{letter})(?P<type>[^\W_].+)",
     )
 ]
@@ -119,7 +119,7 @@ def _has_whole_entities(style, matches):
     for match in matches:
         letters[match["type"]].add(match["letter"][0].upper())
     # Without a separator, other letters are the first letter of a type, as in "BOOK" and "LOOK".
-    after = set("IEL") if "_]+" in style.pattern else {"I"}
+    after = set("IEL") if r"[\W_]" in style.pattern else {"I"}
     return any("B" in of_type and of_type & after for of_type in letters.values())
 
 

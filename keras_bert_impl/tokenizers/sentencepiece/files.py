@@ -237,5 +237,7 @@ def read_model(path: Path) -> tuple[list[str], list[float], str]:
     if size and size != len(model.pieces):
         raise InputError(f"{path} has {len(model.pieces)} pieces, but vocab_size={size}.")
     pieces = [piece.piece for piece in model.pieces]
+    if not all(isinstance(piece, str) for piece in pieces):  # The library returns bytes.
+        raise InputError(f"{path} is damaged: a piece is not UTF-8 text.")
     scores = [piece.score for piece in model.pieces]
     return pieces, scores, base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()

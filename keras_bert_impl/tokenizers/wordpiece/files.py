@@ -59,6 +59,8 @@ _NORMALIZER = {  # setting -> its name in tokenizer.json and in tokenizer_config
 }
 # defaults in `transformers`
 _USUAL = {"lowercase": True, "strip_accents": None, "split_on_cjk": True}
+LONGEST = MAX_CHARACTERS + len("##")  # A longer token is no part of any word.
+_MAX_BYTES = 256  # of a token, in TensorFlow Text
 _FEW = 0.05  # fraction of tokens with capital letters or accents below which they are exceptions
 
 
@@ -190,6 +192,8 @@ def check_vocabulary(vocabulary: list[str], where: Any = "the vocabulary") -> No
     for line, token in enumerate(vocabulary, 1):
         if not isinstance(token, str):
             raise InputError(f"{where}, line {line}: {token!r:.40} must be a string.")
+        if _MAX_BYTES // 4 < len(token) <= LONGEST and len(token.encode()) > _MAX_BYTES:
+            raise InputError(f"{where}, line {line}: a token is longer than {_MAX_BYTES} bytes.")
     missing = [token for token in SPECIAL_TOKENS if token not in set(vocabulary)]
     if missing:
         raise InputError(f"{where} lacks {' '.join(missing)}; BERT needs these tokens.")

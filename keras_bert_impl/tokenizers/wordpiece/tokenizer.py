@@ -147,14 +147,15 @@ def _reachable(vocabulary, num_words, tokens):
     """Returns the vocabulary for the matcher, and the token id of each entry.
 
     Special, empty and duplicate tokens, and tokens that exist only as added tokens, must not become
-    parts of ordinary words. In the result, strings that never occur in a text replace these tokens.
+    parts of ordinary words, and tokens longer than any word cannot. In the result, strings that never
+    occur in a text replace these tokens.
     Two entries for each added token follow: the word that replaces the token in texts, and the
     first character of this word.
     """
     last = {token: position for position, token in enumerate(vocabulary) if token}
     written = [
         token
-        if position < num_words and last.get(token) == position
+        if position < num_words and last.get(token) == position and len(token) <= files.LONGEST
         else unreachable_word(position)
         for position, token in enumerate(vocabulary)
     ]

@@ -76,7 +76,12 @@ def test_files_are_joined_by_the_index_of_their_examples(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"text\n", "is not a table"), (b"index\t\xff\n", "utf-8"), (None, "cannot read")],
+    [
+        (b"text\n", "is not a table"),
+        (b"index\ta\n" + b"9" * 5000 + b"\t1\n", "is not a table"),  # too long for `int`
+        (b"index\t\xff\n", "utf-8"),
+        (None, "cannot read"),
+    ],
 )
 def test_damaged_files(tmp_path, content, message):
     if content is not None:

@@ -288,6 +288,18 @@ def test_batches_of_parquet_are_small_and_not_dictionaries(tmp_path, texts, most
     assert {kind for _, kind in found} == {pyarrow.string()}
 
 
+def test_parquet_with_a_damaged_schema(tmp_path):
+    """In pyarrow, a look at the metadata of such a column would end the process."""
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "labels": [["x"]]}), path)
+    content = path.read_bytes()
+    assert content.count(b"5\x02\x18\x06labels") == 1
+    path.write_bytes(content.replace(b"5\x02\x18\x06labels", b"5\x12\x18\x06labels"))
+    assert read_table(path, "text").texts == ["a"]
+    with pytest.raises(InputError, match="a.parquet is not a valid Arrow or Parquet file"):
+        read_table(path, "text", label="labels")
+
+
 def test_parquet_that_stores_differences_of_values(tmp_path):
     path, table = (
         tmp_path / "a.parquet",

@@ -180,6 +180,11 @@ def test_other_separators_and_brackets(label):
     assert {name: parts[name][1] for name in names} == names
 
 
+def test_long_labels_are_read_in_little_time():
+    assert read_labels(["O", "B-" + "[" * 100_000]) is not None
+    assert read_labels(["B:PER", "I:" + "[" * 100_000]) is None
+
+
 def test_misfits_are_labels_in_another_notation():
     assert misfits(["O", "B-PER", "I-PER", "LOC", "b-org"]) == ["LOC", "b-org"]
     assert misfits(["O", "B:PER", "I:PER", "LOC"]) == ["LOC"]

@@ -116,6 +116,10 @@ def trained_as(**options):
             "spiece.model is damaged or not a SentencePiece model",
         ),
         (
+            damage("spiece.model", lambda data: data.replace("▁the".encode(), b"\xff..the")),
+            "spiece.model is damaged: a piece is not UTF-8",
+        ),
+        (
             damage("spiece.model", lambda data: bytes(70 << 20)),
             "spiece.model is larger than 64 MiB",
         ),

@@ -115,12 +115,21 @@ def test_reads_windows_line_ends_and_unusual_spaces(tmp_path):
         (SPECIAL.encode() + b"a\n\xff\xfe\n", r"vocab.txt, line 7: not UTF-8"),
         (SPECIAL.encode() + b"\x00\x01", r"vocab.txt, line 6: not UTF-8"),
         (b"[PAD]\n[UNK]\na\n", r"lacks \[CLS\] \[SEP\] \[MASK\]"),
+        (f"{SPECIAL}{'😀' * 65}\n".encode(), r", line 6: a token is longer than 256 bytes"),
     ],
 )
 def test_rejects_bad_vocabulary_files(tmp_path, content, message):
     (tmp_path / "vocab.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
         Tokenizer.from_pretrained(tmp_path)
+
+
+def test_a_token_longer_than_any_word_is_no_part_of_a_text(tmp_path):
+    (tmp_path / "vocab.txt").write_text(f"{SPECIAL}{'a' * 300}\n##{'b' * 101}\na\n##b\n")
+    tokenizer = Tokenizer.from_pretrained(tmp_path)
+    texts = ["ab", "a" * 300, "a" + "b" * 101]
+    assert tokenizer.tokenize(texts).to_list() == [[7, 8], [1], [1]]
+    assert tokenizer.vocabulary[5] == "a" * 300
 
 
 def test_rejects_a_file_that_is_too_large(tmp_path):

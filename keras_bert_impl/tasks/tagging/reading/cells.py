@@ -147,7 +147,7 @@ def of_label_studio(
         if not isinstance(value, dict) or not {"start", "end"} <= set(value):
             continue
         # Other regions, such as choices, describe an entity and have no label.
-        if _LABEL_STUDIO_TYPES & {*value, region.get("type")}:
+        if _LABEL_STUDIO_TYPES & {*value, str(region.get("type"))}:
             offsets = value.get("globalOffsets")
             of_no_label = {"labels": None}
             entities.append(of_no_label | value | (offsets if isinstance(offsets, dict) else {}))

@@ -164,9 +164,10 @@ def _by_type(value):
         )
         for mention, spans in by_text:
             for span in spans if isinstance(spans, list) else [spans]:
-                if not isinstance(span, (list, tuple)) or not all(map(_is_number, span[:2])):
+                places = span[:2] if isinstance(span, (list, tuple)) else []
+                if len(places) < 2 or not all(map(_is_number, places)):
                     raise InputError(f"an entity must be [start, end]. Received: {span!r:.60}")
-                yield _marked(kind, int(span[0]), int(span[1]), mention)
+                yield _marked(kind, *map(int, places), mention)
 
 
 def _marked(kind, start, end, mention=None):
@@ -179,4 +180,5 @@ def _marked(kind, start, end, mention=None):
 def _is_number(value):
     is_int = isinstance(value, int) and not isinstance(value, bool)
     is_whole = isinstance(value, float) and value.is_integer()
-    return is_int or is_whole or (isinstance(value, str) and value.strip().isdecimal())
+    is_text = isinstance(value, str) and value.strip().isdecimal() and len(value) < 100
+    return is_int or is_whole or is_text

@@ -164,6 +164,8 @@ def test_columns_may_be_named(tmp_path):
         ('{"tokens": ["a"], "tags": [["O"]]}', r"entities with offsets require a text|must be \[start"),
         ('{"text": "Oslo", "label": [[0, 9, "LOC"]]}', "entity 'LOC' from 0 to 9 is outside of the text"),
         ('{"text": "Oslo", "label": [{"start": 0}]}', "an entity requires a start, an end and a label"),
+        ('{"text": "Oslo", "label": {"LOC": [[]]}}', r"an entity must be \[start, end\]"),
+        (f'{{"text": "Oslo", "label": [[0, "{"9" * 5000}", "LOC"]]}}', "an entity must be"),
         ('{"text": "A B", "spans": [{"start": 0, "end": 1, "label": "X", "text": "C"}]}',
          "characters 0 to 1 are 'A', not 'C'; the offsets belong to another text"),
     ],
@@ -261,6 +263,7 @@ def test_misaligned_and_overlapping_entities_are_counted(tmp_path, caplog):
                 ({"start": 0, "end": 4, "labels": []}, "labels"),
                 ({"start": 0, "end": 4}, "labels"),
                 ({"start": 0, "end": 4, "labels": []}, None),
+                ({"start": 0, "end": 4, "labels": []}, ["labels"]),
             )
         ),
     ],
