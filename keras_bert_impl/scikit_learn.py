@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.version import install_command
+from keras_bert_impl.utils.version import install_command
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -15,8 +15,8 @@ except ImportError as error:
         f"keras_bert_impl.scikit_learn needs scikit-learn: {install_command('metrics')}"
     ) from error
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
+from keras_bert_impl.utils.errors import InputError
 
 
 class BertClassifier(ClassifierMixin, BaseEstimator):

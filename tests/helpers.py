@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.checkpoints.config import EncoderConfig
 
 # The sizes all differ, so that a swapped dimension cannot pass.
 TINY = EncoderConfig(

@@ -378,5 +378,9 @@ def start_client(code, home, environment):
         "NO_PROXY": "127.0.0.1,localhost",
     } | environment
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", f"from keras_bert_impl.hub import local_directory\n{code}"]
+    command = [
+        sys.executable,
+        "-c",
+        f"from keras_bert_impl.checkpoints.hub import local_directory\n{code}",
+    ]
     return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True)

@@ -208,7 +208,7 @@ def run(kind: str, cases: list[int], seed: int, report: Path) -> None:
 
 def _outcome(read, folder, name, seconds):
     """Returns `"read"`, `"refused"` or a description of what is wrong."""
-    from keras_bert_impl.io.errors import InputError
+    from keras_bert_impl.utils.errors import InputError
 
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.alarm(20 * SECONDS)  # The processor may be shared.

@@ -13,7 +13,7 @@ import lzma
 import tempfile
 from pathlib import Path
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 from tests import hostile_readers as hostile
 from tests import mutated_exports as exports
 from tests import mutated_models as models
@@ -85,10 +85,10 @@ def _all(*reads):
 
 
 def read_tables(path):
+    from keras_bert_impl.data.tables.layout import Layout
+    from keras_bert_impl.data.tables.tables import check_columns, table_columns
     from keras_bert_impl.runs.prediction_table import count_rows, read_rows
     from keras_bert_impl.tasks import read_table
-    from keras_bert_impl.tasks.data.layout import Layout
-    from keras_bert_impl.tasks.data.tables import check_columns, table_columns
 
     layout = Layout("text", id="id", allow_empty=True)
     more = {"allow_empty": True, "skip_bad_rows": True}
@@ -157,8 +157,8 @@ def file(name, content, read):
 
 
 def read_corpus(path):
+    from keras_bert_impl.data.tables.tables import text_lines
     from keras_bert_impl.pretraining import read_documents
-    from keras_bert_impl.tasks.data.tables import text_lines
     from keras_bert_impl.tasks.embedding.vectors import read_texts
 
     formats = ("auto", "sentences", "wikiextractor", "jsonl", "files")
@@ -229,7 +229,7 @@ def from_hostile(name):
 
 
 def read_recipe(path):
-    from keras_bert_impl.io.reading import read_yaml
+    from keras_bert_impl.utils.io.reading import read_yaml
 
     read_yaml(path)
 

@@ -115,7 +115,7 @@ def test_tables_of_tasks_are_found():
     assert list(lines_with_classes(ast.parse(code), {"Bert", "Albert"})) == [1, 2, 3, 4]
 
 
-DATA = ("tasks.data", "tasks.inputs")
+DATA = ("data.tables", "data.batches")
 # (rooms, rooms that they must not import)
 NEVER = [
     (("config", "layers", "models"), ("tokenizers", "tasks")),
@@ -148,35 +148,35 @@ def is_in(module, rooms):
 SATELLITES = {
     "plots": {},
     "serving.server": {
-        "graphs.formats": {"SAVED_MODEL_ENTRIES"},
+        "serving.graphs.formats": {"SAVED_MODEL_ENTRIES"},
         "serving.graph_operations": {"read_graph"},
     },
     "cli.doctor": {"cli.common": {"print_json"}, "cli.parser": {"Command"}},
     "attribution": {
         "models.encoder": {"encoders_run_by"},
         "models.encoder_layers": {"EncoderLayers", "apply_layers", "with_all_names"},
-        "tasks.inputs.words": {"Words", "find_words"},
+        "data.batches.words": {"Words", "find_words"},
         "tasks.registry": {"all_tasks"},
     },
     "reports": {
-        "attribution.methods": {"METHODS"},
-        "attribution.rows": {"features_of_first"},
+        "reports.attribution.methods": {"METHODS"},
+        "reports.attribution.rows": {"features_of_first"},
         "cards": {"write_card"},
         "layers.losses": {"cross_entropy"},
         "models.encoder": {"encoders_run_by"},
         "pretraining.examples.records": {"MANIFEST"},
-        "tasks.data.examples": {"LabeledExamples", "join_names"},
-        "tasks.data.splits": {"same_text"},
+        "data.tables.examples": {"LabeledExamples", "join_names"},
+        "data.tables.splits": {"same_text"},
         "tasks.embedding.similarity": {"anchor_ranks"},
-        "tasks.inputs.feature_rows": {"FEATURES"},
-        "tasks.inputs.words": {"Words"},
-        "tasks.question_answering.metrics": {"scores_of_questions"},
+        "tasks.base.feature_rows": {"FEATURES"},
+        "data.batches.words": {"Words"},
+        "data.scores.squad": {"scores_of_questions"},
         "tasks.registry": {"model_class_named", "task_of_examples", "task_of_model"},
-        "tasks.scores.decisions": {"unit_length"},
+        "data.scores.decisions": {"unit_length"},
         "tasks.base.task_model": {"MODEL_CLASS"},
-        "tasks.base.prediction_files": {"are_for", "read_column", "read_predictions_table"},
-        "tasks.scores.comparison": {"BASELINES", "Outcome"},
-        "tasks.scores.statistics": {
+        "data.prediction_files": {"are_for", "read_column", "read_predictions_table"},
+        "data.scores.comparison": {"BASELINES", "Outcome"},
+        "data.scores.statistics": {
             *(
                 "Interval",
                 "SAMPLES",
@@ -187,8 +187,8 @@ SATELLITES = {
             ),
             *("class_scores", "confusion", "paired_difference", "ratios", "wilson"),
         },
-        "tasks.tagging.examples": {"read_tag_predictions"},
-        "tasks.scores.metrics": {
+        "data.tags.examples": {"read_tag_predictions"},
+        "data.scores.metrics": {
             "METRICS",
             "MULTI_LABEL_METRICS",
             "OF_CLASS",
@@ -197,7 +197,7 @@ SATELLITES = {
             "metric_named",
             "ranks",
         },
-        "tasks.tagging.spans": {"Span", "read_labels", "spans_of"},
+        "data.tags.spans": {"Span", "read_labels", "spans_of"},
         "training.runs.reports": {"KEY", "read_metrics"},
         "training.runs.run_directory": {"ENVIRONMENT"},
     },
@@ -207,19 +207,25 @@ SATELLITES = {
         "pretraining.examples": {"records"},
     },
     "serving.litert": {
-        "graphs.networks": {"Network", "encoder_of", "input_names", "network_of", "weights_of"},
+        "serving.graphs.networks": {
+            "Network",
+            "encoder_of",
+            "input_names",
+            "network_of",
+            "weights_of",
+        },
         "serving.network.export": {"Format", "Report", "export_network"},
         "serving.network.proof": {"as_inputs"},
     },
     "serving.mediapipe": {
-        "graphs.networks": {"Network", "network_of"},
+        "serving.graphs.networks": {"Network", "network_of"},
         "serving.litert": {"convert"},
         "serving.network.export": {"Format", "Report", "export_network"},
         "serving.network.proof": {"answered_by", "as_inputs"},
         "serving.tflite_metadata": {"with_metadata"},
     },
     "serving.openvino": {
-        "graphs.networks": {"encoder_of"},
+        "serving.graphs.networks": {"encoder_of"},
         "serving.network.export": {"Format", "Report", "export_network"},
         "serving.network.proof": {"as_inputs"},
         "serving.onnx": {"save", "write_graph"},

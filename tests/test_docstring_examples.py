@@ -24,29 +24,29 @@ from tests import docstring_world
 ROOT = Path(keras_bert_impl.__file__).parent
 # Examples that are not run, and why.
 NOT_RUN = {
-    "hub.local_directory": "downloads a model",
+    "checkpoints.hub.local_directory": "downloads a model",
     "models.encoder.Encoder.from_keras_hub": "downloads a preset",
     "models.encoder.Encoder.from_pretrained": "downloads a model",
     "pretraining.corpus.beam_cleaning.CleanTexts": "needs Apache Beam",
-    "tasks.data.published.read_tfds": "downloads a dataset",
+    "data.tables.published.read_tfds": "downloads a dataset",
 }
 # Examples that export models or train several times.
 SLOW = {
     "pretraining.adaptation.adapt",
     "runs.distillation.IntermediateLayers",
     "runs.distillation.SoftTargets",
-    "finetuning.finetune",
-    "finetuning.finetune_set",
-    "experiments.glue.finetune_glue",
+    "finetuning.finetune.finetune",
+    "finetuning.finetune.finetune_set",
+    "finetuning.glue.finetune_glue",
     "tasks.tagging.feature_tagger.FeatureTagger",
-    "tuning.choice.save_tuned",
+    "training.tuning.choice.save_tuned",
 }
 # Paths that an example writes and another example reads.
 WRITTEN = {
     "pretraining.adaptation.adapt": ("run",),
     "pretraining.corpus.preparation.prepare": ("records",),
     "pretraining.run.pretrain": ("run", "records"),
-    "finetuning.finetune": ("run",),
+    "finetuning.finetune.finetune": ("run",),
 }
 # Set to 1 to save time.
 SHORTER = re.compile(r"\b(epochs|steps_per_epoch|adapt_steps|layers)=([2-9]|\d\d+)")

@@ -27,11 +27,11 @@ from keras_bert_impl import (
     student_of,
     write_report,
 )
-from keras_bert_impl.attribution.methods import METHODS
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.reports.attribution.methods import METHODS
 from keras_bert_impl.reports.look_page import text_attention
-from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import randomize
 from tests.serving.network_models import ARCHITECTURES
 from tests.tasks import helpers

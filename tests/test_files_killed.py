@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert_impl.io import files, paths
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.reports import charts, page, run_report
 from keras_bert_impl.tasks.embedding import search, vector_source, vectors
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io import files, paths
 from tests.killed import put, states_of, visible
 
 NOTES = {"model/notes": b"mine", "model/more/notes": b"mine"}
@@ -203,7 +203,7 @@ def test_one_of_many_processes_that_start_at_once_gets_the_lock(tmp_path):
     code = """
 import sys, time
 from pathlib import Path
-from keras_bert_impl.io.files import claim
+from keras_bert_impl.utils.io.files import claim
 
 claimed = []
 print("ready", flush=True)

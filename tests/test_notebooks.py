@@ -13,12 +13,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from keras_bert_impl import version
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.hub import check_name
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.hub import check_name
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.runs.settings import FinetuneSettings
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils import version
+from keras_bert_impl.utils.version import __version__
 from tests.docs import blocks
 
 ROOT = Path(__file__).resolve().parents[1]

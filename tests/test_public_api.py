@@ -7,11 +7,11 @@ import pytest
 
 PACKAGES = [
     "keras_bert_impl",
-    "keras_bert_impl.attribution",
-    "keras_bert_impl.hub",
-    "keras_bert_impl.interop",
+    "keras_bert_impl.reports.attribution",
+    "keras_bert_impl.checkpoints.hub",
+    "keras_bert_impl.checkpoints.interop",
     "keras_bert_impl.layers",
-    "keras_bert_impl.plots",
+    "keras_bert_impl.reports.plots",
     "keras_bert_impl.pretraining",
     "keras_bert_impl.reports",
     "keras_bert_impl.serving",

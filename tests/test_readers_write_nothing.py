@@ -97,7 +97,7 @@ def world(tmp_path_factory):
 
 def finetune_lora(base, root, out, adapter):
     from keras_bert_impl.tasks import TextClassifier
-    from keras_bert_impl.tuning import save_tuned
+    from keras_bert_impl.training.tuning import save_tuned
 
     model = TextClassifier.from_pretrained(base, labels=["negative", "positive"], adapter=adapter)
     save_tuned(model, out, base)

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import keras_bert_impl
-from keras_bert_impl import AdamW, MaskedLM, TextClassifier, lazy
+from keras_bert_impl import AdamW, MaskedLM, TextClassifier
 from keras_bert_impl.tasks.base import task_model
+from keras_bert_impl.utils import lazy
 from tests.tasks import helpers
 
 ROOT = Path(keras_bert_impl.__file__).parent

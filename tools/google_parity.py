@@ -33,8 +33,8 @@ def main() -> None:
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    from tests.interop.google_models import loaded
-    from tests.interop.parity import batch, original_features
+    from tests.checkpoints.interop.google_models import loaded
+    from tests.checkpoints.interop.parity import batch, original_features
 
     original, lengths = in_pytorch(arguments.checkpoint)
     ours, source = loaded(arguments.checkpoint, "masked_lm", "next_sentence")

@@ -1,4 +1,4 @@
-"""Creates the files in tests/data/google: `python tools/make_google_models.py tests/data/google`.
+"""Creates the files in tests/fixtures/google: `python tools/make_google_models.py tests/fixtures/google`.
 
 Creates tiny encoders with random weights in every format of the TensorFlow Model Garden, and
 records their outputs. It runs in a separate environment, Python 3.11 with tensorflow 2.20, tf-keras

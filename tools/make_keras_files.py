@@ -195,10 +195,10 @@ def delft() -> None:
 
 
 def hub_layer() -> None:
-    """A functional model around `hub.KerasLayer` with the module in `tests/data/google`."""
+    """A functional model around `hub.KerasLayer` with the module in `tests/fixtures/google`."""
     import tensorflow_hub as hub
 
-    archive = Path(__file__).parents[1] / "tests/data/google/hub_bert.tar.xz"
+    archive = Path(__file__).parents[1] / "tests/fixtures/google/hub_bert.tar.xz"
     with tarfile.open(archive) as file:
         file.extractall(FOLDER / "module", filter="data")
     (module,) = (path.parent for path in FOLDER.glob("module/**/saved_model.pb"))

@@ -1,6 +1,6 @@
 """Writes small random models, with outputs, in TensorFlow and Flax formats of `transformers` 4.
 
-It runs in a separate environment; `tests/interop/test_tensorflow_names.py` reads the folder:
+It runs in a separate environment; `tests/checkpoints/interop/test_tensorflow_names.py` reads the folder:
 
     python3.11 -m venv oracle
     oracle/bin/pip install "transformers==4.46.3" "tensorflow-cpu==2.18.1" "tf-keras==2.18.0" \

@@ -24,8 +24,8 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from keras_bert_impl.io.files import replace_file  # noqa: E402
 from keras_bert_impl.tokenizers.unicode import table as layout  # noqa: E402
+from keras_bert_impl.utils.io.files import replace_file  # noqa: E402
 
 SURROGATES = range(0xD800, 0xE000)  # surrogates are not valid in text
 HANGUL_PARTS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # joined to the previous syllable

@@ -21,7 +21,7 @@ import hub_cache
 import nbclient
 import nbformat
 
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "colab"

@@ -41,7 +41,7 @@ def originals(directory: str) -> tuple[dict, dict, dict]:
     import torch
     import transformers
 
-    from tests.interop.parity import batch, original_outputs
+    from tests.checkpoints.interop.parity import batch, original_outputs
 
     model = transformers.BertModel.from_pretrained(directory, attn_implementation="eager").eval()
     features = batch(model.config.vocab_size, LENGTHS)
@@ -50,7 +50,7 @@ def originals(directory: str) -> tuple[dict, dict, dict]:
 
 def differences_of_ours(directory: str) -> dict[str, dict]:
     from keras_bert_impl.models.encoder import Encoder
-    from tests.interop.parity import packed, packed_differences, padded_differences
+    from tests.checkpoints.interop.parity import packed, packed_differences, padded_differences
 
     features, expected, _ = originals(directory)
     encoder = Encoder.from_pretrained(directory)
@@ -62,7 +62,7 @@ def differences_of_ours(directory: str) -> dict[str, dict]:
 
 
 def print_table(directory: str) -> None:
-    from tests.interop.parity import padded_differences
+    from tests.checkpoints.interop.parity import padded_differences
 
     columns = {}
     for backend, title in BACKENDS.items():

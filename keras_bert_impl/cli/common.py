@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from keras_bert_impl.cli.parser import Rare, suggestion
-from keras_bert_impl.io.errors import InputError, printable
-from keras_bert_impl.io.files import is_remote
-from keras_bert_impl.io.lines import STANDARD_INPUT
-from keras_bert_impl.io.paths import expanded
-from keras_bert_impl.io.progress import print_message
-from keras_bert_impl.io.settings import DType
-from keras_bert_impl.lazy import import_tensorflow_alone
+from keras_bert_impl.utils.errors import InputError, printable
+from keras_bert_impl.utils.io.files import is_remote
+from keras_bert_impl.utils.io.lines import STANDARD_INPUT
+from keras_bert_impl.utils.io.paths import expanded
+from keras_bert_impl.utils.lazy import import_tensorflow_alone
+from keras_bert_impl.utils.progress import print_message
+from keras_bert_impl.utils.settings import DType
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _check_examples(value, arguments):
 
 
 def _check_model(value, arguments):
-    from keras_bert_impl.hub import check_name
+    from keras_bert_impl.checkpoints.hub import check_name
 
     if not os.path.exists(f"{value}.index"):  # The value may be the prefix of a Google checkpoint.
         check_name(value)

@@ -15,9 +15,9 @@ from packaging.requirements import Requirement
 
 from keras_bert_impl.cli.common import print_json
 from keras_bert_impl.cli.parser import Command
-from keras_bert_impl.io.cluster import read_cluster
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.version import DISTRIBUTION, __version__, install_command
+from keras_bert_impl.utils.cluster import read_cluster
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.version import DISTRIBUTION, __version__, install_command
 
 _OF_DEVELOPERS = ("test", "docs", "notebooks")  # extras that commands do not use
 _DISPENSABLE = {

@@ -19,9 +19,9 @@ from keras_bert_impl.cli.common import (
     say,
 )
 from keras_bert_impl.cli.parser import Command
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.tasks.base.options import LONG_TEXTS
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.progress import Progress
 
 
 class Embed(Command):
@@ -356,7 +356,7 @@ def _load(name):
 
     Other models are loaded as a `MaskedLM` or, without a masked LM head, as a `TextEmbedder`.
     """
-    from keras_bert_impl.interop import open_model, read_encoder_config
+    from keras_bert_impl.checkpoints.interop import open_model, read_encoder_config
     from keras_bert_impl.models.weights import MissingTensorError
     from keras_bert_impl.runs.run import load_tuned
     from keras_bert_impl.tasks import MaskedLM, TextEmbedder

@@ -9,12 +9,10 @@ from typing import Any
 
 from keras_bert_impl.cli.common import DATA_SET, EXAMPLES, FOLDER, add_table_form, say
 from keras_bert_impl.cli.parser import Rare
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import encoded_as, suffix_of
-from keras_bert_impl.tasks.data.held_rows import held_out_files
-from keras_bert_impl.tasks.data.joining import join_examples
-from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
-from keras_bert_impl.tasks.data.splits import hold_out, leave_out
+from keras_bert_impl.data.tables.held_rows import held_out_files
+from keras_bert_impl.data.tables.joining import join_examples
+from keras_bert_impl.data.tables.source import MULTILINGUAL, ExampleSource
+from keras_bert_impl.data.tables.splits import hold_out, leave_out
 from keras_bert_impl.tasks.names import (
     reader_help,
     reader_options,
@@ -22,6 +20,8 @@ from keras_bert_impl.tasks.names import (
     task_called,
     task_names,
 )
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.lines import encoded_as, suffix_of
 
 GLUE = "glue"  # value of --task for all tasks of the benchmark
 _USUAL = {"text": ("text", "sentence"), "label": ("label", "labels")}  # names of columns
@@ -153,7 +153,7 @@ def _add_rare_columns(group):
 
 
 def _add_task(group, is_training, runs_glue):
-    from keras_bert_impl.tasks.data.published import TASKS
+    from keras_bert_impl.data.tables.published import TASKS
 
     glue = [task for task in TASKS if task != "diagnostic" or not is_training]
     all_of_glue = ""
@@ -186,7 +186,7 @@ def _add_data_sets(group):
 
 def needed_files(arguments: argparse.Namespace) -> list[str]:
     """Returns the arguments of files without which a command cannot train."""
-    from keras_bert_impl.tasks.data.published import TASKS
+    from keras_bert_impl.data.tables.published import TASKS
 
     if arguments.data or arguments.task in (GLUE, *TASKS, *MULTILINGUAL):
         return []
@@ -259,7 +259,7 @@ def reads_tables(task: str | None) -> bool:
 
 def take_columns(arguments: argparse.Namespace) -> None:
     """Sets `--text` and `--label` to a column with a usual name, if the table has only one."""
-    from keras_bert_impl.tasks.data.tables import FORMATS, table_columns
+    from keras_bert_impl.data.tables.tables import FORMATS, table_columns
 
     given = vars(arguments)
     files = given.get("train") or given.get("dev")
@@ -304,7 +304,7 @@ def read_files(arguments: argparse.Namespace) -> None:
 
 
 def read_examples(arguments: argparse.Namespace, split: str) -> Any:
-    from keras_bert_impl.tasks.data.published import TASKS
+    from keras_bert_impl.data.tables.published import TASKS
 
     _check_combination(arguments)
     take_columns(arguments)
@@ -338,7 +338,7 @@ def read_split(arguments: argparse.Namespace, split: str) -> Any:
 
 def form_of_tables(arguments: argparse.Namespace, split: str) -> dict[str, Any]:
     """Returns the columns of a split's tables, and their delimiters as one string."""
-    from keras_bert_impl.tasks.data.tables import table_form
+    from keras_bert_impl.data.tables.tables import table_form
 
     forms = []
     for source in _source(arguments).each(split):
@@ -409,7 +409,7 @@ def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> A
 def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.task != "mnli":
         return {}
-    from keras_bert_impl.tasks.data.published import read_more_mnli
+    from keras_bert_impl.data.tables.published import read_more_mnli
 
     return read_more_mnli(arguments.data, arguments.skip_bad_rows)
 

@@ -18,12 +18,12 @@ from keras_bert_impl.cli.common import (
 from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples_of
 from keras_bert_impl.cli.parser import Command, Rare
 from keras_bert_impl.cli.remembered import run_of
-from keras_bert_impl.graphs.formats import NAMES, exporter
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.progress import Progress
+from keras_bert_impl.serving.graphs.formats import NAMES, exporter
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.progress import Progress
 
 if TYPE_CHECKING:  # imports TensorFlow
-    from keras_bert_impl.graphs.signatures import Signatures
+    from keras_bert_impl.serving.graphs.signatures import Signatures
 
 # Argument -> the formats that support it.
 _ARGUMENTS = {
@@ -221,8 +221,8 @@ def _buckets(text):
 
 def _score(arguments, model):
     """Returns a sentence with the scores of the float32 model and the exported model."""
-    from keras_bert_impl.graphs.formats import check_drop
     from keras_bert_impl.runs.evaluation import load_model
+    from keras_bert_impl.serving.graphs.formats import check_drop
 
     with Progress("scoring the model"):
         float32 = load_model(arguments.model, arguments.use, "float32", arguments.base)
@@ -305,7 +305,7 @@ def has_examples(arguments: Namespace) -> bool:
 
 def _export_network(arguments: Namespace, model: Any) -> None:
     export, name = exporter(arguments.format), NAMES[arguments.format]
-    from keras_bert_impl.tasks.data.tables import text_lines
+    from keras_bert_impl.data.tables.tables import text_lines
 
     settings: dict[str, Any] = {"fused": False} if arguments.standard else {}
     for option, setting in (("calibrate", "calibration"), ("texts", "texts")):
@@ -313,8 +313,8 @@ def _export_network(arguments: Namespace, model: Any) -> None:
             lines = text_lines(Path(path))
             settings[setting] = [text for _, text in lines if text.strip()]
     if not hasattr(model, "tokenizer"):  # A plain encoder has no tokenizer.
-        from keras_bert_impl.conversion.formats import read_tokenizer
-        from keras_bert_impl.interop import open_model
+        from keras_bert_impl.checkpoints.interop import open_model
+        from keras_bert_impl.models.conversion.formats import read_tokenizer
 
         settings["tokenizer"] = read_tokenizer(open_model(arguments.model))
     if has_examples(arguments):
@@ -343,8 +343,8 @@ def _export_network(arguments: Namespace, model: Any) -> None:
 
 def points(model: Any, examples: Any) -> float:
     """Returns the model's score on examples, from 0 to 100."""
+    from keras_bert_impl.data.scores.metrics import comparable
     from keras_bert_impl.tasks.registry import score, task_of_model
-    from keras_bert_impl.tasks.scores.metrics import comparable
 
     first = comparable(*next(iter(score(model, examples).items())))
     return 100 * first / task_of_model(model).highest_score

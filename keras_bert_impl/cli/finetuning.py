@@ -36,11 +36,11 @@ from keras_bert_impl.cli.examples import (
 from keras_bert_impl.cli.parser import Command, Rare
 from keras_bert_impl.cli.remembered import options_of, with_columns_of_run
 from keras_bert_impl.cli.settings import add_settings, given_settings, read_grid
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.settings import AdaptationSettings
 from keras_bert_impl.runs.settings import PAPER_GRID, FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.names import registered_tasks
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json
 
 _MAIN = (
     "epochs", "batch_size", "learning_rate", "max_length", "tuning", "keep_best", "dtype", "seed",
@@ -144,9 +144,9 @@ class Finetune(Command):
         grid, settings, of_adaptation = _resolve(arguments)
         train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
         more_dev = read_more(arguments)
-        from keras_bert_impl.finetuning import combinations, finetune, finetune_set
+        from keras_bert_impl.data.tables.published import TASKS
+        from keras_bert_impl.finetuning.finetune import combinations, finetune, finetune_set
         from keras_bert_impl.runs.run import settings_for, task_with
-        from keras_bert_impl.tasks.data.published import TASKS
         from keras_bert_impl.training.strategy import is_chief
 
         out = Path(arguments.out)
@@ -184,7 +184,7 @@ class Finetune(Command):
             print_scores(scores)
         say(f"wrote the model to {out / 'model'}")
         if arguments.task in TASKS:
-            from keras_bert_impl.experiments.glue import write_glue_tests
+            from keras_bert_impl.finetuning.glue import write_glue_tests
 
             write_glue_tests(arguments.task, out, arguments.data, say=say)
 
@@ -225,14 +225,14 @@ def _run_several(arguments):
     settings |= {"keep_checkpoints": arguments.keep_checkpoints, "say": say}
     if arguments.folds:
         examples = read_whole(arguments)
-        from keras_bert_impl.experiments.cross_validation import cross_validate
+        from keras_bert_impl.finetuning.cross_validation import cross_validate
 
         settings |= {"examples": examples, "folds": arguments.folds}
         scores = cross_validate(output_directory=arguments.out, **settings)
         of_what, spreads = "metric", scores["scores"]
         hint = "to get a model for use, train on all examples"
     else:
-        from keras_bert_impl.experiments.glue import finetune_glue
+        from keras_bert_impl.finetuning.glue import finetune_glue
 
         settings |= {"grid": grid, "skip_bad_rows": arguments.skip_bad_rows}
         scores = finetune_glue(data=arguments.data, output_directory=arguments.out, **settings)
@@ -302,7 +302,7 @@ def _print_groups(summary):
 
     If there is only one group, the table has one row per metric.
     """
-    from keras_bert_impl.finetuning import name_of
+    from keras_bert_impl.finetuning.finetune import name_of
 
     groups, metric = summary["groups"], summary["metric"]
     if len(groups) == 1:

@@ -11,11 +11,11 @@ import shlex
 import sys
 
 from keras_bert_impl.cli.parser import Command, CommandParser, suggestion
-from keras_bert_impl.first_guesses import GUESSES
-from keras_bert_impl.io.errors import InputError, printable
-from keras_bert_impl.io.lines import encoded_as
-from keras_bert_impl.io.progress import print_message
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils.errors import InputError, printable
+from keras_bert_impl.utils.first_guesses import GUESSES
+from keras_bert_impl.utils.io.lines import encoded_as
+from keras_bert_impl.utils.progress import print_message
+from keras_bert_impl.utils.version import __version__
 
 # Group -> command -> (class in `keras_bert_impl.cli`, description). Only the module of the
 # selected command is imported, and TensorFlow is not imported before `run`.
@@ -418,7 +418,7 @@ def _offered(action):
     kind = getattr(action.type, "completes", None)
     words = [str(choice) for choice in action.choices or ()]
     if kind == "model":
-        from keras_bert_impl.published import MODELS
+        from keras_bert_impl.checkpoints.published import MODELS
 
         words = list(MODELS)
     if kind == "recipe":

@@ -8,6 +8,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.published import MODELS
 from keras_bert_impl.cli.common import (
     MODEL,
     OUTPUT_DIRECTORY,
@@ -31,9 +33,7 @@ from keras_bert_impl.cli.remembered import (
     read_scored,
     with_data,
 )
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.published import MODELS
+from keras_bert_impl.utils.errors import InputError
 
 _COLUMNS = ("name", "parameters", "layers", "hidden", "tokenizer", "lowercase")
 _WIDE = (
@@ -200,7 +200,7 @@ class Convert(Command):
         )
 
     def run(self, arguments: Namespace) -> None:
-        from keras_bert_impl.conversion.formats import convert
+        from keras_bert_impl.models.conversion.formats import convert
 
         shapes = convert(
             arguments.source,
@@ -231,8 +231,8 @@ class Merge(Command):
         add_base(parser)
 
     def run(self, arguments: Namespace) -> None:
-        from keras_bert_impl.hub import local_directory
-        from keras_bert_impl.interop.opening import base_of, is_tuned
+        from keras_bert_impl.checkpoints.hub import local_directory
+        from keras_bert_impl.checkpoints.interop.opening import base_of, is_tuned
         from keras_bert_impl.runs.run import load_tuned
 
         tuned = local_directory(arguments.model)
@@ -279,7 +279,7 @@ class Student(Command):
         )
 
     def run(self, arguments: Namespace) -> None:
-        from keras_bert_impl.conversion.formats import student_of
+        from keras_bert_impl.models.conversion.formats import student_of
 
         layers = student_of(arguments.teacher, arguments.out, arguments.layers)
         say(f"wrote layers {', '.join(map(str, layers))} to {arguments.out}")
@@ -320,7 +320,7 @@ class Calibrate(Command):
         group.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def check(self, arguments: Namespace) -> None:
-        from keras_bert_impl.tasks.scores.calibration import rule_of
+        from keras_bert_impl.data.scores.calibration import rule_of
 
         check_examples(arguments)
         if arguments.threshold:
@@ -332,9 +332,9 @@ class Calibrate(Command):
         check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:
+        from keras_bert_impl.data.scores.calibration import Goal
         from keras_bert_impl.runs.calibrating import calibrate
         from keras_bert_impl.runs.run import load_tuned
-        from keras_bert_impl.tasks.scores.calibration import Goal
 
         directory = arguments.model
         model = load_tuned(directory, arguments.dtype, arguments.base)

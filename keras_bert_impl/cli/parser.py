@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from keras_bert_impl.first_guesses import nearest
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import nearest
 
 _WIDTH = 100  # maximum width of help
 _WORDS = "words_without_option"  # destination of words without an option, if the command has no such argument

@@ -21,10 +21,10 @@ from keras_bert_impl.cli.common import (
 from keras_bert_impl.cli.examples import read_examples_of, usual_column
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.cli.remembered import OF_FORM, form_of_run, read_options, with_form
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.lines import STANDARD_INPUT, encoded_as, suffix_of
-from keras_bert_impl.io.progress import Progress
-from keras_bert_impl.tasks.data.source import ExampleSource
+from keras_bert_impl.data.tables.source import ExampleSource
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.lines import STANDARD_INPUT, encoded_as, suffix_of
+from keras_bert_impl.utils.progress import Progress
 
 
 def add_inputs(parser: ArgumentsContainer) -> None:
@@ -46,9 +46,9 @@ def read_inputs(
     Returns:
         (iterator of (text, row of the text as a dict), number of texts; None if unknown).
     """
+    from keras_bert_impl.data.tables.layout import Layout
+    from keras_bert_impl.data.tables.tables import FORMATS, text_lines
     from keras_bert_impl.runs.prediction_table import count_rows, read_rows
-    from keras_bert_impl.tasks.data.layout import Layout
-    from keras_bert_impl.tasks.data.tables import FORMATS, text_lines
     from keras_bert_impl.tasks.registry import task_of_model
 
     delimiter = arguments.delimiter
@@ -119,7 +119,7 @@ def read_training_set(options: dict[str, Any], model: Any) -> Any:
 
 
 def _columns_of_run(arguments):
-    from keras_bert_impl.tasks.data.published import TASKS
+    from keras_bert_impl.data.tables.published import TASKS
 
     options = read_options(arguments.model)
     if options.get("task") in TASKS:
@@ -132,13 +132,13 @@ def _as_written(arguments):
 
     If the run is on a GLUE task, its test set becomes a file for the benchmark's server.
     """
-    from keras_bert_impl.tasks.data.published import TASKS
+    from keras_bert_impl.data.tables.published import TASKS
 
     task, columns = read_options(arguments.model).get("task"), (arguments.text, arguments.pair)
     is_table = suffix_of(arguments.out or "") == ".tsv" and arguments.input != STANDARD_INPUT
     of_task = columns in ((None, None), _columns_of_run(arguments)) and not arguments.id
     if task in TASKS and is_table and of_task:
-        from keras_bert_impl.experiments.glue import as_submitted, is_glue_test
+        from keras_bert_impl.finetuning.glue import as_submitted, is_glue_test
 
         if is_glue_test(task, arguments.input):
             say(
@@ -151,7 +151,7 @@ def _as_written(arguments):
 
 def _columns(path, arguments, model):
     """Returns (column of the text, column of the second text or None)."""
-    from keras_bert_impl.tasks.data.tables import table_columns
+    from keras_bert_impl.data.tables.tables import table_columns
 
     if arguments.text:
         return arguments.text, arguments.pair
@@ -227,8 +227,8 @@ class Predict(Command):
             check_output(arguments.out)
 
     def check_files(self, arguments: Namespace) -> None:
-        from keras_bert_impl.tasks.data.layout import Layout
-        from keras_bert_impl.tasks.data.tables import check_columns
+        from keras_bert_impl.data.tables.layout import Layout
+        from keras_bert_impl.data.tables.tables import check_columns
 
         if arguments.text and arguments.input != STANDARD_INPUT:
             header = not arguments.no_header
@@ -282,7 +282,7 @@ def _print(block, as_objects):
 
 def _answered(rows, model, task):
     """Yields a list of (input row, prediction, cells to print) for each block of texts."""
-    from keras_bert_impl.tasks.inputs.blocks import blocks
+    from keras_bert_impl.data.batches.blocks import blocks
 
     waiting = collections.deque()
 
@@ -296,7 +296,7 @@ def _answered(rows, model, task):
 
 
 def _passed_on(rows, arguments):
-    from keras_bert_impl.tasks.data.table_rows import value_of
+    from keras_bert_impl.data.tables.table_rows import value_of
 
     for text, row in rows:
         if arguments.id:

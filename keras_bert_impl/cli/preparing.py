@@ -24,12 +24,12 @@ from keras_bert_impl.cli.examples import (
     take_columns,
 )
 from keras_bert_impl.cli.parser import Command
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.lines import is_utf8, suffix_of
-from keras_bert_impl.io.progress import Progress
-from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
+from keras_bert_impl.data.tables.table_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.names import max_length_of, readers
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.files import replace_directory
+from keras_bert_impl.utils.io.lines import is_utf8, suffix_of
+from keras_bert_impl.utils.progress import Progress
 
 _SIZE, _ADDED = 30522, 1000  # tokens
 
@@ -113,7 +113,7 @@ class Vocab(Command):
 
 
 def _extend(arguments, documents):
-    from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
+    from keras_bert_impl.models.conversion.vocabulary_augmentation import augment_vocabulary
 
     tokens, tokens_per_word = augment_vocabulary(
         arguments.extend,
@@ -313,7 +313,7 @@ class Check(Command):
         check_examples(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        from keras_bert_impl.tasks.data import checks
+        from keras_bert_impl.data.tables import checks
 
         files = arguments.file
         given = vars(arguments) | {"train": files, "skip_bad_rows": True}
@@ -340,9 +340,9 @@ def _tokens(arguments, examples):
     """Returns `token_numbers` of the examples, or None without a tokenizer."""
     if not arguments.model:
         return None
-    from keras_bert_impl.hub import local_directory
-    from keras_bert_impl.tasks.data.checks import token_numbers
-    from keras_bert_impl.tasks.data.token_lengths import count_tokens
+    from keras_bert_impl.checkpoints.hub import local_directory
+    from keras_bert_impl.data.tables.checks import token_numbers
+    from keras_bert_impl.data.tables.token_lengths import count_tokens
 
     of_run = Path(arguments.model) / "model"
     directory = of_run if of_run.is_dir() else local_directory(arguments.model)

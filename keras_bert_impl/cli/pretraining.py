@@ -25,11 +25,11 @@ from keras_bert_impl.cli.common import (
 )
 from keras_bert_impl.cli.parser import Command, suggestion
 from keras_bert_impl.cli.settings import add_settings, resolve_settings
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.progress import Progress
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.recipes import recipe_text, recipes
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.progress import Progress
 
 _PRETRAIN_MAIN = (
     "model", "total_steps", "batch_size", "learning_rate", "warmup_steps", "schedule", "objectives",

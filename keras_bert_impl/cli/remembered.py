@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.cli.examples import check_tables, read_examples_of
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import suffix_of
-from keras_bert_impl.io.reading import file_within
-from keras_bert_impl.io.run_files import read_run_file
-from keras_bert_impl.io.settings import settings_hints
-from keras_bert_impl.tasks.data.source import ExampleSource, applicable
-from keras_bert_impl.tasks.data.splits import hold_out
+from keras_bert_impl.data.tables.source import ExampleSource, applicable
+from keras_bert_impl.data.tables.splits import hold_out
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.lines import suffix_of
+from keras_bert_impl.utils.io.reading import file_within
+from keras_bert_impl.utils.io.run_files import read_run_file
+from keras_bert_impl.utils.settings import settings_hints
 
 _PLACES = ("train", "dev", "data", "tfds")
 # Options, such as columns, that also apply to other files.

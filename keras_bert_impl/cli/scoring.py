@@ -44,9 +44,9 @@ from keras_bert_impl.cli.remembered import (
     read_scored,
     with_form,
 )
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import encoded_as
-from keras_bert_impl.io.progress import Progress
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.lines import encoded_as
+from keras_bert_impl.utils.progress import Progress
 
 
 class Evaluate(Command):

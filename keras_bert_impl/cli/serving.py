@@ -20,8 +20,8 @@ from keras_bert_impl.cli.common import (
     say,
 )
 from keras_bert_impl.cli.parser import Command, Rare
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.version import install_command, wheel_command
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.version import install_command, wheel_command
 
 _PACKAGES = ("uvicorn", "starlette", "prometheus_client")
 

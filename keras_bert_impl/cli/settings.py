@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from keras_bert_impl.cli.common import FILE, OF_SETTINGS, RECIPE
 from keras_bert_impl.cli.parser import Rare, suggestion
-from keras_bert_impl.first_guesses import nearest
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import parse_yaml, read_text
-from keras_bert_impl.io.settings import OneOf, check, fits, rule, settings_hints
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import nearest
+from keras_bert_impl.utils.io.reading import parse_yaml, read_text
+from keras_bert_impl.utils.settings import OneOf, check, fits, rule, settings_hints
 
 _METAVARS = {int: "N", float: "X", tuple: "[A,B]"}
 _PLAIN = str.maketrans("", "", '`"')  # removes the quotes that mark code

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.config import Adapter
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.layers.adapters import Prefix, freeze_parts
 from keras_bert_impl.layers.adapters import dense as dense_with
 from keras_bert_impl.layers.basic import Dropout

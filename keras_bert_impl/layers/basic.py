@@ -12,8 +12,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.io.settings import Rate, check
 from keras_bert_impl.layers.fused_attention import jax_platform
+from keras_bert_impl.utils.settings import Rate, check
 
 
 class ThreadValue(threading.local):

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.config import Adapter
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.layers.adapters import dense, freeze_parts
 from keras_bert_impl.layers.attention import SelfAttention
 from keras_bert_impl.layers.basic import (

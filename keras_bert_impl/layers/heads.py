@@ -11,7 +11,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.adapters import freeze_parts
 from keras_bert_impl.layers.basic import (
     ACTIVATIONS,
@@ -22,6 +21,7 @@ from keras_bert_impl.layers.basic import (
     ThreadValue,
 )
 from keras_bert_impl.layers.embeddings import Embeddings
+from keras_bert_impl.utils.errors import InputError
 
 Tensor = Any  # a tensor of any Keras backend
 _on = ThreadValue(False)

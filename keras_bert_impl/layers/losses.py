@@ -8,9 +8,9 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.layers.basic import own_gradient
+from keras_bert_impl.utils.errors import InputError
 
 
 def cross_entropy(labels: Any, logits: Any) -> Any:

@@ -9,11 +9,9 @@ from typing import Any, TypeAlias
 
 import keras
 
-from keras_bert_impl.cards import write_card
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.first_guesses import first_guesses
-from keras_bert_impl.internals import checks_its_inputs, requirement
-from keras_bert_impl.interop import (
+from keras_bert_impl.checkpoints.cards import write_card
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import (
     encoder_tensors,
     huggingface_config,
     open_keras_hub_model,
@@ -23,7 +21,6 @@ from keras_bert_impl.interop import (
     to_keras_hub,
     write_model_directory,
 )
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import Embeddings, LoRADense, is_added
 from keras_bert_impl.layers.basic import ThreadValue
 from keras_bert_impl.models.encoder_layers import (
@@ -46,6 +43,9 @@ from keras_bert_impl.models.weights import (
     values_deferred,
     values_of_encoder,
 )
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import first_guesses
+from keras_bert_impl.utils.internals import checks_its_inputs, requirement
 
 DType: TypeAlias = str | keras.DTypePolicy | None  # None: the global dtype policy
 Features = Any  # dict of int32 `[batch, length]` tensors, or `token_ids` alone

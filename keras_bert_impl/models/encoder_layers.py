@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.layers import (
     AttentionBias,
     BlockSparsity,
@@ -22,6 +21,7 @@ from keras_bert_impl.layers import (
     TransformerBlock,
     VirtualTokens,
 )
+from keras_bert_impl.utils.errors import InputError
 
 FEATURES = (
     "token_ids",

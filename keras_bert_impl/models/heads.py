@@ -5,11 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Rate, check
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.layers import ClassificationHead, MaskedLMHead, ResidualHead, SegmentMask
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import Rate, check
 
 # Activation of heads that use the first token's hidden state instead of the pooler.
 _SEQUENCE_TRANSFORMS = {

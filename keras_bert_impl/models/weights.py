@@ -11,17 +11,17 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.internals import (
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.layers import is_added
+from keras_bert_impl.layers.basic import ThreadValue
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import (
     all_layers,
     forget_variables_without_values,
     has_value,
     set_first_value,
 )
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers import is_added
-from keras_bert_impl.layers.basic import ThreadValue
 
 
 def no_hdf5(cls: type) -> type:

@@ -9,13 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.interop import open_model, read_encoder_config
-from keras_bert_impl.interop.sentence_transformers import copy_sentence_settings
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import claim, replace_directory, write_json
-from keras_bert_impl.io.paths import expanded, local_path
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.checkpoints.interop import open_model, read_encoder_config
+from keras_bert_impl.checkpoints.interop.sentence_transformers import copy_sentence_settings
 from keras_bert_impl.models.heads import check_sees_both_sides
 from keras_bert_impl.pretraining.corpus.cutting import as_paths, numbered
 from keras_bert_impl.pretraining.corpus.preparation import Progress, prepare, shown_progress
@@ -26,6 +21,11 @@ from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSet
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.runs.run_directory import remove_checkpoints
 from keras_bert_impl.training.strategy import check_strategy, num_workers
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.io.files import claim, replace_directory, write_json
+from keras_bert_impl.utils.io.paths import expanded, local_path
+from keras_bert_impl.utils.io.reading import read_json
 
 
 @known_arguments("adapt")

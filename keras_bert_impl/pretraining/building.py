@@ -7,11 +7,9 @@ from pathlib import Path
 import keras
 from keras.optimizers.schedules import LearningRateSchedule
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.hub import local_directory
-from keras_bert_impl.interop import encoder_config
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.hub import local_directory
+from keras_bert_impl.checkpoints.interop import encoder_config
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.objectives import OBJECTIVES, ReplacedTokens
@@ -28,6 +26,8 @@ from keras_bert_impl.training.optimizers.schedules import (
     OneCycle,
     TimeBudget,
 )
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.reading import read_json
 
 _OPTIMIZERS = {"adamw": AdamW, "lamb": LAMB}
 _SCHEDULES = {"linear": LinearWarmupDecay, "cosine": CosineWarmupDecay, "one_cycle": OneCycle}

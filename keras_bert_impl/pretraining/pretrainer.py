@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from keras_bert_impl.cards import write_card
-from keras_bert_impl.internals import track_loss
-from keras_bert_impl.interop import (
+from keras_bert_impl.checkpoints.cards import write_card
+from keras_bert_impl.checkpoints.interop import (
     encoder_tensors,
     has_class,
     huggingface_config,
@@ -24,8 +23,7 @@ from keras_bert_impl.interop import (
     tied_tensors,
     write_model_directory,
 )
-from keras_bert_impl.interop.layouts import layout_of
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.checkpoints.interop.layouts import layout_of
 from keras_bert_impl.layers.heads import VocabularyLogits, factored_logits
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_both_sides
@@ -47,6 +45,8 @@ from keras_bert_impl.pretraining.objectives.base import (
 )
 from keras_bert_impl.training.runs.reports import encoder_flops
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.internals import track_loss
 
 if TYPE_CHECKING:
     from keras_bert_impl.tokenizers import Tokenizer  # imports TensorFlow

@@ -14,12 +14,7 @@ from typing import Any
 
 import keras
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.interop import fingerprint
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import expanded, local_path
-from keras_bert_impl.io.progress import print_message
-from keras_bert_impl.io.reading import read_bytes, read_json
+from keras_bert_impl.checkpoints.interop import fingerprint
 from keras_bert_impl.pretraining.baseline import compare_with_unigram
 from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, masking
 from keras_bert_impl.pretraining.examples.records import (
@@ -49,6 +44,11 @@ from keras_bert_impl.training.runs.reports import (
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import get_strategy, is_chief
 from keras_bert_impl.training.workers import reports_lost_workers
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.io.paths import expanded, local_path
+from keras_bert_impl.utils.io.reading import read_bytes, read_json
+from keras_bert_impl.utils.progress import print_message
 
 _LOG = logging.getLogger(__name__)
 _BEFORE = "before"  # scores of the model from which a run continues

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import (
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import (
     DType,
     Fraction,
     NonNegativeFloat,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.baseline import OBJECTIVES, unigram_scores
 from keras_bert_impl.pretraining.examples.records import check_first_rows, read_manifest
 from keras_bert_impl.pretraining.masking.dataset import num_held_out_batches, pretraining_dataset
@@ -20,6 +19,7 @@ from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES, PretrainSett
 from keras_bert_impl.training.jax_devices import JaxDevices, host_index, num_hosts
 from keras_bert_impl.training.sharding import nearest_multiples, part_of_host
 from keras_bert_impl.training.strategy import device_names
+from keras_bert_impl.utils.errors import InputError
 
 if TYPE_CHECKING:
     from keras_bert_impl.training.strategy import Strategy

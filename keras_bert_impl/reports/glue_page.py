@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Digits, Section
 from keras_bert_impl.reports.sections.scores import score_name
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import read_json
 
 _SPREAD = ("mean", "std", "min", "max")
 

@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.attribution import attribute
-from keras_bert_impl.attribution.methods import METHODS
-from keras_bert_impl.attribution.rows import features_of_first
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.data.batches.words import Words
 from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.models.encoder import encoders_run_by
 from keras_bert_impl.reports import page
+from keras_bert_impl.reports.attribution import attribute
+from keras_bert_impl.reports.attribution.methods import METHODS
+from keras_bert_impl.reports.attribution.rows import features_of_first
 from keras_bert_impl.reports.page import Html, Section, escape, user_text
-from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
-from keras_bert_impl.tasks.inputs.words import Words
+from keras_bert_impl.tasks.base.feature_rows import FEATURES
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
 
 MOST_TOKENS = 64
 _LONGEST_ROW = 512  # maximum number of tokens; the attention weights grow quadratically

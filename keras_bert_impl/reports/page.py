@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.scores.statistics import Interval
-from keras_bert_impl.version import __version__
+from keras_bert_impl.data.scores.statistics import Interval
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.version import __version__
 
 # XML and HTML only allow these control characters, and UTF-8 does not allow lone surrogates.
 _NOT_ALLOWED = re.compile(r"[^\t\n\r -\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

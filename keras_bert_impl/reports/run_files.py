@@ -5,17 +5,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.attribution import attribute
-from keras_bert_impl.interop import OWN_SETTINGS
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path, without_folders
-from keras_bert_impl.io.reading import file_within, read_json
-from keras_bert_impl.io.run_files import read_run_file, read_scores
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS
+from keras_bert_impl.data.prediction_files import are_for, read_predictions_table
+from keras_bert_impl.reports.attribution import attribute
 from keras_bert_impl.reports.page import Html, details, paragraph, shaded_words, table
 from keras_bert_impl.runs.run import load_tuned
-from keras_bert_impl.tasks.base.prediction_files import are_for, read_predictions_table
 from keras_bert_impl.tasks.base.task_model import MODEL_CLASS
 from keras_bert_impl.training.runs.reports import read_metrics
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path, without_folders
+from keras_bert_impl.utils.io.reading import file_within, read_json
+from keras_bert_impl.utils.io.run_files import read_run_file, read_scores
 
 MOST_EXPLAINED = 5  # number of errors with attributions
 _NO_LIMIT = 1 << 60

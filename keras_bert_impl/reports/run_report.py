@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.cards import write_card
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.paths import local_path, without_folders
+from keras_bert_impl.checkpoints.cards import write_card
+from keras_bert_impl.data.scores.statistics import paired_difference
+from keras_bert_impl.data.tables.examples import LabeledExamples
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section, escape, number
 from keras_bert_impl.reports.run_files import (
@@ -32,10 +31,11 @@ from keras_bert_impl.reports.sections.scores import (
     without_repeated_loss,
 )
 from keras_bert_impl.runs.run import load_tuned
-from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.registry import model_class_named, task_of_examples, task_of_model
-from keras_bert_impl.tasks.scores.statistics import paired_difference
 from keras_bert_impl.training.runs.run_directory import ENVIRONMENT
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_directory
+from keras_bert_impl.utils.io.paths import local_path, without_folders
 
 FILE = "report.html"
 _LOG = logging.getLogger(__name__)

@@ -4,16 +4,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.interop import OWN_SETTINGS
-from keras_bert_impl.io.files import replace_directory, write_json
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.io.run_files import read_run_file, read_scores
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS
+from keras_bert_impl.data.scores.calibration import Calibration, Goal
 from keras_bert_impl.runs.inputs import model_directory, with_metric_of
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.registry import score, task_of_examples
-from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
-from keras_bert_impl.tuning.choice import save_tuned
+from keras_bert_impl.training.tuning.choice import save_tuned
+from keras_bert_impl.utils.io.files import replace_directory, write_json
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.io.run_files import read_run_file, read_scores
 
 # This key of scores.json compares the model with baselines, which need the training set.
 _BEFORE = "Before calibration: "

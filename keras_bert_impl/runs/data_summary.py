@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_bert_impl.data.scores.comparison import is_uneven
+from keras_bert_impl.data.tables import checks
+from keras_bert_impl.data.tables.examples import LabeledExamples
+from keras_bert_impl.data.tables.token_lengths import sample_of
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data import checks
-from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.data.token_lengths import sample_of
-from keras_bert_impl.tasks.scores.comparison import is_uneven
 
 _SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize, which takes about half a second
 _CUT = 0.01  # fraction of truncated texts that causes a warning

@@ -10,8 +10,8 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, Share, check
+from keras_bert_impl.data.scores.counting import token_weights
+from keras_bert_impl.data.tables.labels import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.layers.losses import (
     binary_kl_divergence,
     check_layers,
@@ -22,9 +22,9 @@ from keras_bert_impl.layers.losses import (
 )
 from keras_bert_impl.models.heads import linear_map
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
-from keras_bert_impl.tasks.scores.counting import token_weights
 from keras_bert_impl.training.steps.trainer import num_examples
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.settings import NonNegativeFloat, PositiveFloat, Share, check
 
 _DIVERGENCES = {
     SINGLE: kl_divergence,

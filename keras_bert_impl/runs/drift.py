@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.inputs.blocks import blocks
+from keras_bert_impl.data.batches.blocks import blocks
 from keras_bert_impl.tasks.registry import task_of_model
+from keras_bert_impl.utils.errors import InputError
 
 _BINS = 10  # The bins are deciles of the reference.
 _LARGE, _SMALL = 0.25, 0.1  # conventional limits of the population stability index

@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.interop import fingerprint, open_model
-from keras_bert_impl.interop.sentence_transformers import read_projections, read_sentence_settings
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import file_within, path_within
-from keras_bert_impl.io.run_files import read_run_file
+from keras_bert_impl.checkpoints.interop import fingerprint, open_model
+from keras_bert_impl.checkpoints.interop.sentence_transformers import (
+    read_projections,
+    read_sentence_settings,
+)
+from keras_bert_impl.data.tables import user_input
+from keras_bert_impl.data.tables.examples import LabeledExamples
 from keras_bert_impl.runs.settings import FinetuneSettings
-from keras_bert_impl.tasks.data import user_input
-from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.registry import all_tasks, task_of_examples
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import file_within, path_within
+from keras_bert_impl.utils.io.run_files import read_run_file
 
 
 def model_directory(path: str | Path) -> str | Path:

@@ -12,14 +12,14 @@ from typing import Any, TextIO
 import pyarrow
 import pyarrow.parquet
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.lines import read_lines, suffix_of
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.tasks.base.prediction_files import write_cells
-from keras_bert_impl.tasks.data import csv_rows, table_rows
-from keras_bert_impl.tasks.data.layout import Layout, cells
-from keras_bert_impl.tasks.data.tables import open_table, table_format
+from keras_bert_impl.data.prediction_files import write_cells
+from keras_bert_impl.data.tables import csv_rows, table_rows
+from keras_bert_impl.data.tables.layout import Layout, cells
+from keras_bert_impl.data.tables.tables import open_table, table_format
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.io.lines import read_lines, suffix_of
+from keras_bert_impl.utils.io.paths import local_path
 
 Row = dict[str, Any]
 # (columns of the input row, prediction as a dict, prediction as table cells)

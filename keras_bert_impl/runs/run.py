@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.progress import print_message
-from keras_bert_impl.io.run_files import read_run_file, read_scores
-from keras_bert_impl.io.settings import DType
+from keras_bert_impl.data.scores.decisions import warn_of_nan
+from keras_bert_impl.data.tables import checks
+from keras_bert_impl.data.tables.examples import LabeledExamples
+from keras_bert_impl.data.tables.source import given_options
 from keras_bert_impl.runs.data_summary import summarize
 from keras_bert_impl.runs.inputs import (
     as_examples,
@@ -34,12 +32,8 @@ from keras_bert_impl.runs.phases import (
 from keras_bert_impl.runs.settings import MAY_CHANGE, FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data import checks
-from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.data.source import given_options
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of, task_of_examples
-from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
 from keras_bert_impl.training.runs.reports import MetricsLog, StopsIfDiverged, TrainingProgress
@@ -51,14 +45,20 @@ from keras_bert_impl.training.strategy import (
     mean_of_workers,
     num_workers,
 )
-from keras_bert_impl.tuning import (
+from keras_bert_impl.training.tuning import (
     GradualUnfreezing,
     choose_weights,
     learning_rates,
     save_tuned,
 )
-from keras_bert_impl.tuning.choice import count_parameters
-from keras_bert_impl.tuning.settings import FULL
+from keras_bert_impl.training.tuning.choice import count_parameters
+from keras_bert_impl.training.tuning.settings import FULL
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.run_files import read_run_file, read_scores
+from keras_bert_impl.utils.progress import print_message
+from keras_bert_impl.utils.settings import DType
 
 
 class TunedRun(NamedTuple):

@@ -4,9 +4,11 @@ import dataclasses
 import inspect
 from typing import Annotated, Any
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import (
+from keras_bert_impl.tasks.names import settings_of_tasks
+from keras_bert_impl.training.tuning.settings import FULL, TuningSettings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import (
     DType,
     NonNegativeFloat,
     OneOf,
@@ -17,8 +19,6 @@ from keras_bert_impl.io.settings import (
     Seed,
     Share,
 )
-from keras_bert_impl.tasks.names import settings_of_tasks
-from keras_bert_impl.tuning.settings import FULL, TuningSettings
 
 # The grid for fine-tuning BERT on all tasks: Devlin et al., appendix A.3.
 PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.graphs.signatures import Signatures
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.serving.graph_operations import GRAPH, read_graph
+from keras_bert_impl.serving.graphs.signatures import Signatures
 from keras_bert_impl.serving.saved_model import example_strings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
 
 BATCH_SIZES = (1, 8, 64)
 TOLERANCE = 1e-5

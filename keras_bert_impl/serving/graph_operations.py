@@ -8,8 +8,8 @@ exports of this package use.
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.reading import check_links
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.reading import check_links
 
 GRAPH = "saved_model.pb"
 OPERATIONS = frozenset(

@@ -14,17 +14,17 @@ import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs.networks import (
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.serving.graphs.networks import (
     Network,
     encoder_of,
     input_names,
     network_of,
     weights_of,
 )
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.proof import as_inputs
+from keras_bert_impl.utils.errors import InputError
 
 # Maximum bytes of the weights; a FlatBuffer with graph and names is limited to 2 GiB.
 _LARGE = 2**31 - 2**24

@@ -8,13 +8,13 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 from mediapipe.tasks.python import BaseOptions, text
 
-from keras_bert_impl.graphs.networks import Network, network_of
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.graphs.networks import Network, network_of
 from keras_bert_impl.serving.litert import convert
 from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.proof import answered_by, as_inputs
 from keras_bert_impl.serving.tflite_metadata import with_metadata
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 
 _USE = """\
 from mediapipe.tasks.python import BaseOptions, text

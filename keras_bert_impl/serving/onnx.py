@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs.networks import encoder_of, network_of, weights_of
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.serving.graphs.networks import encoder_of, network_of, weights_of
 from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.proof import as_inputs
 

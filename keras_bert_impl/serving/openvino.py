@@ -13,12 +13,12 @@ import numpy as np
 import openvino
 from onnx import TensorProto, helper, numpy_helper
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs.networks import encoder_of
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.serving.graphs.networks import encoder_of
 from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.proof import as_inputs
 from keras_bert_impl.serving.onnx import save, write_graph
+from keras_bert_impl.utils.errors import InputError
 
 _USE = """\
 import openvino

@@ -12,17 +12,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.cards import as_code, export_card, save_card
-from keras_bert_impl.graphs.chunks import Bucket
-from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES, check_target, save_tokenizer
-from keras_bert_impl.graphs.signatures import HUB_NAMES, Function, Functions, Signatures
-from keras_bert_impl.internals import all_layers
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import claim, replace_directory, replace_file
-from keras_bert_impl.io.paths import local_path, next_version
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.checkpoints.cards import as_code, export_card, save_card
 from keras_bert_impl.layers.basic import without_gradients
-from keras_bert_impl.version import __version__
+from keras_bert_impl.serving.graphs.chunks import Bucket
+from keras_bert_impl.serving.graphs.formats import SAVED_MODEL_ENTRIES, check_target, save_tokenizer
+from keras_bert_impl.serving.graphs.signatures import HUB_NAMES, Function, Functions, Signatures
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import all_layers
+from keras_bert_impl.utils.io.files import claim, replace_directory, replace_file
+from keras_bert_impl.utils.io.paths import local_path, next_version
+from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.version import __version__
 
 BATCH_SIZES = (1, 8, 32)
 
@@ -100,7 +100,7 @@ def export_saved_model(
             "KERAS_BACKEND=tensorflow."
         )
     if not isinstance(signatures, Signatures):
-        from keras_bert_impl.graphs.together import SeveralSignatures
+        from keras_bert_impl.serving.graphs.together import SeveralSignatures
 
         signatures = SeveralSignatures(signatures)
     check_target(directory, SAVED_MODEL_ENTRIES)

@@ -6,11 +6,11 @@ import pkgutil
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.interop import OWN_SETTINGS, open_model
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS, open_model
+from keras_bert_impl.data.tables.checks import check_learnable
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.task_model import MODEL_CLASS, TaskModel
-from keras_bert_impl.tasks.data.checks import check_learnable
+from keras_bert_impl.utils.errors import InputError, listed
 
 
 class NotFineTunedError(InputError):

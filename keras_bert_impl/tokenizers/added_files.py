@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.added_tokens import (
     MAX_TOKENS,
     AddedToken,
@@ -22,6 +20,8 @@ from keras_bert_impl.tokenizers.added_tokens import (
     special_tokens,
 )
 from keras_bert_impl.tokenizers.files import check_settings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json
 
 FoundTokens = list[tuple[AddedToken, int | None]]  # (token, id or None)
 SPECIAL_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")

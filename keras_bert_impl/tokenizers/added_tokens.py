@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.graphs import before, chosen, leftmost, places_of, put
 from keras_bert_impl.tokenizers.unicode.table import SPACE, class_table, word_table
+from keras_bert_impl.utils.errors import InputError
 
 NO_TOKEN, INSIDE = -2, -1
 MAX_TOKENS = 50_000  # Published models have a few hundred.

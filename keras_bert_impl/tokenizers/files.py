@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import file_within, read_json
+from keras_bert_impl.utils.errors import InputError, shown
+from keras_bert_impl.utils.io.files import replace_directory
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import file_within, read_json
 
 KIND_OF_FILE = {  # file in a directory without tokenizer.json -> kind of tokenizer
     "vocab.txt": "WordPiece",

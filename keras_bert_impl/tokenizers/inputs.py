@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import OneOf
 
 _CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # No token extends over such a space.
 _CHARACTERS_OF_TOKEN = 16  # Almost all texts have fewer characters per token.

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import check_settings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import read_json
 
 _PACKAGES = ("keras_hub", "keras_nlp")  # `keras_nlp` is the package name in old presets.
 _KINDS = {

@@ -8,10 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.optional_libraries import import_keras_hub
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.keras_hub_files import NOTES
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
@@ -21,6 +17,10 @@ from keras_bert_impl.tokenizers.sentencepiece.words import read_map
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode.table import read_folding
 from keras_bert_impl.tokenizers.wordpiece.tokenizer import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.optional_libraries import import_keras_hub
 
 _log = logging.getLogger(__name__)
 _KINDS = {

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.inputs import as_strings
 from keras_bert_impl.tokenizers.sentencepiece.families import SPACE_MARK
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.wordpiece.files import without_accents
 from keras_bert_impl.tokenizers.wordpiece.words import SPECIAL_TOKENS, WordSplitter
+from keras_bert_impl.utils.errors import InputError
 
 _PREFIX = "##"  # prefix of a token that continues a word
 _ALPHABET = 1000  # maximum number of single-character tokens

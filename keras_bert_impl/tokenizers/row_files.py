@@ -6,8 +6,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers import keras_hub_files as keras_hub
 from keras_bert_impl.tokenizers.added_files import read_if_there
 from keras_bert_impl.tokenizers.files import (
@@ -18,6 +16,8 @@ from keras_bert_impl.tokenizers.files import (
     no_tokenizer,
     tokenizer_directory,
 )
+from keras_bert_impl.utils.errors import InputError, shown
+from keras_bert_impl.utils.io.reading import read_json
 
 _KINDS = {  # model type in tokenizer.json -> kind of tokenizer
     "WordPiece": "WordPiece",

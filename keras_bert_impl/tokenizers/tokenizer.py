@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import first_guesses, known_arguments
-from keras_bert_impl.hub import local_directory
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.hub import local_directory
 from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
 from keras_bert_impl.tokenizers.graphs import graph_of_ids, graph_of_offsets
 from keras_bert_impl.tokenizers.inputs import as_bytes, as_strings, pack_segments, segments
 from keras_bert_impl.tokenizers.row_files import kind_of
 from keras_bert_impl.tokenizers.word_cache import WordCache, suits
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import first_guesses, known_arguments
 
 _CLASSES: dict[str, type["Tokenizer"]] = {}  # kind -> class; subclasses register themselves
 

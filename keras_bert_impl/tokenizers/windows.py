@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.tokenizers.graphs import numbers_of
 from keras_bert_impl.tokenizers.inputs import pack_segments
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.one_graph import in_one_graph
 
 
 class Windows(NamedTuple):

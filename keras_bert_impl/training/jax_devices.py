@@ -15,11 +15,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.io.cluster import EXAMPLE, read_cluster
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.lazy import keep_accelerators_for_jax
 from keras_bert_impl.training.sharding import is_ours, num_data_devices, sharded_distribution
 from keras_bert_impl.training.workers import join_jax
+from keras_bert_impl.utils.cluster import EXAMPLE, read_cluster
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.lazy import keep_accelerators_for_jax
 
 _LOG = logging.getLogger(__name__)
 

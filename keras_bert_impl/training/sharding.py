@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import keras
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 
 TensorLayout: TypeAlias = keras.distribution.TensorLayout
 _Mixin: Any = object  # The methods use attributes of `Distribution`, which is a later base class.

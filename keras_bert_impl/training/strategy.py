@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
 
-from keras_bert_impl.io.cluster import EXAMPLE, read_cluster
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.training.jax_devices import (
     JaxDevices,
     choose_jax_devices,
@@ -21,6 +18,9 @@ from keras_bert_impl.training.jax_devices import (
     value_of_first_host,
 )
 from keras_bert_impl.training.workers import connecting, wait_for_workers
+from keras_bert_impl.utils.cluster import EXAMPLE, read_cluster
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import PositiveInt, check
 
 if TYPE_CHECKING:
     import tensorflow as tf

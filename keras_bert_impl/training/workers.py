@@ -16,8 +16,8 @@ from typing import Any
 
 import keras
 
-from keras_bert_impl.io.cluster import Cluster, host_and_port, read_cluster
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.cluster import Cluster, host_and_port, read_cluster
+from keras_bert_impl.utils.errors import InputError
 
 _LOG = logging.getLogger(__name__)
 TIMEOUT = "KERAS_BERT_WORKER_TIMEOUT"

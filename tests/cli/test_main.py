@@ -11,7 +11,7 @@ import pytest
 
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli.parser import Command
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from keras_bert_impl.checkpoints.published import MODELS
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.published import MODELS
 
 
 def names(capsys, *arguments):

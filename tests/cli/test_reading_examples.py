@@ -12,10 +12,10 @@ from keras_bert_impl.cli.examples import (
     read_train_and_dev,
 )
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import AnchorExamples, read_glue
 from keras_bert_impl.tasks.language_modeling.augmentation import write_examples
 from keras_bert_impl.tasks.names import task_called
+from keras_bert_impl.utils.errors import InputError
 
 
 def parsed(*arguments):

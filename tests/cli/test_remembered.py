@@ -15,7 +15,7 @@ from keras_bert_impl.cli.remembered import (
     with_columns,
     with_data,
 )
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 
 
 def parsed(*arguments, is_training=False):

@@ -18,7 +18,7 @@ from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli import serving
 from keras_bert_impl.serving import export_version
-from keras_bert_impl.version import install_command
+from keras_bert_impl.utils.version import install_command
 from tests.serving.families import signatures_of
 from tests.serving.server.load import Server, load, send_garbage_to
 from tests.serving.server.servers import Client

@@ -8,8 +8,8 @@ import yaml
 
 from keras_bert_impl.cli import settings
 from keras_bert_impl.cli.parser import CommandParser
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.runs.run_directory import to_yaml
+from keras_bert_impl.utils.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

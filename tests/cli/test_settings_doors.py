@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from keras_bert_impl.cli import settings as cli_settings
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import Document
-from keras_bert_impl.io.settings import check, settings_hints
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.runs.settings import FinetuneSettings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import Document
+from keras_bert_impl.utils.settings import check, settings_hints
 
 _WORDS = ("adamw", "lamb", "mean", "float32", "balanced", "lora", "masked_lm", "full", "x", "")
 _NUMBERS = (0, 1, -1, 3, 2**31, 0.0, 0.5, 1.0, 1e-4, -2.5, 1e300)

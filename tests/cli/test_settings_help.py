@@ -9,9 +9,9 @@ import pytest
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli import settings
 from keras_bert_impl.cli.parser import CommandParser
-from keras_bert_impl.io.settings import OneOf, PositiveInt
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.runs.settings import FinetuneSettings
+from keras_bert_impl.utils.settings import OneOf, PositiveInt
 
 
 @dataclasses.dataclass

@@ -8,9 +8,9 @@ import inspect
 import keras
 
 import keras_bert_impl
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.cli import main
 from keras_bert_impl.cli import settings as cli_settings
-from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.pretraining.recipes import recipes
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.serving.onnx import export_onnx

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 from tests.docs import blocks
 
 ROOT = Path(__file__).resolve().parents[2]

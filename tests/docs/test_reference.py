@@ -15,9 +15,9 @@ import settings_page
 import keras_bert_impl
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli.settings import sentences_of
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.tasks import LongTexts
+from keras_bert_impl.utils.errors import InputError
 from tests.docs import blocks
 
 PAGES = api.pages()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.published import MODELS
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.published import MODELS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "which-model.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -12,9 +12,9 @@ import yaml
 from examples.experiments import ablations
 from examples.experiments.ablations import QUESTIONS, Variant, ablate, main
 from keras_bert_impl import CausalLM, EncoderConfig, InputError, TokenClassifier
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.data.tags.examples import TaggedExamples
 from keras_bert_impl.pretraining.building import model_config
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from tests.tasks.helpers import WORDS, examples, tokenizer
 
 SMALL = {"hidden_dim": 16, "num_layers": 2, "num_heads": 2, "intermediate_dim": 32}

@@ -10,8 +10,8 @@ import scipy.stats
 from examples.experiments import learning_curve as example
 from examples.experiments.learning_curve import draw_examples, learning_curve, main
 from keras_bert_impl import InputError
-from keras_bert_impl.io.reading import read_yaml
-from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.utils.io.reading import read_yaml
 from tests.tasks.helpers import examples, save_base
 
 NUMBERED = [f"{text} {number}" for number, text in enumerate(examples(60)[0])]

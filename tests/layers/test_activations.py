@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.layers.basic import ACTIVATIONS, gelu, gelu_tanh, in_training
 from tests.helpers import TINY, difference, gradient, to_numpy
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.config import Adapter, EncoderConfig
+from keras_bert_impl.checkpoints.config import Adapter, EncoderConfig
 from keras_bert_impl.layers import Dense
 from keras_bert_impl.layers.basic import gelu, without_gradients
 from keras_bert_impl.models.encoder import Encoder

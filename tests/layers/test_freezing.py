@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from keras_bert_impl.config import Adapter
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.layers import Pooler, TransformerBlock
 from keras_bert_impl.layers.heads import ClassificationHead
 

@@ -5,10 +5,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.layers import ClassificationHead, Dropout
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import MODERN, TINY, compiled, difference, random_features, randomize, to_numpy
 
 # Bound on the effect of another summation order in float32: some 20 successive sums of at most 24

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.interop import encoder_tensors, open_model
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.interop import encoder_tensors, open_model
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights, values_deferred
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import MODERN, TINY, to_numpy
 
 

@@ -5,7 +5,7 @@ from email.parser import Parser
 
 import pytest
 
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils.version import __version__
 from tests.packaging import environment
 
 pytestmark = pytest.mark.slow

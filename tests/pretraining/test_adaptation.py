@@ -8,16 +8,16 @@ import pytest
 import safetensors.numpy
 import yaml
 
+from keras_bert_impl.checkpoints.interop import open_model, read_encoder_config
+from keras_bert_impl.checkpoints.interop.sentence_transformers import read_sentence_settings
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.interop import open_model, read_encoder_config
-from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining import adapt, adaptation, read_manifest
 from keras_bert_impl.pretraining.corpus.cutting import split_of
 from keras_bert_impl.pretraining.corpus.readers import Document
 from keras_bert_impl.pretraining.settings import AdaptationSettings
 from keras_bert_impl.tasks import TextEmbedder
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import WORDS, encoder, finetune_command, run_script, tokenizer
 
 SETTINGS = {"adapt_steps": 2, "adapt_batch_size": 4, "adapt_length": 16}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.interop import encoder_config
+from keras_bert_impl.checkpoints.interop import encoder_config
 from keras_bert_impl.layers.basic import dropout_seed, recomputation
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import Pretrainer

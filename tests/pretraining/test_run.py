@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import yaml
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.helpers import CONFIG, Stop, settings_of, weights
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining import run, stages
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
@@ -16,6 +15,7 @@ from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import Stage, StageData, plan
 from keras_bert_impl.training.optimizers.schedules import SpendsBudget
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.helpers import Stop, weights
 
 BATCH = 8

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.objectives import as_objectives
 from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES, PretrainSettings
+from keras_bert_impl.utils.errors import InputError
 
 # Not the defaults.
 MASKS = {

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.conversion.formats import student_of
-from keras_bert_impl.interop import encoder_config, huggingface_config
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import encoder_config, huggingface_config
+from keras_bert_impl.models.conversion.formats import student_of
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, masking
 from keras_bert_impl.pretraining.corpus.preparation import prepare

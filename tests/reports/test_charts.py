@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.reports import charts, page
-from keras_bert_impl.version import install_command
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.version import install_command
 
 HOSTILE = "<script>alert(1)</script> & \"q\" 'q' \x00\x1b\ud800 \u202e\u05d0 🎬 $x_1$"
 

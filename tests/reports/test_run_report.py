@@ -12,11 +12,11 @@ import pytest
 from sklearn import metrics as sklearn
 
 from keras_bert_impl import InputError, evaluate, load_tuned, write_report
+from keras_bert_impl.data.scores.metrics import METRICS
+from keras_bert_impl.data.tables.splits import same_text
 from keras_bert_impl.reports import run_report, write_comparison
 from keras_bert_impl.reports.sections import scores
 from keras_bert_impl.reports.sections.scores import score_name
-from keras_bert_impl.tasks.data.splits import same_text
-from keras_bert_impl.tasks.scores.metrics import METRICS
 from tests.docs.blocks import check_command, commands
 from tests.reports import pages
 from tests.reports.conftest import LABELS

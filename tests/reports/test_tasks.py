@@ -8,20 +8,20 @@ import scipy.stats
 import yaml
 
 from keras_bert_impl import InputError, TextEmbedder, TokenClassifier, pretrain, write_report
+from keras_bert_impl.data.choices import (
+    ChoiceExamples,
+    write_choice_predictions,
+)
+from keras_bert_impl.data.prediction_files import write_predictions_table
+from keras_bert_impl.data.questions import QuestionExamples
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.data.tags.examples import score_tags, write_tag_predictions
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.reports.sections import question_answering, tagging
 from keras_bert_impl.reports.sections.embedding import principal_components
 from keras_bert_impl.tasks import MaskedLM, SimilarityExamples, TaggedExamples
-from keras_bert_impl.tasks.base.prediction_files import write_predictions_table
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.multiple_choice.data import (
-    ChoiceExamples,
-    write_choice_predictions,
-)
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.question_answering.decode import Answer
 from keras_bert_impl.tasks.question_answering.results import score_answers, write_answer_files
-from keras_bert_impl.tasks.tagging.examples import score_tags, write_tag_predictions
 from tests.reports import pages
 from tests.tasks import helpers
 

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.data.choices import ChoiceExamples
+from keras_bert_impl.data.questions import QuestionExamples
+from keras_bert_impl.data.scores.statistics import paired_difference
 from keras_bert_impl.runs.evaluation import compare
 from keras_bert_impl.tasks import (
     AnchorExamples,
@@ -20,10 +23,7 @@ from keras_bert_impl.tasks import (
     read_table,
 )
 from keras_bert_impl.tasks import evaluate as evaluate_in_python
-from keras_bert_impl.tasks.multiple_choice.data import ChoiceExamples
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.registry import score
-from keras_bert_impl.tasks.scores.statistics import paired_difference
 from tests.reports import pages
 from tests.tasks.helpers import (
     QUESTION_SETTINGS,
@@ -190,7 +190,7 @@ def test_a_published_embedder_is_evaluated_by_its_name(tmp_path, monkeypatch, ca
     columns = ["--dev", str(tmp_path / "sts.csv"), "--text=a", "--pair=b", "--label=y", "--json"]
     for folder in ("tuned", "plain"):
         place = lambda *_, folder=folder: lambda: tmp_path / folder  # noqa: E731
-        monkeypatch.setattr("keras_bert_impl.hub._hugging_face", place)
+        monkeypatch.setattr("keras_bert_impl.checkpoints.hub._hugging_face", place)
         command = ["evaluate", "--model", "owner/name", "--task", "similarity", *columns]
         assert main(command) == 0
         assert -1 <= json.loads(capsys.readouterr().out)["spearman"] <= 1

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.data.prediction_files import read_predictions_table
 from keras_bert_impl.tasks import load_tuned, read_table
-from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
 from tests.killed import assert_old_or_new
 from tests.tasks.helpers import examples, save_base
 

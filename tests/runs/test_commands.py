@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from keras_bert_impl import TextClassifier
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.finetuning import finetune as finetune_in_python
+from keras_bert_impl.data.tables.splits import hold_out
+from keras_bert_impl.finetuning.finetune import finetune as finetune_in_python
 from keras_bert_impl.tasks import TextEmbedder, load_tuned, read_table
-from keras_bert_impl.tasks.data.splits import hold_out
 from keras_bert_impl.tokenizers import Tokenizer
 from tests.runs.scores import without_baselines
 from tests.tasks.helpers import examples, save_base
@@ -120,7 +120,7 @@ def called(monkeypatch):
         output_directory.mkdir(exist_ok=True)
         (output_directory / "scores.json").write_text('{"accuracy": 1.0}')
 
-    monkeypatch.setattr("keras_bert_impl.finetuning.finetune", finetune)
+    monkeypatch.setattr("keras_bert_impl.finetuning.finetune.finetune", finetune)
     monkeypatch.setattr(
         "keras_bert_impl.pretraining.adaptation.adapt",
         lambda *paths, **settings: calls.append({"paths": paths, **settings}),

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from keras_bert_impl.data.questions import QuestionExamples
+from keras_bert_impl.data.tables import token_lengths
 from keras_bert_impl.runs.data_summary import summarize
 from keras_bert_impl.tasks import (
     AnchorExamples,
@@ -13,8 +15,6 @@ from keras_bert_impl.tasks import (
     TaggedExamples,
     TextEmbedder,
 )
-from keras_bert_impl.tasks.data import token_lengths
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from tests.tasks.helpers import classifier, encoder, tokenizer
 
 TRAIN = Examples(["good film", "bad", "the plot is very awful", "joy"], ["a", "b", "b", "a"])

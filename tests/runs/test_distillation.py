@@ -6,7 +6,6 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import dropout_seed
 from keras_bert_impl.tasks import (
     FinetuneSettings,
@@ -18,6 +17,7 @@ from keras_bert_impl.tasks import (
     TokenClassifier,
 )
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored, to_numpy
 from tests.tasks.helpers import encoder, examples, tokenizer, weights
 

@@ -13,7 +13,6 @@ import torch
 import transformers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs.phases import phases_of
 from keras_bert_impl.tasks import (
     ChoiceExamples,
@@ -24,6 +23,7 @@ from keras_bert_impl.tasks import (
     finetune,
     load_tuned,
 )
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import newest_checkpoint
 from tests.tasks.helpers import encoder, examples, tokenizer
 

@@ -3,9 +3,9 @@
 import pytest
 
 from keras_bert_impl import MultipleChoice, TokenClassifier
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs import drift
 from keras_bert_impl.runs.drift import Sample, compare_samples, sample_of
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 from tests.tasks.helpers import classifier
 

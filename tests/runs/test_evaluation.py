@@ -9,7 +9,6 @@ import shutil
 import pytest
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     ChoiceExamples,
     Examples,
@@ -21,6 +20,7 @@ from keras_bert_impl.tasks import (
     load_tuned,
     read_squad,
 )
+from keras_bert_impl.utils.errors import InputError
 from tests.killed import assert_old_or_new
 from tests.runs.scores import without_baselines
 from tests.tasks.helpers import GOOD, choices, classifier, examples, write_words

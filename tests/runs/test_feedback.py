@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs.feedback import by_week
+from keras_bert_impl.utils.errors import InputError
 from tests.cli.test_drift import folder, run  # noqa: F401
 
 stats = pytest.importorskip("scipy.stats")

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from keras_bert_impl.finetuning import finetune
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.data.tables.splits import hold_out
+from keras_bert_impl.data.tables.tables import read_table
+from keras_bert_impl.data.tags.columns import read_columns
+from keras_bert_impl.data.tags.examples import TaggedExamples
+from keras_bert_impl.finetuning.finetune import finetune
 from keras_bert_impl.runs.inputs import as_examples, read_options, with_named_classes
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.splits import hold_out
-from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tasks.registry import task_of
-from keras_bert_impl.tasks.tagging.columns import read_columns
-from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import examples, save_base
 
 

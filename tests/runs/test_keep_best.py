@@ -7,10 +7,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import Examples, FinetuneSettings, finetune, load_tuned
 from keras_bert_impl.tasks.text_classification.task import TextClassification
 from keras_bert_impl.training.strategy import number_of_chief
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.tasks.helpers import examples
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import Examples, TaggedExamples, evaluate, finetune, load_tuned
+from keras_bert_impl.utils.errors import InputError
 from tests.runs.scores import without_baselines
 from tests.tasks.helpers import examples, run_script
 

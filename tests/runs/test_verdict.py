@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import Examples, TaggedExamples, evaluate, finetune, load_tuned
+from keras_bert_impl.utils.errors import InputError
 
 TEXTS = ["a good film", "a bad film"] * 20
 UNEVEN = Examples(TEXTS[:22] + TEXTS[:20:2], ["good"] * 11 * 2 + ["good"] * 9 + ["bad"])

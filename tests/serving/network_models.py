@@ -7,7 +7,7 @@ import re
 import keras
 import numpy as np
 
-from keras_bert_impl.graphs.networks import network_of
+from keras_bert_impl.serving.graphs.networks import network_of
 from keras_bert_impl.tasks import (
     MaskedLM,
     MultipleChoice,

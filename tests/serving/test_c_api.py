@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_bert_impl.optional_libraries import tensorflow_text
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows, largest_difference
 from keras_bert_impl.serving.graph_operations import read_graph
+from keras_bert_impl.utils.optional_libraries import tensorflow_text
 from tests.serving.asking import fuzz, output_of
 from tests.serving.families import FAMILIES, signatures_of
 

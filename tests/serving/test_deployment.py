@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.deployment import write_deployment
-from keras_bert_impl.version import pinned_requirement
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.version import pinned_requirement
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import check
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 from tests.tasks.helpers import classifier
 

@@ -8,16 +8,16 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from keras_bert_impl.config import ADAPTER_KINDS
-from keras_bert_impl.graphs.together import SeveralSignatures
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import ADAPTER_KINDS
 from keras_bert_impl.serving import check
 from keras_bert_impl.serving.graph_operations import GRAPH, OPERATIONS, read_graph
+from keras_bert_impl.serving.graphs.together import SeveralSignatures
 from keras_bert_impl.serving.saved_model import for_inference, prediction_log
 from keras_bert_impl.serving.server.model import Limits, load, read_description, read_warmup
 from keras_bert_impl.serving.server.wire import ApiError
 from keras_bert_impl.tasks import EncoderSignatures, TokenClassifier
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.serving import network_models
 from tests.serving.families import ENTITIES, FAMILIES, signatures_of
 from tests.tasks.helpers import classifier, encoder, tokenizer

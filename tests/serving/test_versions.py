@@ -12,10 +12,10 @@ import tensorflow as tf
 import yaml
 from tensorflow.core.framework import tensor_pb2
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import export_version
 from keras_bert_impl.serving.saved_model import BATCH_SIZES, prediction_log
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.serving.fuzz import load_tool
 from tests.tasks.helpers import classifier, run_python
 
@@ -147,7 +147,7 @@ def test_refuses_to_export_beside_another_process(exported):
     folder, model = exported
     code = """
 import sys
-from keras_bert_impl.io.files import claim
+from keras_bert_impl.utils.io.files import claim
 lock = claim(sys.argv[1])
 print("locked", flush=True)
 sys.stdin.read()

@@ -15,11 +15,11 @@ import pytest
 import tensorflow as tf
 
 import keras_bert_impl
-from keras_bert_impl.attribution import attribute
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.reports import look, write_report
+from keras_bert_impl.reports.attribution import attribute
 from keras_bert_impl.tasks import evaluate, finetune, load_tuned, registry
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 
 FOLDERS = Path(keras_bert_impl.__file__).parent / "tasks"

@@ -9,12 +9,12 @@ import seqeval.metrics
 import yaml
 
 from keras_bert_impl import QuestionAnswerer, TokenClassifier
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.interop import OWN_SETTINGS
+from keras_bert_impl.data.prediction_files import read_column
+from keras_bert_impl.data.tags.examples import read_tag_predictions
 from keras_bert_impl.tasks import evaluate, load_tuned, read_columns, read_squad
-from keras_bert_impl.tasks.base.prediction_files import read_column
 from keras_bert_impl.tasks.registry import model_class_of
-from keras_bert_impl.tasks.tagging.examples import read_tag_predictions
 from tests.tasks.helpers import classifier, write_words
 from tests.tasks.squad_files import document, question, write
 

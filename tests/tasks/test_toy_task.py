@@ -11,10 +11,10 @@ import tensorflow as tf
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli.finetuning import Finetune
 from keras_bert_impl.cli.settings import given_settings
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Share
+from keras_bert_impl.data.tables.examples import Examples
 from keras_bert_impl.tasks import Task, TextClassifier, evaluate, finetune, load_tuned, registry
-from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import Share
 from tests.tasks import helpers
 
 

@@ -11,10 +11,10 @@ import tokenizers
 import transformers
 from tokenizers import models, processors
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens, as_added_tokens
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import ENGLISH, like_modernbert
 
 ODD = [

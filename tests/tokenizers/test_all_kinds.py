@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.inputs import beginning
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import KINDS, texts
 
 TEXTS = texts()

@@ -7,10 +7,10 @@ import pytest
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import SentencePieceTokenizer, Tokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.keras_hub_saving import make_model, to_keras_hub, write_notes
-from tests.interop.keras_hub_models import random_backbone
+from keras_bert_impl.utils.errors import InputError
+from tests.checkpoints.interop.keras_hub_models import random_backbone
 from tests.tokenizers.sentencepiece_models import ODD, TEXT, train
 
 keras_hub = pytest.importorskip("keras_hub")

@@ -13,7 +13,6 @@ import tokenizers
 import transformers
 from tokenizers import models, pre_tokenizers, trainers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import (
     ByteLevelBPETokenizer,
     Tokenizer,
@@ -23,6 +22,7 @@ from keras_bert_impl.tokenizers import (
 )
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.learning import further_merges, learn_tokens
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import ENGLISH, KINDS, texts
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -9,9 +9,9 @@ import pytest
 import transformers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.report import tokenizer_report
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import BERT, ENGLISH, FRENCH, KINDS
 
 TEXTS = [*ENGLISH.split("\n"), *FRENCH.split("\n"), "the the wanted, wanting 日本 \U0001f600"]

@@ -8,14 +8,14 @@ import tokenizers
 import transformers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.tokenizers import (
     ByteLevelBPETokenizer,
     SentencePieceTokenizer,
     Tokenizer,
     WordPieceTokenizer,
 )
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import BERT, edit, learn_bytes
 
 VOCABULARY = [*BERT, "a", "b", "c"]

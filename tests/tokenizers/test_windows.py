@@ -4,9 +4,9 @@ import tensorflow as tf
 from tokenizers import Tokenizer as TheirTokenizer
 from tokenizers import models, pre_tokenizers, processors
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from keras_bert_impl.tokenizers.windows import pack_windows, window_spans
+from keras_bert_impl.utils.errors import InputError
 
 WORDS = "who did what to whom and when was it done there".split()
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]

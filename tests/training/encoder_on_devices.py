@@ -11,13 +11,13 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 from keras_bert_impl.training.strategy import get_strategy, use_cpu_devices
+from keras_bert_impl.utils.errors import InputError
 
 CONFIG = EncoderConfig(
     vocabulary_size=40,

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.lazy import keep_accelerators_for_jax
 from keras_bert_impl.training.sharding import nearest_multiples
 from keras_bert_impl.training.strategy import get_strategy
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.lazy import keep_accelerators_for_jax
 from tests.training.encoder_on_devices import STEPS, build, train
 from tests.training.helpers import last_json, output_of, start
 

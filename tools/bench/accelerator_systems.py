@@ -175,7 +175,7 @@ def transformers_forward(config, path):
 def _transformers_config(config):
     import transformers as library
 
-    from keras_bert_impl.interop import huggingface_config
+    from keras_bert_impl.checkpoints.interop import huggingface_config
 
     given = dict(huggingface_config(config))
     model_type = given.pop("model_type")

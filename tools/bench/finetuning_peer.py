@@ -22,9 +22,9 @@ import torch
 import transformers
 from finetuning_tasks import TASKS
 
+from keras_bert_impl.data.scores import metrics
 from keras_bert_impl.tasks import score_answers, score_choices, score_tags
 from keras_bert_impl.tasks.question_answering.decode import Answer
-from keras_bert_impl.tasks.scores import metrics
 
 _BATCH, _WEIGHT_DECAY, _WARMUP, _CLIP = 32, 0.01, 0.1, 1.0
 _SORTED_TOGETHER = 16  # batches

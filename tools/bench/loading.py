@@ -82,7 +82,7 @@ def write_models(folder):
     import torch
     import transformers
 
-    from keras_bert_impl.conversion.formats import convert
+    from keras_bert_impl.models.conversion.formats import convert
 
     torch.manual_seed(0)
     model = transformers.BertModel(transformers.BertConfig(hidden_act="gelu_new"))

@@ -105,7 +105,7 @@ def train_ours(start, batches, total, arguments):
 
 def scores_of_questions(examples, texts):
     """Returns two lists with the exact match (1 or 0) and the F1 of each question."""
-    from keras_bert_impl.tasks.question_answering.metrics import squad_v1_scores
+    from keras_bert_impl.data.scores.squad import squad_v1_scores
 
     exact, f1 = [], []
     for place, text in enumerate(texts):

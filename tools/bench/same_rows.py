@@ -14,7 +14,7 @@ import transformers
 from finetuning_tasks import TASKS
 
 from keras_bert_impl import QuestionAnswerer
-from keras_bert_impl.tasks.inputs import batching
+from keras_bert_impl.data.batches import batching
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 
 _TASK = TASKS["squad"]

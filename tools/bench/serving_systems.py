@@ -30,7 +30,7 @@ def write_models(directory, folder, systems, texts=()):
         texts: calibration texts for "ours-openvino-calibrated".
     """
     from keras_bert_impl import TextClassifier, TextEmbedder
-    from keras_bert_impl.interop import open_model, read_encoder_config
+    from keras_bert_impl.checkpoints.interop import open_model, read_encoder_config
     from keras_bert_impl.serving import export_saved_model
     from keras_bert_impl.serving.litert import export_litert
     from keras_bert_impl.serving.onnx import export_onnx
@@ -73,7 +73,7 @@ def write_models(directory, folder, systems, texts=()):
 
         traced_and_fused(_transformers(folder, "eager"), folder, "logits", {0: "batch"})
     if {"keras-hub", "keras-hub-exported"} & set(systems):
-        from keras_bert_impl.conversion.formats import convert
+        from keras_bert_impl.models.conversion.formats import convert
 
         # KerasHub's BERT supports only this activation.
         convert(folder / "pytorch", folder / "keras_hub", "keras_hub", activation="gelu_tanh")

@@ -15,7 +15,7 @@ import links  # noqa: E402
 import llms  # noqa: E402
 import settings_page  # noqa: E402
 
-from keras_bert_impl.version import __version__  # noqa: E402
+from keras_bert_impl.utils.version import __version__  # noqa: E402
 
 _SHORT = re.compile(r"<code>([^<\n]{1,25})</code>")
 _OUTPUT = re.compile(r'<div class="language-text highlight">(.*?)</div>', re.DOTALL)

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from keras_bert_impl.checkpoints.config import Adapter, EncoderConfig
 from keras_bert_impl.cli.settings import sentences_of, settings_of, title_of
-from keras_bert_impl.config import Adapter, EncoderConfig
-from keras_bert_impl.io.settings import rule
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.runs.settings import FinetuneSettings, ObjectiveSettings
 from keras_bert_impl.tasks.base.options import WindowSettings
-from keras_bert_impl.tuning.settings import TuningSettings
+from keras_bert_impl.training.tuning.settings import TuningSettings
+from keras_bert_impl.utils.settings import rule
 
 PACKAGE = Path(__file__).parents[2] / "keras_bert_impl"
 

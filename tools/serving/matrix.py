@@ -142,8 +142,8 @@ def _of_session(open_session):
 
     @contextlib.contextmanager
     def column():
-        from keras_bert_impl.graphs.signatures import FEATURES
-        from keras_bert_impl.io.errors import InputError
+        from keras_bert_impl.serving.graphs.signatures import FEATURES
+        from keras_bert_impl.utils.errors import InputError
 
         def difference(case, folder):
             try:
@@ -165,7 +165,7 @@ def _of_file(kind, file):
     """Same as `_of_session`, for a format in `keras_bert_impl.serving` with one network file."""
 
     def open_session(model, folder):
-        from keras_bert_impl.graphs.networks import encoder_of
+        from keras_bert_impl.serving.graphs.networks import encoder_of
 
         runtime = importlib.import_module(f"keras_bert_impl.serving.{kind}")
         directory = folder / kind
@@ -249,7 +249,7 @@ def _at_words(row, mask):
 
 def _of_network(model, session, features):
     """Returns the largest difference between predictions from the outputs of two networks."""
-    from keras_bert_impl.graphs.networks import network_of
+    from keras_bert_impl.serving.graphs.networks import network_of
 
     received, expected = session(features), network_of(model).outputs_of_model(features)
     mask, found = features["padding_mask"].astype(bool), []

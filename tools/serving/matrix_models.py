@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_bert_impl import Encoder, EncoderConfig, WordPieceTokenizer
-from keras_bert_impl.graphs.signatures import Signatures
+from keras_bert_impl.serving.graphs.signatures import Signatures
 from keras_bert_impl.tasks import (
     EncoderSignatures,
     FeatureTagger,

@@ -7,9 +7,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 
-from keras_bert_impl.io.settings import check
 from keras_bert_impl.pretraining.corpus import near_duplicates, text_cleaning
 from keras_bert_impl.pretraining.corpus.cleaning import Similarity
+from keras_bert_impl.utils.settings import check
 
 
 class CleanTexts(beam.PTransform):

@@ -20,12 +20,12 @@ import numpy as np
 import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from keras_bert_impl.io import remote_files
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import blocks, cutting, readers
 from keras_bert_impl.pretraining.corpus.blocks import NumberedDocument, WordTokens
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io import remote_files
 
 _SUMMARY = "summary.json"
 

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Fraction, OneOf, PositiveInt, Rate, validate
 from keras_bert_impl.pretraining.corpus import readers, sentences
 from keras_bert_impl.pretraining.examples import records, rows
 from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RowLength
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.unicode.table import CJK
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import Fraction, OneOf, PositiveInt, Rate, validate
 
 NumberedDocument = tuple[int, readers.Document]  # index in the corpus, document
 _AT_ONCE = 1 << 18  # characters

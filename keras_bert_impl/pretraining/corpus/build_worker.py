@@ -10,7 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from keras_bert_impl.lazy import import_tensorflow_alone
+from keras_bert_impl.utils.lazy import import_tensorflow_alone
 
 if TYPE_CHECKING:
     from keras_bert_impl.pretraining.corpus import blocks

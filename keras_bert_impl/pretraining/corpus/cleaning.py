@@ -13,13 +13,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.settings import PositiveInt, Range, check
 from keras_bert_impl.pretraining.corpus.cutting import as_paths
 from keras_bert_impl.pretraining.corpus.readers import Document, read_documents
-from keras_bert_impl.version import install_command
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.settings import PositiveInt, Range, check
+from keras_bert_impl.utils.version import install_command
 
 try:
     from keras_bert_impl.pretraining.corpus import text_cleaning

@@ -10,12 +10,12 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from keras_bert_impl.io import files
-from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.pretraining.corpus import blocks
 from keras_bert_impl.pretraining.corpus.readers import Document
 from keras_bert_impl.pretraining.corpus.sentences import split_sentences
 from keras_bert_impl.pretraining.examples import records, rows
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io import files
 
 _LOOKED_AT = 100  # number of strings in a list that are checked for paths
 _LONGEST_PATH = 4_000

@@ -20,22 +20,22 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert_impl.io import remote_files
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import (
+from keras_bert_impl.pretraining.corpus import blocks
+from keras_bert_impl.pretraining.examples import records, rows
+from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
+from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io import remote_files
+from keras_bert_impl.utils.io.files import (
     absolute,
     check_is_no_link,
     claim,
     is_remote,
     replace_directory,
 )
-from keras_bert_impl.io.paths import is_own
-from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.pretraining.corpus import blocks
-from keras_bert_impl.pretraining.examples import records, rows
-from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
-from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils.io.paths import is_own
+from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.version import __version__
 
 RESUME = "Finished blocks are kept; run the same command again to resume."
 

@@ -14,10 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.progress import Progress as Bar
-from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.pretraining.corpus import blocks, build_worker, cutting, destination, readers
 from keras_bert_impl.pretraining.corpus.blocks import WordTokens
 from keras_bert_impl.pretraining.corpus.destination import RESUME, FinishedBlocks, Interrupted
@@ -25,7 +21,11 @@ from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
 from keras_bert_impl.pretraining.settings import RUNNERS
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.version import install_command
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.progress import Progress as Bar
+from keras_bert_impl.utils.settings import PositiveInt, Rate, check
+from keras_bert_impl.utils.version import install_command
 
 _LOG = logging.getLogger(__name__)
 _FEW_TRUE_PAIRS = 0.2  # fraction of pairs that are consecutive; about one half is normal

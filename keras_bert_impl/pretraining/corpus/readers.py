@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import parse_qsl
 
-from keras_bert_impl.io import files
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import decompressed, suffix_of
-from keras_bert_impl.io.paths import expanded
-from keras_bert_impl.io.reading import parse_json_line
-from keras_bert_impl.io.tfds import open_dataset
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io import files
+from keras_bert_impl.utils.io.lines import decompressed, suffix_of
+from keras_bert_impl.utils.io.paths import expanded
+from keras_bert_impl.utils.io.reading import parse_json_line
+from keras_bert_impl.utils.tfds import open_dataset
 
 _LONGEST_LINE = 64 << 20  # bytes; a file with a longer line is not text
 _READ_AT_ONCE = 1 << 20  # bytes
@@ -224,7 +224,7 @@ def _detect(path, otherwise):
 def _file_module(name):
     if not files.is_remote(name):
         return files
-    from keras_bert_impl.io import remote_files
+    from keras_bert_impl.utils.io import remote_files
 
     return remote_files
 

@@ -10,8 +10,8 @@ import numpy as np
 import trafilatura
 from py3langid import langid
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.near_duplicates import signature
+from keras_bert_impl.utils.errors import InputError
 
 STEPS = ("html", "characters", "language")
 Counts = collections.Counter[tuple[str, str]]  # (step, what is counted) -> number

@@ -32,13 +32,13 @@ import numpy as np
 import tensorflow as tf
 from isal import igzip
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import is_remote
-from keras_bert_impl.io.paths import expanded, local_path
-from keras_bert_impl.io.reading import Document, is_plain_name, parse_json
-from keras_bert_impl.io.remote_files import os_errors, replace_file
 from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import is_remote
+from keras_bert_impl.utils.io.paths import expanded, local_path
+from keras_bert_impl.utils.io.reading import Document, is_plain_name, parse_json
+from keras_bert_impl.utils.io.remote_files import os_errors, replace_file
 
 MANIFEST = "manifest.json"
 ROWS_ARE_MISSING = "rows are missing"  # error message of the graph that reads a shard

@@ -12,9 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, PositiveInt, Range, check
-from keras_bert_impl.one_graph import without_autotuner
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.masking.masking import (
     Masking,
@@ -31,6 +28,9 @@ from keras_bert_impl.pretraining.settings import (
     RECORDS_OBJECTIVES,
 )
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.one_graph import without_autotuner
+from keras_bert_impl.utils.settings import OneOf, PositiveInt, Range, check
 
 _SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
 # Number of rows that are shuffled together, equal to eight shards of the default size. See

@@ -12,8 +12,6 @@ from typing import Annotated, Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Fraction, OneOf, PositiveInt, Share, validate
 from keras_bert_impl.pretraining.masking.units import (
     below,
     random_bits,
@@ -24,6 +22,8 @@ from keras_bert_impl.pretraining.masking.units import (
 from keras_bert_impl.pretraining.objectives.replaced_tokens import DRAW_LIMIT
 from keras_bert_impl.pretraining.settings import MASK_UNITS
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import Fraction, OneOf, PositiveInt, Share, validate
 
 _NEVER_A_REPLACEMENT = re.compile(
     r"\[(?:PAD|UNK|CLS|SEP|MASK|unused\d+)\]|</?s>|<(?:pad|unk|mask|special\d+)>"

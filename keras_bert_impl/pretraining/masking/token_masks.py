@@ -5,12 +5,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Seed, check
 from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, replacement_ids
 from keras_bert_impl.pretraining.settings import check_mask_split
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import Seed, check
 
 NO_LABEL = -100  # ignored by losses in PyTorch and `transformers`, by Keras's with `ignore_class`
 

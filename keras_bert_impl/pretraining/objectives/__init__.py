@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.objectives.base import (
     LeftToRight,
     MaskedLM,
@@ -13,6 +12,7 @@ from keras_bert_impl.pretraining.objectives.base import (
 )
 from keras_bert_impl.pretraining.objectives.distillation import Distillation, LayerDistillation
 from keras_bert_impl.pretraining.objectives.replaced_tokens import ReplacedTokens
+from keras_bert_impl.utils.errors import InputError
 
 OBJECTIVES = {
     objective.name: objective

@@ -6,10 +6,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop import head_tensors, huggingface_config
-from keras_bert_impl.interop.layouts.bert import TensorName, dense, layer_norm, optional
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import head_tensors, huggingface_config
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName, dense, layer_norm, optional
 from keras_bert_impl.layers import Dense, Embeddings, GatherPositions, MaskedLMHead
 from keras_bert_impl.layers.basic import ACTIVATIONS, LayerNormalization
 from keras_bert_impl.layers.heads import VocabularyScores
@@ -17,6 +16,7 @@ from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head, pooled_head
 from keras_bert_impl.training.runs.reports import vocabulary_flops
+from keras_bert_impl.utils.errors import InputError
 
 Tensor = Any
 Tensors = dict[str, Tensor]

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop import (
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import (
     GENERATOR,
     encoder_tensors,
     has_key,
@@ -19,7 +19,6 @@ from keras_bert_impl.interop import (
     tensor_prefix,
     write_model_directory,
 )
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import replaced_token_head
 from keras_bert_impl.models.weights import load_weights, tensors_of
@@ -31,6 +30,7 @@ from keras_bert_impl.pretraining.objectives.base import (
     masked_logits,
 )
 from keras_bert_impl.training.runs.reports import encoder_flops, vocabulary_flops
+from keras_bert_impl.utils.errors import InputError
 
 DRAW_LIMIT = 1 << 24  # exclusive limit of random numbers; float32 represents all smaller integers
 _BLOCK = 256  # number of tokens per block of the two-level cumulative sum

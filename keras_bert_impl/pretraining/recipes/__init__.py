@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.utils.io.paths import local_path
 
 _FOLDER = Path(__file__).parent
 

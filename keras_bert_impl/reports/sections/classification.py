@@ -6,7 +6,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.io.paths import without_folders
+from keras_bert_impl.data.scores.comparison import Outcome
+from keras_bert_impl.data.scores.metrics import (
+    METRICS,
+    MULTI_LABEL_METRICS,
+    class_metrics,
+    metric_named,
+)
+from keras_bert_impl.data.scores.statistics import (
+    by_threshold,
+    calibration,
+    calibration_error,
+    class_scores,
+    confusion,
+    ratios,
+)
+from keras_bert_impl.data.tables.splits import same_text
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Html, Section, escape, number, user_text
 from keras_bert_impl.reports.run_files import (
@@ -16,22 +31,7 @@ from keras_bert_impl.reports.run_files import (
     read_predictions,
 )
 from keras_bert_impl.reports.sections.scores import Score, score_of, scores_section
-from keras_bert_impl.tasks.data.splits import same_text
-from keras_bert_impl.tasks.scores.comparison import Outcome
-from keras_bert_impl.tasks.scores.metrics import (
-    METRICS,
-    MULTI_LABEL_METRICS,
-    class_metrics,
-    metric_named,
-)
-from keras_bert_impl.tasks.scores.statistics import (
-    by_threshold,
-    calibration,
-    calibration_error,
-    class_scores,
-    confusion,
-    ratios,
-)
+from keras_bert_impl.utils.io.paths import without_folders
 
 _MOST_CELLS = 20  # maximum number of classes in a confusion matrix
 _MOST_ERRORS = 20

@@ -2,14 +2,14 @@
 
 import numpy as np
 
+from keras_bert_impl.data.scores.decisions import unit_length
+from keras_bert_impl.data.scores.metrics import METRICS, ranks
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, user_text
 from keras_bert_impl.reports.run_files import Subject, read_predictions
 from keras_bert_impl.reports.sections.classification import shown_text
 from keras_bert_impl.reports.sections.scores import proportion, resampled, scores_html
 from keras_bert_impl.tasks.embedding.similarity import anchor_ranks
-from keras_bert_impl.tasks.scores.decisions import unit_length
-from keras_bert_impl.tasks.scores.metrics import METRICS, ranks
 
 _MOST_TEXTS = 400
 _MOST_ROWS = 15

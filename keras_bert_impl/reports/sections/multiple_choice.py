@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from keras_bert_impl.io.paths import without_folders
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Html, Section, user_text
 from keras_bert_impl.reports.run_files import Subject, read_predictions
 from keras_bert_impl.reports.sections.classification import errors_html
 from keras_bert_impl.reports.sections.scores import proportion, scores_section
+from keras_bert_impl.utils.io.paths import without_folders
 
 _MOST_ERRORS = 20
 

@@ -5,14 +5,14 @@ import numbers
 import shlex
 from typing import Any
 
-from keras_bert_impl.io.paths import without_folders
+from keras_bert_impl.data.scores.comparison import BASELINES
+from keras_bert_impl.data.tables.examples import join_names
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, number
 from keras_bert_impl.reports.run_files import Run
 from keras_bert_impl.reports.sections.scores import score_name, without_repeated_loss
-from keras_bert_impl.tasks.data.examples import join_names
-from keras_bert_impl.tasks.scores.comparison import BASELINES
 from keras_bert_impl.training.runs.reports import KEY as SCORE
+from keras_bert_impl.utils.io.paths import without_folders
 
 # Values in `metrics.jsonl` that are not metrics of the model.
 _NOT_CURVES = {"step", "epoch", "seconds", "seconds_left", SCORE}

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import without_folders
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.examples.records import MANIFEST
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Html, Section, user_text
 from keras_bert_impl.reports.run_files import Run, Subject
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import without_folders
+from keras_bert_impl.utils.io.reading import read_json
 
 _EVERY = 6  # one of six tokens is masked
 _MOST_TEXTS = 5

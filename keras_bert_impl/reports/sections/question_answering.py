@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert_impl.data.prediction_files import read_column
+from keras_bert_impl.data.scores.squad import scores_of_questions
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Html, Section, escape, user_text
 from keras_bert_impl.reports.run_files import (
@@ -13,8 +15,6 @@ from keras_bert_impl.reports.run_files import (
     stored_predictions,
 )
 from keras_bert_impl.reports.sections.scores import proportion, resampled, scores_section
-from keras_bert_impl.tasks.base.prediction_files import read_column
-from keras_bert_impl.tasks.question_answering.metrics import scores_of_questions
 
 _MOST_ERRORS = 20
 _WINDOW = 160  # number of context characters on each side of an answer

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_bert_impl.data.scores.metrics import OF_CLASS, RANKING
+from keras_bert_impl.data.scores.statistics import SAMPLES, Interval, bootstrap, wilson
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section
-from keras_bert_impl.tasks.scores.metrics import OF_CLASS, RANKING
-from keras_bert_impl.tasks.scores.statistics import SAMPLES, Interval, bootstrap, wilson
 
 _PROPORTIONS = {"accuracy", "subset_accuracy"}
 _HOW = {

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.io.paths import without_folders
+from keras_bert_impl.data.scores.statistics import class_scores, confusion, ratios
+from keras_bert_impl.data.tags.examples import read_tag_predictions
+from keras_bert_impl.data.tags.spans import Span, read_labels, spans_of
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Html, Section, escape
 from keras_bert_impl.reports.run_files import (
@@ -17,9 +19,7 @@ from keras_bert_impl.reports.run_files import (
 )
 from keras_bert_impl.reports.sections.classification import confusion_section
 from keras_bert_impl.reports.sections.scores import resampled, scores_section
-from keras_bert_impl.tasks.scores.statistics import class_scores, confusion, ratios
-from keras_bert_impl.tasks.tagging.examples import read_tag_predictions
-from keras_bert_impl.tasks.tagging.spans import Span, read_labels, spans_of
+from keras_bert_impl.utils.io.paths import without_folders
 
 _MOST_ERRORS = 20
 _MOST_WORDS = 150  # maximum number of words per sentence

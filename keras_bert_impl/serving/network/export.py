@@ -9,14 +9,15 @@ from typing import Annotated
 
 import keras
 
-from keras_bert_impl.cards import as_code, as_code_block, export_card, save_card
-from keras_bert_impl.graphs.formats import NETWORK_ENTRIES, check_drop, check_target, save_tokenizer
-from keras_bert_impl.graphs.networks import Network, encoder_of, network_of
-from keras_bert_impl.interop import huggingface_config
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.settings import OneOf, check
+from keras_bert_impl.checkpoints.cards import as_code, as_code_block, export_card, save_card
+from keras_bert_impl.checkpoints.interop import huggingface_config
+from keras_bert_impl.serving.graphs.formats import (
+    NETWORK_ENTRIES,
+    check_drop,
+    check_target,
+    save_tokenizer,
+)
+from keras_bert_impl.serving.graphs.networks import Network, encoder_of, network_of
 from keras_bert_impl.serving.network.proof import (
     SAMPLES,
     WARN_FROM,
@@ -27,7 +28,11 @@ from keras_bert_impl.serving.network.proof import (
     relative_difference,
 )
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_directory
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.settings import OneOf, check
+from keras_bert_impl.utils.version import __version__
 
 # Maximum output difference, relative to the root mean square of the model's outputs. float32 has
 # 24 significant bits, float16 has 11 and bfloat16 has 8. The sums of a deep network lose some of

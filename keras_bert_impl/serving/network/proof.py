@@ -9,9 +9,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs.networks import encoder_of, input_names, network_of
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder_layers import check_values
+from keras_bert_impl.serving.graphs.networks import encoder_of, input_names, network_of
 
 SAMPLES = [
     "It is a truth universally acknowledged.",

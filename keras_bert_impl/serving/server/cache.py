@@ -7,10 +7,10 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from keras_bert_impl.io.cache import Cache, key_of
 from keras_bert_impl.serving.server.batching import batch_key, join, split
 from keras_bert_impl.serving.server.model import Signature
 from keras_bert_impl.serving.server.wire import Arrays
+from keras_bert_impl.utils.io.cache import Cache, key_of
 
 Submit = Callable[[Signature, Arrays, float], "Future[Arrays]"]
 

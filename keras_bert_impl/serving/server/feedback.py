@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keras_bert_impl.io.errors import InputError, listed, shown
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import parse_json
 from keras_bert_impl.serving.server.wire import ApiError, Arrays
+from keras_bert_impl.utils.errors import InputError, listed, shown
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import parse_json
 
 if TYPE_CHECKING:  # imports TensorFlow
     from keras_bert_impl.serving.server.model import Description, Model, Signature

@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.json_format import MessageToDict
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import parse_config, read_text
 from keras_bert_impl.serving.graph_operations import read_graph
 from keras_bert_impl.serving.server.wire import STATUS, ApiError, Arrays, Input, write_outputs
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import parse_config, read_text
 
 with contextlib.suppress(ImportError, tf.errors.NotFoundError):
     import tensorflow_text  # noqa: F401, registers the operations of tokenizers

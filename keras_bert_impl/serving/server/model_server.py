@@ -19,8 +19,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from keras_bert_impl.io.cache import Cache
-from keras_bert_impl.io.paths import version_of
 from keras_bert_impl.serving.server.batching import Batcher
 from keras_bert_impl.serving.server.cache import CacheMetrics, Submit, cached
 from keras_bert_impl.serving.server.connections import HttpServer, Protocol
@@ -35,6 +33,8 @@ from keras_bert_impl.serving.server.wire import (
     write_error,
     write_outputs,
 )
+from keras_bert_impl.utils.io.cache import Cache
+from keras_bert_impl.utils.io.paths import version_of
 
 # As in TensorFlow Serving's `model_servers/http_rest_api_util.cc`.
 _WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"

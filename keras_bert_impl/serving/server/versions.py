@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import check_versions, local_path, version_of
+from keras_bert_impl.serving.graphs.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.serving.server.wire import ApiError
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import check_versions, local_path, version_of
 
 if TYPE_CHECKING:  # imports TensorFlow
     from keras_bert_impl.serving.server.model import Model

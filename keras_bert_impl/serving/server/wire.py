@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.reading import parse_json
+from keras_bert_impl.utils.errors import InputError, shown
+from keras_bert_impl.utils.io.reading import parse_json
 
 Arrays = dict[str, np.ndarray]  # str tensors are object arrays of bytes
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import keras
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import NonNegativeFloat, Range, check
 from keras_bert_impl.training.jax_devices import num_hosts
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import NonNegativeFloat, Range, check
 
 
 def as_loss(loss: Any, is_multi_label: bool) -> keras.losses.Loss:

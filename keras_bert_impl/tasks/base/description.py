@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.scores.calibration import Calibration, Goal
+from keras_bert_impl.data.scores.comparison import Comparison, Outcome
+from keras_bert_impl.data.tables.examples import LabeledExamples
 from keras_bert_impl.tasks.base.kept_settings import argument_of
 from keras_bert_impl.tasks.base.options import LongTextSettings, setting_names
-from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
-from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
+from keras_bert_impl.utils.errors import InputError
 
 LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with one vector per text
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.data.examples import segments_of
-from keras_bert_impl.tasks.inputs.words import Words
+from keras_bert_impl.data.batches.words import Words
+from keras_bert_impl.data.tables.examples import segments_of
+from keras_bert_impl.utils.errors import InputError, listed
 
 TargetScore = Callable[[Any], Any]  # network output -> float32 [batch]
 

@@ -10,18 +10,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.internals import learning_rate_of
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import NonNegativeInt, PositiveInt, Range, validate
-from keras_bert_impl.one_graph import any_shape, compiled
+from keras_bert_impl.data.batches import batching
+from keras_bert_impl.data.batches.batching import list_of_batches, sorted_batches, takes_any_shape
+from keras_bert_impl.data.batches.blocks import blocks, in_blocks
+from keras_bert_impl.data.tables.label_checks import with_class_weights
+from keras_bert_impl.tasks.base import user_data
 from keras_bert_impl.tasks.base.compile_arguments import about_keras_2
-from keras_bert_impl.tasks.data.label_checks import with_class_weights
-from keras_bert_impl.tasks.inputs import batching, user_data
-from keras_bert_impl.tasks.inputs.batching import list_of_batches, sorted_batches, takes_any_shape
-from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
-from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows
-from keras_bert_impl.tasks.inputs.user_data import DEFAULT_BATCH_SIZE, CheckedExamples
+from keras_bert_impl.tasks.base.feature_rows import FeatureRows
+from keras_bert_impl.tasks.base.user_data import DEFAULT_BATCH_SIZE, CheckedExamples
 from keras_bert_impl.training.optimizers.schedules import reset, set_run_length
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import learning_rate_of
+from keras_bert_impl.utils.one_graph import any_shape, compiled
+from keras_bert_impl.utils.settings import NonNegativeInt, PositiveInt, Range, validate
 
 _SET_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 _SCHEDULE = keras.optimizers.schedules.LearningRateSchedule

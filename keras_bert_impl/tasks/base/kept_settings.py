@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop import OWN_SETTINGS
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import Document
-from keras_bert_impl.io.settings import check
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import Document
+from keras_bert_impl.utils.settings import check
 
 _LOG = logging.getLogger(__name__)
 

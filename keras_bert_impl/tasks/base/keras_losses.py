@@ -15,7 +15,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.data.scores.counting import SCORES, Accuracy, ScoreMetric, defined_weights
+from keras_bert_impl.data.tables.labels import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.base.compile_arguments import (
     as_loss,
     as_metric,
@@ -23,8 +24,7 @@ from keras_bert_impl.tasks.base.compile_arguments import (
     snake_case,
     valid_name,
 )
-from keras_bert_impl.tasks.data.labels import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
-from keras_bert_impl.tasks.scores.counting import SCORES, Accuracy, ScoreMetric, defined_weights
+from keras_bert_impl.utils.errors import InputError, listed
 
 _NUMBERS = {  # labels are class indices
     "sparse_categorical_crossentropy",

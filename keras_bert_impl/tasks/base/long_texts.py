@@ -6,17 +6,17 @@ from typing import Annotated, Any
 
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.interop.layouts.bert import TensorName, dense, kernel, optional
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import OneOf, PositiveInt, check
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName, dense, kernel, optional
+from keras_bert_impl.data.batches import batching, windows
+from keras_bert_impl.data.batches.batching import TokenizedTexts
+from keras_bert_impl.data.batches.windows import GroupedTexts, merged
 from keras_bert_impl.layers import PoolWindows
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tasks.base.feature_rows import task_inputs
 from keras_bert_impl.tasks.base.options import LONG_TEXTS, OF_WINDOWS
-from keras_bert_impl.tasks.inputs import batching, windows
-from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
-from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
-from keras_bert_impl.tasks.inputs.windows import GroupedTexts, merged
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import OneOf, PositiveInt, check
 
 # Values of `way` that support each field.
 _WAYS = {"head_tokens": ("head_tail",), "doc_stride": OF_WINDOWS, "max_windows": OF_WINDOWS}

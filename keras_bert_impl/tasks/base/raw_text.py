@@ -8,13 +8,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import KnownArguments, known_arguments
-from keras_bert_impl.internals import all_layers
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, check
+from keras_bert_impl.data.batches import batching
+from keras_bert_impl.data.tables import user_input
+from keras_bert_impl.data.tables.label_checks import weighted
+from keras_bert_impl.data.tables.label_codec import LabelCodec
+from keras_bert_impl.data.tables.labels import MULTI
 from keras_bert_impl.models.encoder_layers import check_call
-from keras_bert_impl.one_graph import readable_errors
+from keras_bert_impl.tasks.base import user_data
 from keras_bert_impl.tasks.base.compile_arguments import check_arguments, check_backend
+from keras_bert_impl.tasks.base.feature_rows import are_symbolic_texts
 from keras_bert_impl.tasks.base.fitting import (
     FitSizes,
     check_frozen_layers,
@@ -25,14 +27,13 @@ from keras_bert_impl.tasks.base.fitting import (
 )
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, TaskMetric, task_metrics
 from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.data import user_input
-from keras_bert_impl.tasks.data.label_checks import weighted
-from keras_bert_impl.tasks.data.label_codec import LabelCodec
-from keras_bert_impl.tasks.data.labels import MULTI
-from keras_bert_impl.tasks.inputs import batching, user_data
-from keras_bert_impl.tasks.inputs.feature_rows import are_symbolic_texts
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import KnownArguments, known_arguments
+from keras_bert_impl.utils.internals import all_layers
+from keras_bert_impl.utils.one_graph import readable_errors
+from keras_bert_impl.utils.settings import OneOf, check
 
 
 class RawTextTrainer(KnownArguments, ReplicatedTrainer):

@@ -6,9 +6,9 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.internals import track_loss
+from keras_bert_impl.data.scores.counting import TokenAccuracy, token_weights
 from keras_bert_impl.tasks.base.keras_losses import as_list
-from keras_bert_impl.tasks.scores.counting import TokenAccuracy, token_weights
+from keras_bert_impl.utils.internals import track_loss
 
 _Mixin: Any = object  # for mypy: the methods use attributes of `TaskModel`
 

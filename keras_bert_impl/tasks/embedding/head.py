@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import keras
 import numpy as np
 
-from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, PositiveInt, Range, check
+from keras_bert_impl.checkpoints.interop.sentence_transformers import ACTIVATIONS
+from keras_bert_impl.data.batches.windows import merged
 from keras_bert_impl.layers import LayerMix, SplitGroups
 from keras_bert_impl.layers.basic import HEAD_ACTIVATIONS, LayerNormalization
 from keras_bert_impl.models.encoder import Encoder
@@ -17,7 +16,8 @@ from keras_bert_impl.models.heads import with_global_mask
 from keras_bert_impl.models.weights import assign
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.embedding.poolings import POOLINGS, poolings_of
-from keras_bert_impl.tasks.inputs.windows import merged
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import OneOf, PositiveInt, Range, check
 
 _DENSE = {"kind": "dense", "dim": None, "activation": "tanh", "use_bias": True}
 _LAYER_NORM_EPSILON = 1e-5  # as in PyTorch and `sentence-transformers`

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, check
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import OneOf, check
 
 LOSSES = ("cosine", "cosent", "triplet", "multiple_negatives")
 SCORED = ("cosine", "cosent")  # losses with labels

@@ -8,23 +8,20 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.first_guesses import first_guesses
-from keras_bert_impl.interop import read_encoder_config
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.sentence_transformers import (
+from keras_bert_impl.checkpoints.interop import read_encoder_config
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.sentence_transformers import (
     SIMILARITIES,
     is_cross_encoder,
     read_projections,
     read_sentence_settings,
     write_sentence_settings,
 )
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import NonNegativeFloat, OneOf, PositiveFloat, PositiveInt, check
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.tables.label_codec import LabelCodec, ScoreLabels
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_codec import LabelCodec, ScoreLabels
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.head import (
     checked_projections,
@@ -38,6 +35,15 @@ from keras_bert_impl.tasks.embedding.signature import TextEmbedderNetwork, Vecto
 from keras_bert_impl.tasks.embedding.text_vectors import TextVectors
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.first_guesses import first_guesses
+from keras_bert_impl.utils.settings import (
+    NonNegativeFloat,
+    OneOf,
+    PositiveFloat,
+    PositiveInt,
+    check,
+)
 
 
 @first_guesses("TextEmbedder")

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from keras_bert_impl.graphs import layers
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import (
     LastPooling,
     MaxPooling,
@@ -11,6 +9,8 @@ from keras_bert_impl.layers import (
     MeanSqrtPooling,
     WeightedMeanPooling,
 )
+from keras_bert_impl.serving.graphs import layers
+from keras_bert_impl.utils.errors import InputError
 
 POOLINGS: dict[str, "Pooling"] = {}  # in the order of concatenation
 

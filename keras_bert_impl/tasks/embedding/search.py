@@ -12,16 +12,16 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import read_lines, suffix_of
-from keras_bert_impl.io.paths import expanded
-from keras_bert_impl.io.reading import Document, parse_json_line
-from keras_bert_impl.io.settings import PositiveInt, check
-from keras_bert_impl.tasks.data.table_rows import readable_errors
+from keras_bert_impl.data.scores.decisions import unit_length
+from keras_bert_impl.data.tables.table_rows import readable_errors
 from keras_bert_impl.tasks.embedding.vector_source import check_same_model
 from keras_bert_impl.tasks.embedding.vectors import PlacedText, places_of
-from keras_bert_impl.tasks.scores.decisions import unit_length
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.io.lines import read_lines, suffix_of
+from keras_bert_impl.utils.io.paths import expanded
+from keras_bert_impl.utils.io.reading import Document, parse_json_line
+from keras_bert_impl.utils.settings import PositiveInt, check
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder

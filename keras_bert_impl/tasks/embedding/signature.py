@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.graphs import layers, networks
-from keras_bert_impl.graphs.networks import Network, to_numpy
-from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.serving.graphs import layers, networks
+from keras_bert_impl.serving.graphs.networks import Network, to_numpy
+from keras_bert_impl.serving.graphs.signatures import Signatures
 from keras_bert_impl.tasks.embedding.poolings import poolings_of
 from keras_bert_impl.tokenizers import Tokenizer
 

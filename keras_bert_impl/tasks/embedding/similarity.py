@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.scores.comparison import Outcome
-from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined, unit_length
-from keras_bert_impl.tasks.scores.metrics import pearson, spearman
+from keras_bert_impl.data.prediction_files import cells, write_predictions_table
+from keras_bert_impl.data.scores.comparison import Outcome
+from keras_bert_impl.data.scores.decisions import EQUAL_COSINES, undefined, unit_length
+from keras_bert_impl.data.scores.metrics import pearson, spearman
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.utils.errors import InputError
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.prediction_files import read_predictions_table
+from keras_bert_impl.data.scores.comparison import Comparison, Outcome
+from keras_bert_impl.data.scores.decisions import check_scores
+from keras_bert_impl.data.tables.held_rows import copy_rows, write_held_out
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
-from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
-from keras_bert_impl.tasks.data.held_rows import copy_rows, write_held_out
 from keras_bert_impl.tasks.embedding import SETTINGS, TASK_NAME, read
 from keras_bert_impl.tasks.embedding.losses import SCORED
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
@@ -25,8 +26,7 @@ from keras_bert_impl.tasks.embedding.similarity import (
     score_similarities,
     similarity_outcome,
 )
-from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
-from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.utils.errors import InputError
 
 
 class _Embedding(Task):

@@ -5,16 +5,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.data.batches.batching import TokenizedTexts
+from keras_bert_impl.data.batches.blocks import in_blocks
+from keras_bert_impl.data.batches.windows import GroupedTexts, tokenize_groups
+from keras_bert_impl.data.tables.user_input import not_a_text, values
 from keras_bert_impl.layers.basic import ThreadValue
-from keras_bert_impl.tasks.data.user_input import not_a_text, values
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.vector_similarity import similarity
-from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
-from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.windows import GroupedTexts, tokenize_groups
 from keras_bert_impl.tokenizers.tokenizer import as_strings
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.first_guesses import known_arguments
 
 _Mixin: Any = object  # for mypy: the methods use attributes of `TaskModel`
 

@@ -13,11 +13,11 @@ import keras
 import numpy as np
 import pyarrow.parquet
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import Document, parse_json, read_json
-from keras_bert_impl.tasks.data.examples import content_hash
-from keras_bert_impl.tasks.data.table_rows import readable_errors
+from keras_bert_impl.data.tables.examples import content_hash
+from keras_bert_impl.data.tables.table_rows import readable_errors
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import Document, parse_json, read_json
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder

@@ -13,14 +13,9 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from keras_bert_impl.io.cache import Cache, key_of
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file, replace_files
-from keras_bert_impl.io.lines import LONGEST_LINE, read_lines, suffix_of
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.settings import OneOf, check
-from keras_bert_impl.tasks.data.layout import Layout, cells
-from keras_bert_impl.tasks.data.tables import FORMATS, open_table, text_lines
+from keras_bert_impl.data.batches.blocks import blocks
+from keras_bert_impl.data.tables.layout import Layout, cells
+from keras_bert_impl.data.tables.tables import FORMATS, open_table, text_lines
 from keras_bert_impl.tasks.embedding.vector_source import (
     KEY,
     brief_hash,
@@ -30,7 +25,12 @@ from keras_bert_impl.tasks.embedding.vector_source import (
     file_hash,
     source_file,
 )
-from keras_bert_impl.tasks.inputs.blocks import blocks
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.cache import Cache, key_of
+from keras_bert_impl.utils.io.files import replace_file, replace_files
+from keras_bert_impl.utils.io.lines import LONGEST_LINE, read_lines, suffix_of
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.settings import OneOf, check
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.settings import Seed, check
+from keras_bert_impl.data.batches.windows import tokenize_windows
+from keras_bert_impl.data.batches.words import align_tokens, find_words, single_token_words
+from keras_bert_impl.data.scores.decisions import unit_length
+from keras_bert_impl.data.tables.examples import Examples
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.inputs.windows import tokenize_windows
-from keras_bert_impl.tasks.inputs.words import align_tokens, find_words, single_token_words
 from keras_bert_impl.tasks.language_modeling.masked_batches import masked_batches
 from keras_bert_impl.tasks.language_modeling.model import MaskedLM
-from keras_bert_impl.tasks.scores.decisions import unit_length
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.settings import Seed, check
 
 _CHUNK = 1024  # number of words to compare with the vocabulary at once
 

@@ -8,22 +8,22 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.graphs.signatures import Signatures
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import PositiveInt, check
+from keras_bert_impl.data.tables.user_input import is_one_text
 from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.models.decoding import cache_signature, empty_cache, next_states
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
+from keras_bert_impl.serving.graphs.signatures import Signatures
+from keras_bert_impl.tasks.base.feature_rows import task_inputs
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
 from keras_bert_impl.tasks.base.keras_losses import Outputs
-from keras_bert_impl.tasks.data.user_input import is_one_text
-from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.language_modeling.base import LanguageModel, Perplexity
 from keras_bert_impl.tasks.language_modeling.sampling import Sampling
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import PositiveInt, check
 
 _ROWS, _TOKENS = 32, 2048  # maximum rows and tokens per batch
 

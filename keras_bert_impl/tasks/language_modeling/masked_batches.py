@@ -3,11 +3,11 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.one_graph import without_autotuner
+from keras_bert_impl.data.batches.batching import TokenizedTexts
 from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, replacement_ids
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL, rows_of_one_example
-from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.one_graph import without_autotuner
 
 EVALUATION = 1 << 62  # number of the first evaluation batch; training batches have smaller numbers
 

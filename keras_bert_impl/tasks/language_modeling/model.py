@@ -8,23 +8,23 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import first_guesses
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import Fraction, PositiveInt, check
+from keras_bert_impl.data.batches.blocks import UndefinedScoresError
+from keras_bert_impl.data.tables.user_input import is_one_text
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_both_sides, masked_lm_head, with_global_mask
 from keras_bert_impl.pretraining.masking.masking import Masking
+from keras_bert_impl.tasks.base.feature_rows import task_inputs
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
 from keras_bert_impl.tasks.base.keras_losses import Outputs
-from keras_bert_impl.tasks.data.user_input import is_one_text
-from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
-from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.language_modeling.base import LanguageModel, Perplexity
 from keras_bert_impl.tasks.language_modeling.masked_batches import EVALUATION, RowMasks
 from keras_bert_impl.tasks.language_modeling.pseudo_perplexity import pseudo_perplexity
 from keras_bert_impl.tasks.language_modeling.signature import FillingSignatures, MaskedLMNetwork
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.first_guesses import first_guesses
+from keras_bert_impl.utils.settings import Fraction, PositiveInt, check
 
 _ROWS, _MASKS = 32, 64  # maximum rows and masks per batch
 

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches.batching import TokenizedTexts, flat_rows, in_one, padding
+from keras_bert_impl.data.batches.blocks import in_blocks
 from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
-from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, flat_rows, in_one, padding
-from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.language_modeling.base import Perplexity
 from keras_bert_impl.tasks.language_modeling.masked_batches import masked_batches
+from keras_bert_impl.utils.errors import InputError
 
 
 def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> Perplexity:

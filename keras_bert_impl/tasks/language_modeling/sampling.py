@@ -5,9 +5,9 @@ from typing import Annotated
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import NonNegativeFloat, PositiveInt, Range, Seed, validate
-from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
+from keras_bert_impl.data.batches.blocks import UndefinedScoresError
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import NonNegativeFloat, PositiveInt, Range, Seed, validate
 
 Probability = Annotated[float, Range(above=0, most=1)]
 

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.graphs import layers, networks
-from keras_bert_impl.graphs.chunks import in_chunks
-from keras_bert_impl.graphs.networks import Network
-from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import with_global_mask
+from keras_bert_impl.serving.graphs import layers, networks
+from keras_bert_impl.serving.graphs.chunks import in_chunks
+from keras_bert_impl.serving.graphs.networks import Network
+from keras_bert_impl.serving.graphs.signatures import Signatures
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.text_words import padded
 

@@ -7,15 +7,22 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs import networks
-from keras_bert_impl.graphs.networks import Network
-from keras_bert_impl.graphs.signatures import FEATURES, Signatures
-from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key, head_tensors
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Rate
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import (
+    classifier_dropout,
+    classifier_dropout_key,
+    head_tensors,
+)
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.batches.windows import GroupedTexts, merged, tokenize_groups
+from keras_bert_impl.data.scores.decisions import check_scores
+from keras_bert_impl.data.tables.label_codec import ChoiceLabels
+from keras_bert_impl.data.tables.labels import (
+    class_indices,
+    tensors_to_read,
+)
+from keras_bert_impl.data.tables.user_input import from_columns, not_a_text, values
 from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.layers.pooling import is_row
 from keras_bert_impl.models.encoder import Encoder
@@ -25,19 +32,16 @@ from keras_bert_impl.models.heads import (
     choice_needs_pooler,
     with_global_mask,
 )
+from keras_bert_impl.serving.graphs import networks
+from keras_bert_impl.serving.graphs.networks import Network
+from keras_bert_impl.serving.graphs.signatures import FEATURES, Signatures
+from keras_bert_impl.tasks.base import user_data
 from keras_bert_impl.tasks.base.fitting import joined
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_codec import ChoiceLabels
-from keras_bert_impl.tasks.data.labels import (
-    class_indices,
-    tensors_to_read,
-)
-from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
-from keras_bert_impl.tasks.inputs import user_data
-from keras_bert_impl.tasks.inputs.windows import GroupedTexts, merged, tokenize_groups
-from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import Rate
 
 
 class MultipleChoiceNetwork(Network):

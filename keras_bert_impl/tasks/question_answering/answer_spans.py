@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.characters import SPACE
 from keras_bert_impl.tokenizers.graphs import places_of
 from keras_bert_impl.tokenizers.text_words import Texts
+from keras_bert_impl.utils.characters import SPACE
 
 
 def candidate_spans(

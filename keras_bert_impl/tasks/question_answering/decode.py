@@ -9,16 +9,16 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.one_graph import in_one_graph
-from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
+from keras_bert_impl.data.batches.windows import TokenizedWindows
+from keras_bert_impl.data.scores.decisions import check_scores
 from keras_bert_impl.tasks.question_answering.answer_spans import (
     answer_table,
     candidate_spans,
     lowest_nulls,
     ranked_spans,
 )
-from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tokenizers.text_words import TextReader
+from keras_bert_impl.utils.one_graph import in_one_graph
 
 _QUESTIONS = 64  # maximum number of questions per block, to limit memory
 

@@ -9,29 +9,29 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.internals import knows_building
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import PositiveInt, Rate, check
+from keras_bert_impl.data.batches.blocks import in_blocks
+from keras_bert_impl.data.batches.windows import TokenizedWindows, tokenize_windows
+from keras_bert_impl.data.questions import check_answer
+from keras_bert_impl.data.scores.squad import ExactMatch, SpanF1
+from keras_bert_impl.data.tables.label_codec import LabelCodec
+from keras_bert_impl.data.tables.user_input import is_one_text, values
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import span_head, with_global_mask
 from keras_bert_impl.tasks.base.explaining import TargetScore
+from keras_bert_impl.tasks.base.feature_rows import is_symbolic, task_inputs
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_codec import LabelCodec
-from keras_bert_impl.tasks.data.user_input import is_one_text, values
-from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.feature_rows import is_symbolic, task_inputs
-from keras_bert_impl.tasks.inputs.user_data import completed_features
-from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
+from keras_bert_impl.tasks.base.user_data import completed_features
 from keras_bert_impl.tasks.question_answering import MAX_LENGTH
-from keras_bert_impl.tasks.question_answering.data import check_answer
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer, n_best_answers
-from keras_bert_impl.tasks.question_answering.metrics import ExactMatch, SpanF1
 from keras_bert_impl.tasks.question_answering.signature import (
     AnswerSignatures,
     QuestionAnswererNetwork,
 )
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.internals import knows_building
+from keras_bert_impl.utils.settings import PositiveInt, Rate, check
 
 _NO_LOGIT = -1e9  # results in probability 0; with -inf, padding rows would be NaN
 # Networks with the same layers and one output tensor.

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
-from keras_bert_impl.tasks.question_answering import metrics
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
+from keras_bert_impl.data.prediction_files import cells, write_predictions_table
+from keras_bert_impl.data.questions import QuestionExamples
+from keras_bert_impl.data.scores import squad as metrics
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer, null_odds
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_directory
 
 
 def score_answers(

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.graphs import networks
-from keras_bert_impl.graphs.networks import Network, to_numpy
-from keras_bert_impl.graphs.signatures import FEATURES, Signatures
+from keras_bert_impl.serving.graphs import networks
+from keras_bert_impl.serving.graphs.networks import Network, to_numpy
+from keras_bert_impl.serving.graphs.signatures import FEATURES, Signatures
 from keras_bert_impl.tasks.question_answering.answer_spans import (
     answer_table,
     candidate_spans,

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
-from keras_bert_impl.tasks.scores.statistics import ratios
-from keras_bert_impl.tasks.tagging.spans import OUTSIDE, read_labels, spans_of
+from keras_bert_impl.data.scores.comparison import Comparison, Outcome
+from keras_bert_impl.data.scores.statistics import ratios
+from keras_bert_impl.data.tags.spans import OUTSIDE, read_labels, spans_of
 
 _NO_ENTITY = (
     "the validation set contains no entity, so the model is not compared with the baseline."

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.one_graph import in_one_graph
-from keras_bert_impl.tasks.tagging.spans import read_labels
+from keras_bert_impl.data.tags.spans import read_labels
 from keras_bert_impl.tokenizers.graphs import places_of
 from keras_bert_impl.tokenizers.text_words import TextWords, WordTokens
+from keras_bert_impl.utils.one_graph import in_one_graph
 
 
 class Units(NamedTuple):

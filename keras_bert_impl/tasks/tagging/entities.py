@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.one_graph import in_one_graph
-from keras_bert_impl.tasks.inputs.words import Words
+from keras_bert_impl.data.batches.words import Words
 from keras_bert_impl.tasks.tagging.decode import LabelParts
 from keras_bert_impl.tasks.tagging.word_scores import WordScores, units_of
 from keras_bert_impl.tokenizers.text_words import TextWords
+from keras_bert_impl.utils.one_graph import in_one_graph
 
 
 class Entity(NamedTuple):

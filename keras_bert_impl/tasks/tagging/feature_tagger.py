@@ -9,24 +9,24 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import PositiveInt, Rate, check
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.batches import batching
+from keras_bert_impl.data.batches.batching import sorted_batches
+from keras_bert_impl.data.batches.words import Words, align_tokens
+from keras_bert_impl.data.tables.labels import class_indices, label_names
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.one_graph import compiled
+from keras_bert_impl.tasks.base.feature_rows import FEATURES
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
-from keras_bert_impl.tasks.data.labels import class_indices, label_names
-from keras_bert_impl.tasks.inputs import batching
-from keras_bert_impl.tasks.inputs.batching import sorted_batches
-from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
-from keras_bert_impl.tasks.inputs.words import Words, align_tokens
 from keras_bert_impl.tasks.tagging.signature import FeatureTaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import WordScores, ragged_targets
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.one_graph import compiled
+from keras_bert_impl.utils.settings import PositiveInt, Rate, check
 
 _BIAS = "feature_tagger.classifier.dense.bias"
 _BATCH = 64  # number of windows in a batch of the encoder

@@ -5,10 +5,10 @@ from typing import Any
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.graphs import networks
-from keras_bert_impl.graphs.chunks import in_chunks
-from keras_bert_impl.graphs.networks import Network
-from keras_bert_impl.graphs.signatures import FEATURES, Signatures
+from keras_bert_impl.serving.graphs import networks
+from keras_bert_impl.serving.graphs.chunks import in_chunks
+from keras_bert_impl.serving.graphs.networks import Network
+from keras_bert_impl.serving.graphs.signatures import FEATURES, Signatures
 from keras_bert_impl.tasks.tagging.decode import (
     LabelParts,
     find_units,

@@ -7,17 +7,17 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
-from keras_bert_impl.tasks.inputs.words import Words, align_tokens
-from keras_bert_impl.tasks.scores.counting import (
+from keras_bert_impl.data.batches.windows import TokenizedWindows
+from keras_bert_impl.data.batches.words import Words, align_tokens
+from keras_bert_impl.data.scores.counting import (
     ScoreMetric,
     count,
     defined_weights,
     score_metrics,
     token_weights,
 )
+from keras_bert_impl.data.tags.spans import read_labels, spans_of
 from keras_bert_impl.tasks.tagging import decode
-from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 from keras_bert_impl.tokenizers.text_words import WordTokens
 
 _BATCH = 64  # number of label sequences decoded per batch

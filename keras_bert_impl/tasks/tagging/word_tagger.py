@@ -10,21 +10,17 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.internals import track_layer
-from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import PositiveInt, check
-from keras_bert_impl.layers import CRF, ClassificationHead
-from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.one_graph import compiled
-from keras_bert_impl.tasks.base.keras_losses import Outputs
-from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.base.token_labels import TokenLabels
-from keras_bert_impl.tasks.data.label_codec import LabelCodec, WordLabels
-from keras_bert_impl.tasks.data.labels import (
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import classifier_dropout, classifier_dropout_key
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.batches.blocks import in_blocks
+from keras_bert_impl.data.batches.windows import TokenizedWindows, tokenize_windows
+from keras_bert_impl.data.batches.words import Words, as_words
+from keras_bert_impl.data.scores.counting import token_weights
+from keras_bert_impl.data.scores.decisions import check_scores
+from keras_bert_impl.data.tables.label_codec import LabelCodec, WordLabels
+from keras_bert_impl.data.tables.labels import (
     check_several,
     check_token_labels,
     classes_in_head,
@@ -33,22 +29,26 @@ from keras_bert_impl.tasks.data.labels import (
     tensors_to_read,
     with_labels,
 )
-from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
-from keras_bert_impl.tasks.inputs.words import Words, as_words
-from keras_bert_impl.tasks.scores.counting import token_weights
-from keras_bert_impl.tasks.scores.decisions import check_scores
-from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
-from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
-from keras_bert_impl.tasks.tagging.spans import (
+from keras_bert_impl.data.tags.spans import (
     misfits,
     outside_candidates,
     outside_number,
     read_labels,
 )
+from keras_bert_impl.layers import CRF, ClassificationHead
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tasks.base.keras_losses import Outputs
+from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.base.token_labels import TokenLabels
+from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
+from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import in_few_shapes, over_sequences, tagging_metrics
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tuning.settings import CRF_RATE
+from keras_bert_impl.training.tuning.settings import CRF_RATE
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.internals import track_layer
+from keras_bert_impl.utils.one_graph import compiled
+from keras_bert_impl.utils.settings import PositiveInt, check
 
 _LOG = logging.getLogger(__name__)
 # Small encoders need a higher rate; see docs/measurements/finetuning.md.

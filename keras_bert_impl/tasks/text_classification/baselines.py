@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.data.tables.labels import MULTI, REGRESSION, SINGLE
 
 MOST_TEXTS = 20_000  # maximum number of training texts for TF-IDF, evenly spaced
 MOST_FEATURES = 50_000

@@ -5,12 +5,12 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs import layers, networks
-from keras_bert_impl.interop.layouts.bert import TensorName, dense, kernel, optional
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName, dense, kernel, optional
 from keras_bert_impl.layers import MergeGroups, PoolWindows
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.serving.graphs import layers, networks
+from keras_bert_impl.utils.errors import InputError
 
 POOLINGS: dict[str, "Pooling"] = {}
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert_impl.graphs import networks
-from keras_bert_impl.graphs.networks import Network
-from keras_bert_impl.graphs.signatures import Signatures
+from keras_bert_impl.data.scores.decisions import ranked
 from keras_bert_impl.models.heads import needs_pooler
-from keras_bert_impl.tasks.scores.decisions import ranked
+from keras_bert_impl.serving.graphs import networks
+from keras_bert_impl.serving.graphs.networks import Network
+from keras_bert_impl.serving.graphs.signatures import Signatures
 from keras_bert_impl.tasks.text_classification.poolings import pooling_named
 
 

@@ -10,41 +10,41 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.base.description import Task
-from keras_bert_impl.tasks.base.options import setting_names
-from keras_bert_impl.tasks.base.prediction_files import (
+from keras_bert_impl.data.prediction_files import (
     cells,
     read_predictions_table,
     write_predictions_table,
 )
-from keras_bert_impl.tasks.data.examples import Examples, join_names
-from keras_bert_impl.tasks.data.held_rows import copy_rows, write_held_out
-from keras_bert_impl.tasks.data.label_checks import class_weights
-from keras_bert_impl.tasks.data.labels import (
-    MULTI,
-    REGRESSION,
-    SINGLE,
-    check_several,
-    sort_names,
-)
-from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
-from keras_bert_impl.tasks.scores.comparison import (
+from keras_bert_impl.data.scores.calibration import Calibration, Goal
+from keras_bert_impl.data.scores.comparison import (
     Comparison,
     Outcome,
     is_uneven,
     never_predicted,
     not_covered,
 )
-from keras_bert_impl.tasks.scores.decisions import at_least, check_scores, likeliest
-from keras_bert_impl.tasks.scores.metrics import (
+from keras_bert_impl.data.scores.decisions import at_least, check_scores, likeliest
+from keras_bert_impl.data.scores.metrics import (
     MULTI_LABEL_METRICS,
     class_metrics,
     metric_named,
 )
+from keras_bert_impl.data.tables.examples import Examples, join_names
+from keras_bert_impl.data.tables.held_rows import copy_rows, write_held_out
+from keras_bert_impl.data.tables.label_checks import class_weights
+from keras_bert_impl.data.tables.labels import (
+    MULTI,
+    REGRESSION,
+    SINGLE,
+    check_several,
+    sort_names,
+)
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.text_classification import SETTINGS, read
 from keras_bert_impl.tasks.text_classification.baselines import baselines
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
+from keras_bert_impl.utils.errors import InputError, listed
 
 _LOG = logging.getLogger(__name__)
 _NO_LABEL = "no validation example has a label, so the model is not compared with baselines."

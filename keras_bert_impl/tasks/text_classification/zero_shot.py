@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.data.batches.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch, predict_sorted
-from keras_bert_impl.tasks.inputs.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
 from keras_bert_impl.tasks.text_classification.model import SINGLE, TextClassifier
+from keras_bert_impl.utils.errors import InputError, listed
 
 
 def zero_shot(

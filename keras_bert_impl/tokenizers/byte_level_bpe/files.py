@@ -6,8 +6,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json, read_text
 from keras_bert_impl.tokenizers import added_files, keras_hub_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import (
@@ -32,6 +30,8 @@ from keras_bert_impl.tokenizers.row_files import (
     unsupported_class,
     warn_of_class,
 )
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json, read_text
 
 _log = logging.getLogger(__name__)
 

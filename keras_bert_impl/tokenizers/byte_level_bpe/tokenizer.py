@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.added_tokens import special_tokens as as_special
 from keras_bert_impl.tokenizers.byte_level_bpe import files
@@ -29,6 +28,7 @@ from keras_bert_impl.tokenizers.graphs import (
 )
 from keras_bert_impl.tokenizers.inputs import SegmentId
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+from keras_bert_impl.utils.settings import OneOf, check
 
 _NO_RANK = np.iinfo(np.int32).max
 _PART, _SHARED = 65, 24  # symbols in a chunk of a long word; symbols in the overlap of two chunks

@@ -12,9 +12,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json, read_text
-from keras_bert_impl.io.settings import check
 from keras_bert_impl.tokenizers import added_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, found_tokens
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import BytePairMerger
@@ -32,6 +29,9 @@ from keras_bert_impl.tokenizers.graphs import put
 from keras_bert_impl.tokenizers.moses.characters import SPECIAL, SPECIAL_TOKENS, TokenFinder
 from keras_bert_impl.tokenizers.moses.words import MosesSplitter
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json, read_text
+from keras_bert_impl.utils.settings import check
 
 _EXTRA = [token for token in SPECIAL_TOKENS if token.startswith("<special")]
 _NAMES = {

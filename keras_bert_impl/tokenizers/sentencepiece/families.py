@@ -5,9 +5,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.files import check_settings, last_ids, model_of, row_template
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json
 
 SPACE_MARK = "▁"  # first character of every word
 

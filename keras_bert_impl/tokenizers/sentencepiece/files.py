@@ -5,8 +5,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.reading import read_bytes, read_json
 from keras_bert_impl.tokenizers import added_files, keras_hub_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import (
@@ -25,6 +23,8 @@ from keras_bert_impl.tokenizers.row_files import (
     unsupported_class,
 )
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES, make_whole, read_whole
+from keras_bert_impl.utils.errors import InputError, shown
+from keras_bert_impl.utils.io.reading import read_bytes, read_json
 
 _log = logging.getLogger(__name__)
 

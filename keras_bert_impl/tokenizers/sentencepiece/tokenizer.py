@@ -7,8 +7,6 @@ from typing import Annotated, Any
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import unique_in_order
 from keras_bert_impl.tokenizers.graphs import (
@@ -24,6 +22,8 @@ from keras_bert_impl.tokenizers.sentencepiece.unigram import UnigramModel
 from keras_bert_impl.tokenizers.sentencepiece.words import MarkedWordSplitter, read_map
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode import utf8
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import OneOf, check
 
 _BETWEEN = "\n"  # separator for words without a mark; it is never part of a word
 

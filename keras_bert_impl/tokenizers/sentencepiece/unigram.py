@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.graphs import before, chosen, places_of, put
 from keras_bert_impl.tokenizers.sentencepiece.families import SPACE_MARK
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, CodePointTable, shared_blocks
+from keras_bert_impl.utils.errors import InputError
 
 _UNKNOWN_PENALTY = 10.0  # difference between the lowest score and the score of unknown characters
 _MAX_CHARACTERS = 128  # maximum characters of a token; published models have up to 16

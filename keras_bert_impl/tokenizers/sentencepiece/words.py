@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.added_tokens import (
     INSIDE,
     NO_TOKEN,
@@ -44,6 +43,7 @@ from keras_bert_impl.tokenizers.unicode.table import (
     read_folding,
     shared_blocks,
 )
+from keras_bert_impl.utils.errors import InputError
 
 # Entries greater than or equal to this value are rows of sequences. Smaller entries are added to
 # the code point.

@@ -5,10 +5,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json, read_text
-from keras_bert_impl.published import published_lowercase
+from keras_bert_impl.checkpoints.published import published_lowercase
 from keras_bert_impl.tokenizers import added_files, keras_hub_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import (
@@ -33,6 +30,9 @@ from keras_bert_impl.tokenizers.row_files import (
     warn_of_class,
 )
 from keras_bert_impl.tokenizers.wordpiece.words import MAX_CHARACTERS, SPECIAL, SPECIAL_TOKENS
+from keras_bert_impl.utils.errors import InputError, shown
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import read_json, read_text
 
 _log = logging.getLogger(__name__)
 

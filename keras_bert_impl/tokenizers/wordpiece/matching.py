@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.optional_libraries import tensorflow_text
 from keras_bert_impl.tokenizers.graphs import numbers_of, places_of, put
 from keras_bert_impl.tokenizers.unicode import utf8
 from keras_bert_impl.tokenizers.wordpiece.words import (
@@ -20,6 +19,7 @@ from keras_bert_impl.tokenizers.wordpiece.words import (
     Words,
     word_of_token,
 )
+from keras_bert_impl.utils.optional_libraries import tensorflow_text
 
 _PREFIX = "##"
 # Two odd multipliers for hashes, and the value added to the hash of a token that continues a word.

@@ -9,8 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.files import in_order
 from keras_bert_impl.tokenizers.graphs import core_operations_only
@@ -27,6 +25,8 @@ from keras_bert_impl.tokenizers.wordpiece.words import (
     unreachable_word,
     word_of_token,
 )
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import check
 
 _CLEANED = {" .": ".", " ?": "?", " !": "!", " ,": ",", " ' ": "'", " n't": "n't", " 'm": "'m"}
 _CLEANED |= {" do not": " don't", " 's": "'s", " 've": "'ve", " 're": "'re"}

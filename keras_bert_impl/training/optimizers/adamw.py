@@ -10,8 +10,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.first_guesses import first_guesses
-from keras_bert_impl.internals import (
+from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay, RunSchedule
+from keras_bert_impl.training.sharding import is_ours
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import first_guesses
+from keras_bert_impl.utils.internals import (
     OptimizerHooks,
     averages_of,
     has_value,
@@ -19,10 +22,7 @@ from keras_bert_impl.internals import (
     iterations_of,
     variables_of,
 )
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
-from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay, RunSchedule
-from keras_bert_impl.training.sharding import is_ours
+from keras_bert_impl.utils.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
 
 
 class EvaluatesAverages(keras.callbacks.Callback):

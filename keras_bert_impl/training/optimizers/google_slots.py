@@ -7,10 +7,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.internals import averages_of, variables_of
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
 from keras_bert_impl.training.optimizers.adamw import MomentOptimizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import averages_of, variables_of
 
 _LOG = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.internals import index_of
 from keras_bert_impl.training.optimizers.adamw import MomentOptimizer, update_moments
+from keras_bert_impl.utils.internals import index_of
 
 if keras.backend.backend() == "tensorflow":
     from tensorflow import convert_to_tensor as _dense  # also converts IndexedSlices

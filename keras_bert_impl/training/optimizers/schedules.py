@@ -8,9 +8,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.internals import learning_rate_of
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import (
+from keras_bert_impl.training.strategy import mean_of_workers
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import learning_rate_of
+from keras_bert_impl.utils.settings import (
     Fraction,
     NonNegativeFloat,
     NonNegativeInt,
@@ -19,7 +20,6 @@ from keras_bert_impl.io.settings import (
     Share,
     check,
 )
-from keras_bert_impl.training.strategy import mean_of_workers
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):

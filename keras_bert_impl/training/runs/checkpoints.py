@@ -16,8 +16,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.training.jax_devices import whole_value
 from keras_bert_impl.training.runs.reports import KEY
 from keras_bert_impl.training.strategy import (
@@ -26,6 +24,8 @@ from keras_bert_impl.training.strategy import (
     num_workers,
     number_of_chief,
 )
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
 
 _LOG = logging.getLogger(__name__)
 

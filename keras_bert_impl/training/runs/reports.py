@@ -12,14 +12,14 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import clear_errors, replace_file
-from keras_bert_impl.io.progress import Progress, clock
-from keras_bert_impl.io.reading import Document, parse_json_line, read_bytes
-from keras_bert_impl.io.run_files import check_numbers
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.training.optimizers.schedules import TimeBudget
 from keras_bert_impl.training.runs.run_directory import RunDirectory
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import clear_errors, replace_file
+from keras_bert_impl.utils.io.reading import Document, parse_json_line, read_bytes
+from keras_bert_impl.utils.io.run_files import check_numbers
+from keras_bert_impl.utils.progress import Progress, clock
 
 KEY = "dev_score"  # keys of an epoch in metrics.jsonl
 _SECONDS = 0.4  # seconds of a measurement

@@ -14,12 +14,12 @@ from typing import Any
 import keras
 import yaml
 
-from keras_bert_impl.io.errors import InputError, listed, shown
-from keras_bert_impl.io.files import claim, replace_file, write_json
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.run_files import read_run_file
 from keras_bert_impl.training.strategy import is_chief
-from keras_bert_impl.version import DISTRIBUTION, __version__
+from keras_bert_impl.utils.errors import InputError, listed, shown
+from keras_bert_impl.utils.io.files import claim, replace_file, write_json
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.run_files import read_run_file
+from keras_bert_impl.utils.version import DISTRIBUTION, __version__
 
 # Files of a checkpoint, the folder of a save in progress, and TensorFlow's list of checkpoints.
 _CHECKPOINT = re.compile(r"ckpt-\d+(-\d+)?(\.index|\.data-\d+-of-\d+|_temp)|checkpoint(\.tmp\w*)?")

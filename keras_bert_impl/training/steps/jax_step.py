@@ -18,17 +18,17 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.internals import (
+from keras_bert_impl.layers.basic import dropout_seed as dropout_seed_scope
+from keras_bert_impl.layers.basic import recomputation
+from keras_bert_impl.training.jax_devices import JaxDevices, num_hosts
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import (
     all_layers,
     builds_from_spec,
     call,
     state_kept,
     track_loss,
 )
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers.basic import dropout_seed as dropout_seed_scope
-from keras_bert_impl.layers.basic import recomputation
-from keras_bert_impl.training.jax_devices import JaxDevices, num_hosts
 
 _BATCH, _ROWS = "batch", "rows"
 

@@ -8,15 +8,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.internals import (
-    all_layers,
-    builds_under_strategy,
-    call,
-    is_of_package,
-    take_over_reduction,
-    track_loss,
-)
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.basic import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.basic import recomputation
 from keras_bert_impl.training.optimizers.adamw import overwrite_with_averages
@@ -28,6 +19,15 @@ from keras_bert_impl.training.steps.tensorflow_parts import (
     micro_batch,
     num_rows,
     unpack,
+)
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import (
+    all_layers,
+    builds_under_strategy,
+    call,
+    is_of_package,
+    take_over_reduction,
+    track_loss,
 )
 
 

@@ -8,14 +8,14 @@ from typing import Annotated, Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_bert_impl.internals import (
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.internals import (
     compiled_loss,
     compute_loss,
     results_or_logs,
     variables_of,
 )
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import OneOf, PositiveInt, check
+from keras_bert_impl.utils.settings import OneOf, PositiveInt, check
 
 # For type checks, the base class is `keras.Model`, because the mixins use its attributes.
 _Step: Any

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 
 _Mixin: Any = object  # The methods use attributes of `keras.Model`, which is a later base class.
 _Step: Any

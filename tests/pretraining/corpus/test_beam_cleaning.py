@@ -8,10 +8,10 @@ import pytest
 beam = pytest.importorskip("apache_beam", reason="takes the extra beam")
 pytest.importorskip("datasketch", reason="takes the extra corpus")
 
-from keras_bert_impl.io.errors import InputError  # noqa: E402
 from keras_bert_impl.pretraining import clean  # noqa: E402
 from keras_bert_impl.pretraining.corpus.beam_cleaning import CleanTexts  # noqa: E402
 from keras_bert_impl.pretraining.corpus.cleaning import STEPS  # noqa: E402
+from keras_bert_impl.utils.errors import InputError  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ pytest.importorskip("datasketch", reason="takes the extra corpus")
 langid = pytest.importorskip("py3langid", reason="takes the extra corpus")
 
 from keras_bert_impl.cli.main import main  # noqa: E402
-from keras_bert_impl.io.errors import InputError  # noqa: E402
 from keras_bert_impl.pretraining import clean, read_documents  # noqa: E402
+from keras_bert_impl.utils.errors import InputError  # noqa: E402
 
 PROSE = [
     "The harbor was quiet when the first boats came back from the sea in the morning.",

@@ -11,9 +11,9 @@ import textwrap
 import filelock
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import blocks
 from keras_bert_impl.pretraining.corpus.preparation import prepare
+from keras_bert_impl.utils.errors import InputError
 
 ARGUMENTS = {
     "length": 32,

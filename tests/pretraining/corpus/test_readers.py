@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import readers
 from keras_bert_impl.pretraining.corpus.readers import read_documents
+from keras_bert_impl.utils.errors import InputError
 
 SENTENCES = "One.\nTwo é.\n\n\n  \nThree.\n"
 WIKI = (

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.tfds_builder import PretrainingRecords
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.corpus.test_preparation import each, read_rows
 
 

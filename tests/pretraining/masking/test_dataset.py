@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.building import masking as masking_of
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
@@ -12,6 +11,7 @@ from keras_bert_impl.pretraining.masking import dataset as masking_dataset
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.masking.helpers import BATCH, assert_same, take
 
 

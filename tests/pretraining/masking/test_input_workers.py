@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.pretraining import start
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.masking.helpers import BATCH, assert_same, take
 from tests.pretraining.test_run import CONFIG, Stop, settings_of, weights
 from tests.training.helpers import free_ports

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 import keras_bert_impl
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.masking.token_masks import mask_tokens
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 
 PIECES = [f"{a}{b}" for a in "abcdefghij" for b in "abcdefghij"]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PIECES, *(f"##{p}" for p in PIECES)]

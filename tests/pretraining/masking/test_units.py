@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.masking import masking, units
 from keras_bert_impl.pretraining.masking.dataset import layout
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.units import random_bits, row_keys
+from keras_bert_impl.utils.errors import InputError
 
 LENGTH, ROWS, MASK = 64, 200, 3
 REPLACEMENTS = list(range(1000, 2000))

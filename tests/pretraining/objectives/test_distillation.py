@@ -9,12 +9,12 @@ import torch
 import transformers
 from torch.nn import functional
 
-from keras_bert_impl.conversion.formats import student_of
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.conversion.formats import student_of
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import Distillation, LayerDistillation, MaskedLM
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import TINY, difference, mirrored, randomize
 from tests.pretraining.helpers import masked_batch
 

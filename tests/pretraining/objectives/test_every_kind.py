@@ -7,11 +7,11 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.interop.layouts import LAYOUTS
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.interop.layouts import LAYOUTS
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import Pretrainer
 from keras_bert_impl.pretraining.objectives.replaced_tokens import DRAW_LIMIT
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import MODERN, TINY, difference, randomize
 from tests.pretraining.helpers import masked_batch
 

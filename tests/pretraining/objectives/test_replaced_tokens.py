@@ -8,12 +8,12 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import ReplacedTokens
 from keras_bert_impl.pretraining.objectives.replaced_tokens import DRAW_LIMIT, SampleTokens
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import TINY, difference, randomize
 from tests.pretraining.helpers import masked_batch
 

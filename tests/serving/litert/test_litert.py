@@ -2,9 +2,9 @@
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import litert
 from keras_bert_impl.serving.litert import export_litert
+from keras_bert_impl.utils.errors import InputError
 from tests.serving.litert.operators import check_builtin, operators
 from tests.tasks import helpers
 

@@ -13,9 +13,9 @@ pytest.importorskip("mediapipe")
 
 from keras_bert_impl import TextClassifier, TextEmbedder
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.mediapipe import answers, are_different, export_mediapipe
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 
 TEXTS = ["good film", "the plot is awful, not great!", "", "what joy " * 40, "Very DULL"]

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from keras_bert_impl import TextEmbedder
-from keras_bert_impl.graphs.formats import exporter
+from keras_bert_impl.serving.graphs.formats import exporter
 from keras_bert_impl.serving.network.export import model_card
 from tests.tasks import helpers
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from keras_bert_impl import TextEmbedder
-from keras_bert_impl.graphs.networks import network_of
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.graphs.networks import network_of
 from keras_bert_impl.serving.network import export
 from keras_bert_impl.serving.network.proof import relative_difference
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.litert import Session as LiteRTSession
 from keras_bert_impl.serving.litert import export_litert
 from keras_bert_impl.serving.network import proof
 from keras_bert_impl.serving.openvino import Session as OpenVINOSession
 from keras_bert_impl.serving.openvino import export_openvino
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import random_features
 from tests.serving.litert.operators import check_builtin
 from tests.serving.network_models import (

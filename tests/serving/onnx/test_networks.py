@@ -7,11 +7,11 @@ import onnx
 import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, RuntimeException
 
-from keras_bert_impl.config import Adapter
-from keras_bert_impl.graphs.networks import encoder_of
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import Adapter
+from keras_bert_impl.serving.graphs.networks import encoder_of
 from keras_bert_impl.serving.network import proof
 from keras_bert_impl.serving.onnx import Session, write_graph
+from keras_bert_impl.utils.errors import InputError
 from tests.serving.network_models import (
     ARCHITECTURES,
     FEW_HEADS,

@@ -7,10 +7,10 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.cache import Cache
 from keras_bert_impl.serving.server.cache import cached
 from keras_bert_impl.serving.server.model import Model, Signature
 from keras_bert_impl.serving.server.wire import ApiError
+from keras_bert_impl.utils.io.cache import Cache
 from tests.serving.server.servers import running
 from tests.serving.server.test_batching import ids, texts
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.saved_model import export_version
 from keras_bert_impl.serving.server import feedback
 from keras_bert_impl.serving.server.wire import ApiError
 from keras_bert_impl.tasks import read_table
+from keras_bert_impl.utils.errors import InputError
 from tests.serving.server.servers import running, wait_for
 from tests.tasks.helpers import ROOT, classifier
 

@@ -10,8 +10,7 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import Pretrainer
 from keras_bert_impl.serving.graph_operations import read_graph
@@ -20,6 +19,7 @@ from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, MosesBPETokenizer,
 from keras_bert_impl.tokenizers.byte_level_bpe.files import BERT
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
 from keras_bert_impl.tokenizers.moses.characters import SPECIAL_TOKENS
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import randomize
 from tests.tasks import helpers
 from tests.tokenizers.sentencepiece_models import train

@@ -2,8 +2,6 @@
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import Document
 from keras_bert_impl.tasks import (
     MultipleChoice,
     NextSentencePredictor,
@@ -14,6 +12,8 @@ from keras_bert_impl.tasks import (
 )
 from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import Document
 from tests.tasks.helpers import classifier, encoder
 
 

@@ -9,10 +9,10 @@ import pytest
 from keras import losses, metrics
 
 from keras_bert_impl import Adapter
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs.distillation import RDrop
 from keras_bert_impl.tasks import TextClassifier, TokenClassifier
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer, weights
 
 TEXTS, LABELS = examples(count=64)

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from keras import losses, metrics
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     MultipleChoice,
     NextSentencePredictor,
@@ -17,6 +16,7 @@ from keras_bert_impl.tasks import (
     TokenClassifier,
 )
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer, weights
 
 TEXTS, LABELS = examples(count=64)

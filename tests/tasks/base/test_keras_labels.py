@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     NextSentencePredictor,
     QuestionAnswerer,
@@ -15,6 +14,7 @@ from keras_bert_impl.tasks import (
     TokenClassifier,
 )
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer
 
 TEXTS, LABELS = examples(count=64)

@@ -11,13 +11,13 @@ import pytest
 import sklearn.metrics
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.tables.labels import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.base.keras_losses import (
     Outputs,
     TaskLoss,
     TaskMetric,
 )
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.base.logits import label, logits_and_labels, one_hot, softmax
 
 losses, metrics = keras.losses, keras.metrics

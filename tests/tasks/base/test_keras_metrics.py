@@ -9,17 +9,17 @@ import pytest
 import sklearn.metrics
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.scores.counting import score_metrics
+from keras_bert_impl.data.scores.squad import ExactMatch, SpanF1
+from keras_bert_impl.data.tables.labels import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.data.tags.spans import entity_scores
 from keras_bert_impl.tasks.base.keras_losses import (
     Outputs,
     TaskMetric,
     multi_label_metrics,
 )
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
-from keras_bert_impl.tasks.question_answering.metrics import ExactMatch, SpanF1
-from keras_bert_impl.tasks.scores.counting import score_metrics
-from keras_bert_impl.tasks.tagging.spans import entity_scores
 from keras_bert_impl.tasks.tagging.word_scores import EntityF1
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.base.logits import label, logits_and_labels, one_hot, softmax
 from tests.tasks.helpers import classifier, examples
 

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import (
     FeatureTagger,
@@ -14,6 +13,7 @@ from keras_bert_impl.tasks import (
     TextEmbedder,
     TokenClassifier,
 )
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer
 
 TEXTS, LABELS = examples(count=16)

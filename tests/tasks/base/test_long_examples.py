@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     LongTexts,
     MultipleChoice,
@@ -14,9 +13,10 @@ from keras_bert_impl.tasks import (
     load_embedder,
     read_vectors,
 )
+from keras_bert_impl.utils.errors import InputError
+from tests.data.batches.test_windows import POOLINGS, TEXTS, ids_of, row
 from tests.helpers import mirrored, randomize
 from tests.tasks.helpers import WORDS, encoder, tokenizer, weights
-from tests.tasks.inputs.test_windows import POOLINGS, TEXTS, ids_of, row
 
 
 def embedder(long_texts, **arguments):

@@ -7,8 +7,7 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.config import Adapter
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.serving.onnx import export_onnx
 from keras_bert_impl.tasks import (
@@ -18,6 +17,7 @@ from keras_bert_impl.tasks import (
     TextEmbedder,
     TokenClassifier,
 )
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import difference, randomize, to_numpy
 from tests.tasks.base.test_family import config_of, tokenizer_of
 

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_bert_impl.data.batches import blocks
 from keras_bert_impl.tasks import (
     FeatureTagger,
     MaskedLM,
@@ -21,7 +22,6 @@ from keras_bert_impl.tasks import (
     zero_shot,
 )
 from keras_bert_impl.tasks.embedding import search as semantic_search
-from keras_bert_impl.tasks.inputs import blocks
 from tests.tasks import helpers
 from tests.tasks.helpers import answerer, some_questions
 

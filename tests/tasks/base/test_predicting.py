@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.tasks.base import fitting
-from keras_bert_impl.tasks.inputs import batching, user_data
+from keras_bert_impl.data.batches import batching
+from keras_bert_impl.tasks.base import fitting, user_data
 from tests.tasks.helpers import classifier, examples
 
 TEXTS, _ = examples(count=40)

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import MultipleChoice, TextClassifier, TextEmbedder, TokenClassifier
 from keras_bert_impl.training.steps.trainer import num_examples
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.tasks.helpers import encoder, examples, tokenizer, weights
 

@@ -9,7 +9,6 @@ import scipy.stats
 
 from keras_bert_impl import TextEmbedder
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     Examples,
     SimilarityExamples,
@@ -19,6 +18,7 @@ from keras_bert_impl.tasks import (
     sts_scores,
 )
 from keras_bert_impl.tasks.embedding.task import Similarity
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import examples, save_base
 
 TEXTS, _ = examples(count=16)

@@ -8,7 +8,6 @@ import pytest
 
 from keras_bert_impl import TextEmbedder
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     load_embedder,
     read_texts,
@@ -18,6 +17,7 @@ from keras_bert_impl.tasks import (
 )
 from keras_bert_impl.tasks.embedding import vectors
 from keras_bert_impl.tasks.embedding.search import read_places
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import encoder, examples, tokenizer
 
 TEXTS, _ = examples(count=12)

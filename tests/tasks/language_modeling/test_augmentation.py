@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches.words import single_token_words
 from keras_bert_impl.tasks import (
     Examples,
     MaskedLM,
@@ -17,10 +17,10 @@ from keras_bert_impl.tasks import (
     read_table,
     write_examples,
 )
-from keras_bert_impl.tasks.inputs.words import single_token_words
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import WORDS, save_masked_lm
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##ly", "##s", ".", "7"]

@@ -9,14 +9,14 @@ import pytest
 import torch
 import transformers
 
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.config import Adapter
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.runs.run import load_tuned
 from keras_bert_impl.tasks import CausalLM, MaskedLM
 from keras_bert_impl.tasks.language_modeling.sampling import Sampling
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import MODERN, randomize
 from tests.tasks.helpers import encoder, examples, tokenizer, weights
 from tests.tokenizers.kinds import ENGLISH, learn_gpt2

@@ -10,11 +10,11 @@ import torch
 import transformers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.runs.run import load_tuned
 from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import randomize
 from tests.tasks.helpers import encoder, tokenizer, weights
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import MaskedLM
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import examples, save_masked_lm, tokenizer
 
 TEXTS = [*examples(count=9)[0], "", "a zebra [UNK]", "film"]

@@ -7,7 +7,6 @@ import pytest
 
 from keras_bert_impl import MultipleChoice
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     ChoiceExamples,
     LongTexts,
@@ -17,6 +16,7 @@ from keras_bert_impl.tasks import (
     write_choice_predictions,
 )
 from keras_bert_impl.tasks.multiple_choice.task import Choice
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import choices, save_base
 
 

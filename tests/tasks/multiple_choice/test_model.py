@@ -9,12 +9,12 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches import batching
+from keras_bert_impl.data.batches.batching import tokenize_texts
+from keras_bert_impl.data.batches.windows import tokenize_groups
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import MultipleChoice, TextClassifier
-from keras_bert_impl.tasks.inputs import batching
-from keras_bert_impl.tasks.inputs.batching import tokenize_texts
-from keras_bert_impl.tasks.inputs.windows import tokenize_groups
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
 from tests.tasks.base.test_family import KINDS, config_of, tokenizer_of
@@ -257,7 +257,7 @@ def test_classifier_with_other_classes_gets_a_new_head(tmp_path, caplog):
     )
 
 
-# Stands for the others, whose heads tests/interop compares.
+# Stands for the others, whose heads tests/checkpoints/interop compares.
 FAST = ("roberta",)
 SOME_SLOW = [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS]
 ASKED = [

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_bert_impl.tasks.inputs.windows import tokenize_windows
+from keras_bert_impl.data.batches.windows import tokenize_windows
 from keras_bert_impl.tasks.question_answering.decode import (
     Answer,
     best_answer,

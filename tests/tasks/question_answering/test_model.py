@@ -9,11 +9,11 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches.windows import tokenize_windows
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import QuestionAnswerer
-from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.question_answering.model import answer_tokens
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
 from tests.tasks.base.test_family import KINDS, config_of, tokenizer_of
@@ -327,7 +327,7 @@ def test_defaults_equal_the_published_model():
     assert model.logits(TOKENIZER([("a", "film")])).shape == (1, 2, 5)
 
 
-# Stands for the others, whose heads tests/interop compares.
+# Stands for the others, whose heads tests/checkpoints/interop compares.
 FAST = ("distilbert",)
 SOME_SLOW = [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS]
 

@@ -4,12 +4,12 @@ import json
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.questions import read_squad
+from keras_bert_impl.data.scores.squad import squad_v2_scores
+from keras_bert_impl.data.tables.examples import join_names
 from keras_bert_impl.tasks import score_answers, search_null_threshold, write_answer_files
-from keras_bert_impl.tasks.data.examples import join_names
-from keras_bert_impl.tasks.question_answering.data import read_squad
 from keras_bert_impl.tasks.question_answering.decode import Answer
-from keras_bert_impl.tasks.question_answering.metrics import squad_v2_scores
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.squad_files import document, question, some_questions, write
 
 

@@ -2,9 +2,9 @@ import logging
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.tags.spans import outside_candidates
 from keras_bert_impl.tasks import read_columns, score_tags
-from keras_bert_impl.tasks.tagging.spans import outside_candidates
+from keras_bert_impl.utils.errors import InputError
 
 
 def written(tmp_path, content):

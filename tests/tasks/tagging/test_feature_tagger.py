@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import FeatureTagger, load_tuned
 from keras_bert_impl.tasks.tagging.feature_tagger import layer_numbers
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored, randomize
 from tests.tasks.helpers import (
     GOOD,

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches.words import find_words, join_words
 from keras_bert_impl.tasks import TaggedExamples, TokenClassifier, score_tags
-from keras_bert_impl.tasks.inputs.words import find_words, join_words
 from keras_bert_impl.tasks.tagging.decode import LabelParts
 from keras_bert_impl.tasks.tagging.entities import find_entities
 from keras_bert_impl.tasks.tagging.word_scores import EntityF1, WordScores
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.tasks import helpers
 from tests.tasks.helpers import WORDS, encoder, weights, window_with_most_context

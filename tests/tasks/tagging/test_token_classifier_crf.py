@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches.words import join_words
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.inputs.words import join_words
 from keras_bert_impl.tasks.tagging.word_scores import WordScores, over_sequences, units_of
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import WORDS
 from tests.tasks.tagging.helpers import LABELS, NUMBERS, TAGS, TEXTS, flat_logits, tagger
 

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.tasks import TokenClassifier
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import WORDS, weights
 from tests.tasks.tagging.helpers import LABELS, TEXTS, TOKENIZER, tagger
 

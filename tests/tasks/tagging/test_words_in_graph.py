@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.tasks.inputs import words as in_python
+from keras_bert_impl.data.batches import words as in_python
+from keras_bert_impl.data.tags.spans import read_labels, spans_of
 from keras_bert_impl.tasks.tagging.decode import LabelParts, find_units
-from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 from keras_bert_impl.tokenizers.text_words import TextReader, TextWords, find_words
 
 

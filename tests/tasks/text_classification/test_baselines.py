@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.data.tables.labels import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.text_classification import baselines as module
 from keras_bert_impl.tasks.text_classification.baselines import baselines as all_of
 

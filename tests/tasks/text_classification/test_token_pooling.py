@@ -9,11 +9,11 @@ import tensorflow as tf
 import torch
 
 from keras_bert_impl import TextClassifier
-from keras_bert_impl.graphs import layers
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import LastPooling
+from keras_bert_impl.serving.graphs import layers
 from keras_bert_impl.serving.onnx import export_onnx
 from keras_bert_impl.tasks.text_classification import poolings
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 
 TEXTS, LABELS = helpers.examples(count=12)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import TextClassifier, zero_shot
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import randomize
 from tests.tasks.helpers import classifier, encoder, tokenizer
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 import tokenizers
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import ENGLISH, edit, learn_bytes, learn_gpt2
 
 ODD = [

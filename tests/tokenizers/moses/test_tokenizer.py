@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import MosesBPETokenizer, Tokenizer
 from keras_bert_impl.tokenizers.graphs import leftmost
 from keras_bert_impl.tokenizers.moses.characters import FIRST_SPECIAL, SPECIAL_TOKENS
 from keras_bert_impl.tokenizers.moses.words import MosesSplitter
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import FRENCH, edit, learn_french
 
 ODD = [

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 from tokenizers import normalizers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.sentencepiece.files import read_model
 from keras_bert_impl.tokenizers.sentencepiece.words import CharacterMap, read_map
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.sentencepiece_models import train
 
 

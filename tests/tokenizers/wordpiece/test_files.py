@@ -4,9 +4,9 @@ import random
 import pytest
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.wordpiece.files import read_vocabulary
+from keras_bert_impl.utils.errors import InputError
 
 SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 

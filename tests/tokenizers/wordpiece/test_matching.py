@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.optional_libraries import tensorflow_text
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from keras_bert_impl.tokenizers.graphs import core_operations
 from keras_bert_impl.tokenizers.wordpiece.matching import CoreMatcher
+from keras_bert_impl.utils.optional_libraries import tensorflow_text
 
 needs_both = pytest.mark.skipif(tensorflow_text is None, reason="there is only one form")
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

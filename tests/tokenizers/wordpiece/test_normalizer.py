@@ -6,8 +6,8 @@ import pytest
 import transformers
 from tokenizers import normalizers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import BERT, edit
 
 

@@ -4,10 +4,10 @@ import pytest
 import tensorflow as tf
 import torch
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.training.optimizers.lamb import LAMB
 from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay
+from keras_bert_impl.utils.errors import InputError
 from tests.training import fit_on_backend
 from tests.training.helpers import result_of, start
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.optimizers.schedules import (
     CosineWarmupDecay,
     LinearWarmupDecay,
@@ -15,6 +14,7 @@ from keras_bert_impl.training.optimizers.schedules import (
     SpendsBudget,
     TimeBudget,
 )
+from keras_bert_impl.utils.errors import InputError
 
 
 def rates(schedule, steps):

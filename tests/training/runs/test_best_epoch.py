@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.runs.checkpoints import KEY, BestEpoch, RunCheckpoint
+from keras_bert_impl.utils.errors import InputError
 from tests.training.helpers import adamw, build, dataset
 
 

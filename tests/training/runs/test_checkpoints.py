@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.training.helpers import adamw, build, dataset, distance, result_of, start
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_bert_impl.training.runs.reports import TrainingProgress, numbers
-from tests.io.test_progress import Terminal
+from tests.utils.test_progress import Terminal
 
 LOGS = {
     "loss": 0.51234,

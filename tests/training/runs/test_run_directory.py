@@ -8,13 +8,13 @@ import sys
 import keras
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.runs.run_directory import (
     RunDirectory,
     environment,
     remove_checkpoints,
     to_yaml,
 )
+from keras_bert_impl.utils.errors import InputError
 
 
 @dataclasses.dataclass

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.training.helpers import (
     ROUNDING,

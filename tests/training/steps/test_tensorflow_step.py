@@ -4,9 +4,9 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.basic import Dropout
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.training import work
 from tests.training.helpers import (

@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import Dropout, dropout_seed
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 
 DRAW = np.random.default_rng(0)
