@@ -21,20 +21,18 @@ PACKAGE = "keras_bert_impl"
 
 Graph = dict[str, set[str]]  # module -> names of the modules that it imports
 
-# Rows of groups from top to bottom: group -> subpackages. Modules without a group are small and
-# imported by all groups.
+# Rows of groups from top to bottom: group -> subpackages.
 ROWS = [
     {"Commands": "cli"},
-    {"Runs and reports": "runs finetuning experiments scikit_learn reports attribution plots"},
+    {"Runs and reports": "finetuning scikit_learn reports runs"},
     {
-        "Tasks": "tasks.base tasks.data tasks.inputs tasks.scores tasks.registry "
-        "tasks.text_classification tasks.tagging tasks.question_answering tasks.multiple_choice "
-        "tasks.embedding tasks.language_modeling"
+        "Tasks": "tasks.text_classification tasks.tagging tasks.question_answering "
+        "tasks.multiple_choice tasks.embedding tasks.language_modeling tasks.base tasks.registry"
     },
-    {"Pre-training": "pretraining", "Export and serving": "serving graphs"},
-    {"Training": "training tuning"},
-    {"Models": "models layers conversion"},
-    {"Text and files": "tokenizers interop hub io config published cards"},
+    {"Pre-training": "pretraining", "Labeled data": "data", "Export and serving": "serving"},
+    {"Training": "training"},
+    {"Models": "models layers"},
+    {"Text and files": "tokenizers checkpoints utils"},
 ]
 
 

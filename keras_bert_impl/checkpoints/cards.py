@@ -15,6 +15,7 @@ import yaml
 from keras_bert_impl.checkpoints.published import MODELS, published_name
 from keras_bert_impl.utils.io.paths import local_path, without_folders
 from keras_bert_impl.utils.io.reading import file_within, read_json, read_yaml
+from keras_bert_impl.utils.lazy import PACKAGE
 from keras_bert_impl.utils.version import __version__
 
 CARD = "README.md"
@@ -216,9 +217,9 @@ def _use(model, name):
 
 
 def _import_of(model_class, kind):
-    package, module = __package__, model_class.__module__
-    if module.startswith(f"{package}."):
-        return f"from {package} import {kind}"
+    module = model_class.__module__
+    if module.startswith(f"{PACKAGE}."):
+        return f"from {PACKAGE} import {kind}"
     if module == "__main__" or getattr(sys.modules.get(module), kind, None) is not model_class:
         return f"# {kind} is defined in the program that saved this model. Import {kind} here."
     return f"from {module} import {kind}"

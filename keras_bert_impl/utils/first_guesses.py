@@ -320,13 +320,15 @@ def nearest(name: object, choices: Iterable[str]) -> str:
 
 def import_hint(package: str, name: str) -> str | None:
     """Returns a suggestion for a name that `package` does not define, or None."""
-    root = Path(__file__).parent
+    root = Path(__file__).parents[1]
     if name.startswith("_") or importlib.util.find_spec(f"{package}.{name}") is not None:
         return None
     for home in (root, *sorted(path.parent for path in root.glob("*/__init__.py"))):
         if name in _public_names(home):
             address = ".".join([root.name, *home.relative_to(root).parts])
             return f"Write `from {address} import {name}`."
+    for folder in [path.parent for path in root.glob(f"*/{name}*") if path.stem == name]:
+        return f"Write `from {root.name}.{folder.name} import {name}`."
     for line, pattern in _IMPORTS.items():
         if re.fullmatch(pattern, name):
             return f"Write {line}."

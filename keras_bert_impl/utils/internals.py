@@ -12,7 +12,7 @@ from typing import Any
 import keras
 from keras.src.backend.common import global_state
 
-from keras_bert_impl.utils.lazy import register_classes
+from keras_bert_impl.utils.lazy import PACKAGE, register_classes
 
 register_classes()  # Keras is imported now
 
@@ -74,12 +74,12 @@ def requirement(obj: object) -> dict[str, str]:
     if not is_writing_file() or not is_of_package(type(obj)):
         return {}
     name = type(obj).__name__
-    return {"requires": f"import {__package__} after keras, or from {__package__} import {name}"}
+    return {"requires": f"import {PACKAGE} after keras, or from {PACKAGE} import {name}"}
 
 
 def is_of_package(method: Callable) -> bool:
     """Returns whether a method is defined in this package, not in a user's subclass."""
-    return getattr(method, "__module__", "").startswith(f"{__package__}.")
+    return getattr(method, "__module__", "").startswith(f"{PACKAGE}.")
 
 
 def results_or_logs(cls: type) -> type:

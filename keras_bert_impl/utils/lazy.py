@@ -9,7 +9,7 @@ from typing import Any
 from keras_bert_impl.utils.errors import InputError
 from keras_bert_impl.utils.first_guesses import import_hint
 
-_PACKAGE = __name__.partition(".")[0]
+PACKAGE = __name__.partition(".")[0]
 _OPTIONAL = ("jax", "matplotlib", "scipy")  # optional dependencies of TensorFlow and Keras
 
 
@@ -22,7 +22,7 @@ def lazy_names(
     def get(name):
         if name in homes:
             home = homes[name]  # a module in the package, or a full module name
-            module = home if home.startswith(f"{_PACKAGE}.") else f"{package}.{home}"
+            module = home if home.startswith(f"{PACKAGE}.") else f"{package}.{home}"
             return getattr(_imported(module), name)
         hint = import_hint(package, name)
         # `from package import name` hides the message of an AttributeError. Its import machinery
@@ -125,7 +125,7 @@ class _Unloaded:
         self._module, self._key, self._registered = module, key, registered
 
     def from_config(self, config: dict[str, Any]) -> Any:
-        module = _imported(f"{_PACKAGE}.{self._module}")
+        module = _imported(f"{PACKAGE}.{self._module}")
         getattr(module, self._key.rpartition(">")[2], None)  # a lazy name
         return self._registered[self._key].from_config(config)
 
@@ -143,5 +143,5 @@ def register_classes() -> None:
     for module, names in REGISTERED.items():
         for entry in names.split():
             *folder, name = entry.split(">")
-            key = f"{'.'.join([_PACKAGE, *folder])}>{name}"
+            key = f"{'.'.join([PACKAGE, *folder])}>{name}"
             registered.setdefault(key, _Unloaded(module, key, registered))

@@ -113,6 +113,6 @@ def _origin():
     try:
         recorded = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:  # The package is not installed.
-        checkout = Path(__file__).resolve().parents[1]
+        checkout = Path(__file__).resolve().parents[2]
         return {"url": checkout.as_uri(), "dir_info": {"editable": True}}
     return json.loads(recorded or "{}")

@@ -19,7 +19,7 @@ from keras_bert_impl.utils.version import (
     wheel_command,
 )
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TITLES = {
     "tensorflow": "TensorFlow", "tensorflow-text": "TF-Text", "keras": "Keras",
     "keras-hub": "KerasHub",
@@ -84,12 +84,12 @@ def test_line_of_a_checkout_that_is_not_installed_names_the_checkout(monkeypatch
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "distribution", missing)
-    checkout = Path(__file__).resolve().parents[1]
+    checkout = Path(__file__).resolve().parents[2]
     assert install_command("serve,serving") == f'pip install -e "{checkout}[serve,serving]"'
 
 
 def test_no_other_module_writes_the_line():
-    package = Path(__file__).resolve().parents[1] / "keras_bert_impl"
+    package = Path(__file__).resolve().parents[2] / "keras_bert_impl"
     found = [
         str(path.relative_to(package))
         for path in sorted(package.rglob("*.py"))

@@ -39,7 +39,7 @@ _ARGUMENTS = [
     Row("classifier_dropout", (f"{_MODEL}(head_dropout=)",)),
     Row(
         "revision",
-        ("hub.local_directory(revision=)",),
+        ("checkpoints.hub.local_directory(revision=)",),
         "or `hf://owner/name@revision` as model name",
     ),
     Row("cache_dir", (), "set `HF_HOME`"),

@@ -18,7 +18,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights
 from tests.checkpoints.interop.named_heads import connected
 
-MADE = Path(__file__).parents[1] / "data" / "google"
+MADE = Path(__file__).parents[2] / "fixtures" / "google"
 
 
 def unpacked(name, directory):

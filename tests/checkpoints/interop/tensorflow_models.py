@@ -20,7 +20,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights
 from tests.checkpoints.interop.named_heads import connected
 
-ARCHIVE = Path(__file__).parents[1] / "data" / "tensorflow_files.tar.xz"
+ARCHIVE = Path(__file__).parents[2] / "fixtures" / "tensorflow_files.tar.xz"
 # Our head and the output in `transformers`, by the end of the class name.
 OUTPUTS = {
     "ForMaskedLM": {"masked_lm": "logits"},

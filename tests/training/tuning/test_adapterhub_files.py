@@ -16,7 +16,7 @@ from keras_bert_impl.tokenizers import WordPieceTokenizer
 from keras_bert_impl.training.tuning import save_adapterhub, save_tuned
 from keras_bert_impl.utils.errors import InputError
 
-FILES = Path(__file__).parents[1] / "interop" / "adapterhub"
+FILES = Path(__file__).parents[2] / "checkpoints" / "interop" / "adapterhub"
 CLASSES = {
     "pfeiffer": TextClassifier,
     "houlsby": TextClassifier,

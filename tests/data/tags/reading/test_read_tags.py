@@ -16,7 +16,7 @@ from keras_bert_impl.tasks import read_tags
 from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import write_file as written
 
-EXPORTS = Path(__file__).parents[3] / "data" / "annotations"
+EXPORTS = Path(__file__).parents[3] / "fixtures" / "annotations"
 ENTITIES = [
     [("PER", "Mira Olsen"), ("ORG", "Nordlys AS"), ("LOC", "Bergen")],
     [],
