@@ -39,7 +39,7 @@ WORDS = [
     {"tokens": ["Ann", "left"], "ner_tags": ["B-PER", "O"]},
     {"tokens": ["x"], "ner_tags": ["O"]},
 ]
-ANNOTATIONS = Path(__file__).parent / "data" / "annotations"
+ANNOTATIONS = Path(__file__).parent / "fixtures" / "annotations"
 QUESTION = {"id": "1", "question": "who", "answers": [{"text": "Ada", "answer_start": 0}]}
 SQUAD = [{"title": "t", "paragraphs": [{"context": "Ada wrote.", "qas": [QUESTION]}]}]
 RECIPE = "# a run\nmodel: bert-base-uncased\nlearning_rate: 3.0e-5\nepochs: 3\nlabels: [a, b]\n"

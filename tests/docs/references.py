@@ -18,7 +18,16 @@ from keras_bert_impl.serving.openvino import export_openvino
 from keras_bert_impl.tasks import FinetuneSettings, TaskModel
 from keras_bert_impl.training import ReplicatedTrainer
 
-PACKAGES = ("", "tasks", "pretraining", "tokenizers", "layers", "training", "serving", "checkpoints")
+PACKAGES = (
+    "",
+    "tasks",
+    "pretraining",
+    "tokenizers",
+    "layers",
+    "training",
+    "serving",
+    "checkpoints",
+)
 
 
 def find(name):
