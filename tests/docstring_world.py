@@ -109,8 +109,8 @@ def _write_labeled(root):
     rows = [(*row[:3], tag, *row[4:]) for row, tag in zip(rows, tags)]
     write("en_ewt-ud-dev.conllu", *rows)
     answer = {"text": "Ann", "answer_start": 0}
-    asked = {"id": "1", "question": "Who came?", "answers": [answer]}
-    paragraph = {"context": "Ann came.", "qas": [asked]}
+    question = {"id": "1", "question": "Who came?", "answers": [answer]}
+    paragraph = {"context": "Ann came.", "qas": [question]}
     squad = {"version": "1.1", "data": [{"title": "Ann", "paragraphs": [paragraph]}]}
     (root / "dev-v1.1.json").write_text(json.dumps(squad))
     published = {"num_hidden_layers": 12, "text_config": {"dropout": "0.1"}}

@@ -169,8 +169,8 @@ def _functional(layer, inputs):
 
 
 def _assert_close(received, expected, tolerance):
-    for one, other in zip(keras.tree.flatten(received), keras.tree.flatten(expected)):
-        assert difference(one, other) <= tolerance
+    for output, reference in zip(keras.tree.flatten(received), keras.tree.flatten(expected)):
+        assert difference(output, reference) <= tolerance
 
 
 def newest_checkpoint(directory):

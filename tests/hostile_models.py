@@ -12,7 +12,7 @@ import safetensors.numpy
 from keras_bert_impl.checkpoints.interop import huggingface, open_model, peft
 from keras_bert_impl.checkpoints.interop.google import settings as google_settings
 from keras_bert_impl.checkpoints.interop.keras_hub.names import KINDS, Head, config_of
-from keras_bert_impl.checkpoints.interop.keras_hub.preset import _serialized, _weights_files
+from keras_bert_impl.checkpoints.interop.keras_hub.preset import _read_class, _resolve_weights
 from keras_bert_impl.checkpoints.interop.opening import base_of
 from keras_bert_impl.checkpoints.interop.sentence_transformers import read_sentence_settings
 from keras_bert_impl.checkpoints.interop.source import ModelSource
@@ -197,11 +197,11 @@ PRESET = {
 
 
 def read_preset(directory):
-    name, arguments = _serialized(directory / "config.json")
+    name, arguments = _read_class(directory / "config.json")
     if name in KINDS:
         config = config_of(KINDS[name], arguments, directory / "config.json")
-        Head(KINDS[name], config, *_serialized(directory / "task.json"))
-    _weights_files(directory)
+        Head(KINDS[name], config, *_read_class(directory / "task.json"))
+    _resolve_weights(directory)
     row_files.kind_of(directory)
     wordpiece_files.read(directory)
 

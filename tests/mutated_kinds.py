@@ -91,21 +91,21 @@ def read_tables(path):
     from keras_bert_impl.tasks import read_table
 
     layout = Layout("text", id="id", allow_empty=True)
-    more = {"allow_empty": True, "skip_bad_rows": True}
+    options = {"allow_empty": True, "skip_bad_rows": True}
     reads = [
         lambda: read_table(path, "text", label="label", id="id", allow_empty=True),
-        lambda: read_table(path, "text", "id", "label", **more),
-        lambda: read_table(path, "text", label="id", numeric=True, **more),
-        lambda: read_table(path, "0", label="1", header=False, label_separator=",", **more),
+        lambda: read_table(path, "text", "id", "label", **options),
+        lambda: read_table(path, "text", label="id", numeric=True, **options),
+        lambda: read_table(path, "0", label="1", header=False, label_separator=",", **options),
         lambda: table_columns(path),
         lambda: check_columns(path, layout),
         lambda: count_rows(path, layout),
         lambda: list(read_rows(path, layout)),
     ]
     if path.suffix not in (".csv", ".tsv", ".gz", ".xz", ".bz2"):
-        reads.append(lambda: read_table(path, "text", label="labels", **more))
-        reads.append(lambda: read_table(path, "text", label="cats", **more))
-        reads.append(lambda: read_table(path, "text", label="cats.a", **more))
+        reads.append(lambda: read_table(path, "text", label="labels", **options))
+        reads.append(lambda: read_table(path, "text", label="cats", **options))
+        reads.append(lambda: read_table(path, "text", label="cats.a", **options))
     _all(*reads)
 
 
@@ -163,7 +163,7 @@ def read_corpus(path):
 
     formats = ("auto", "sentences", "wikiextractor", "jsonl", "files")
     _all(
-        *(functools.partial(_listed, read_documents, path, one) for one in formats),
+        *(functools.partial(_listed, read_documents, path, form) for form in formats),
         lambda: list(text_lines(path)),
         lambda: list(read_texts(path, unit="file")),
     )
@@ -251,7 +251,7 @@ KINDS = {
     "conll": file("a.conll", CONLL, read_tagged),
     "brat": file("a.ann", BRAT, read_brat),
     "conllu": file("a.conllu", CONLLU, read_tagged),
-    "spans": file("s.jsonl", "".join(json.dumps(one) + "\n" for one in SPANS), read_tagged),
+    "spans": file("s.jsonl", "".join(json.dumps(span) + "\n" for span in SPANS), read_tagged),
     **{f"annotations {path.name}": annotations(path) for path in sorted(ANNOTATIONS.iterdir())},
     "lists of words": file("w.json", json.dumps(WORDS), read_tagged),
     "squad": file("q.json", json.dumps({"data": SQUAD}, indent=1), read_questions),

@@ -82,9 +82,9 @@ def checkpoint(folder):
     )
 
     def read(folder):
-        found = Checkpoint(folder / "model.ckpt")
-        for name in found.variables:
-            found.read(name)
+        reader = Checkpoint(folder / "model.ckpt")
+        for name in reader.variables:
+            reader.read(name)
 
     return ["model.ckpt.index", "model.ckpt.data-00000-of-00001"], read
 
@@ -92,7 +92,7 @@ def checkpoint(folder):
 def keras_weights(folder):
     import h5py
 
-    from keras_bert_impl.checkpoints.interop.keras_hub.preset import _weights_files
+    from keras_bert_impl.checkpoints.interop.keras_hub.preset import _resolve_weights
 
     contents = preset_directory(folder)
     for name, content in contents.items():
@@ -104,12 +104,12 @@ def keras_weights(folder):
     def read(folder):
         from keras_bert_impl.checkpoints.interop.hdf5 import find_array, opened
 
-        _weights_files(folder)
+        _resolve_weights(folder)
         path = folder / "model_00000.weights.h5"
         with opened(path) as weights:
             names = [f"layers/{name}/vars/0" for name in _tensors()]
-            found = [find_array(weights, name, path) for name in names]
-        for array in filter(None, found):
+            arrays = [find_array(weights, name, path) for name in names]
+        for array in filter(None, arrays):
             np.asarray(array.read()).sum()
 
     return ["model_00000.weights.h5", "model.weights.json"], read

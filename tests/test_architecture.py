@@ -29,21 +29,21 @@ def test_circles_and_imports_inside_functions_are_found(tmp_path):
     (package / "tasks" / "b.py").write_text("import keras_bert_impl.tasks.runs.c\n")
     (package / "tasks" / "runs" / "c.py").write_text("from keras_bert_impl.a import f\n")
     (package / "tasks" / "__init__.py").write_text('_HOMES = {"d": "b"}\n')
-    found = architecture.module_imports(tmp_path)
+    imports = architecture.module_imports(tmp_path)
     names = [f"keras_bert_impl.{name}" for name in ("a", "tasks.b", "tasks.runs.c")]
-    assert architecture.circles(found) == [names]
-    assert found["keras_bert_impl.tasks"] == {"keras_bert_impl.tasks.b"}
-    assert architecture.circles(architecture.subpackage_imports(found)) == [
+    assert architecture.circles(imports) == [names]
+    assert imports["keras_bert_impl.tasks"] == {"keras_bert_impl.tasks.b"}
+    assert architecture.circles(architecture.subpackage_imports(imports)) == [
         ["a", "tasks.b", "tasks.runs"]
     ]
 
 
 def test_what_others_build_on_imports_nothing_of_the_tasks():
-    for module, others in MODULES.items():
+    for module, imports in MODULES.items():
         subpackage = architecture.subpackage_of(module)
         if subpackage.startswith("tasks") or subpackage in ABOVE_TASKS:
             continue
-        above = [other for other in others if ".tasks" in other or ".cli" in other]
+        above = [name for name in imports if ".tasks" in name or ".cli" in name]
         assert not above, f"{module} imports {above}"
 
 
@@ -59,25 +59,27 @@ def test_no_folder_has_more_than_16_modules():
 
 
 def test_nobody_outside_a_task_keeps_a_table_of_tasks_or_asks_for_their_classes():
-    known = {NextSentencePredictor.__name__}
+    class_names = {NextSentencePredictor.__name__}
     for task in all_tasks():
-        known |= {kind.__name__ for kind in (*task.model_classes, task.example_class) if kind}
+        class_names |= {kind.__name__ for kind in (*task.model_classes, task.example_class) if kind}
     package = architecture.ROOT / architecture.PACKAGE
-    found = []
+    places = []
     for path in package.rglob("*.py"):
         place = path.relative_to(package)
         is_folder_of_task = place.parts[0] == "tasks" and (path.parent / "task.py").exists()
         if not is_folder_of_task:
             tree = ast.parse(path.read_text())
-            found += [f"{place}:{line}" for line in lines_with_classes(tree, known)]
-    assert found == []
+            places += [f"{place}:{line}" for line in lines_with_classes(tree, class_names)]
+    assert places == []
 
 
-def lines_with_classes(tree, known):
+def lines_with_classes(tree, class_names):
     """Yields the lines that compare an object's class with a task's, or list several of them."""
 
     def named(*nodes):
-        return [n for node in nodes for n in ast.walk(node) if getattr(n, "id", None) in known]
+        return [
+            n for node in nodes for n in ast.walk(node) if getattr(n, "id", None) in class_names
+        ]
 
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
@@ -92,7 +94,16 @@ def lines_with_classes(tree, known):
         elif isinstance(node, ast.Dict):
             is_table = len(named(*filter(None, node.keys), *node.values)) > 1
         elif isinstance(node, ast.Tuple | ast.List | ast.Set):
-            is_table = len([one for one in node.elts if getattr(one, "id", None) in known]) > 1
+            is_table = (
+                len(
+                    [
+                        element
+                        for element in node.elts
+                        if getattr(element, "id", None) in class_names
+                    ]
+                )
+                > 1
+            )
         else:
             continue
         if is_table:
@@ -120,15 +131,15 @@ NEVER = [
 ]
 
 
-@pytest.mark.parametrize("rooms, others", NEVER)
-def test_rooms_do_not_import_what_they_must_not(rooms, others):
-    found = {
-        (module, other)
+@pytest.mark.parametrize("rooms, targets", NEVER)
+def test_rooms_do_not_import_what_they_must_not(rooms, targets):
+    forbidden = {
+        (module, imported)
         for module, imports in MODULES.items()
-        for other in imports
-        if is_in(module, rooms) and is_in(other, others) and not is_in(other, rooms)
+        for imported in imports
+        if is_in(module, rooms) and is_in(imported, targets) and not is_in(imported, rooms)
     }
-    assert not found, sorted(found)
+    assert not forbidden, sorted(forbidden)
 
 
 def is_in(module, rooms):
@@ -222,11 +233,11 @@ GROUND = ("utils",)
 @pytest.mark.parametrize("satellite", SATELLITES)
 def test_satellites_import_public_names(satellite):
     public = architecture.public_names()
-    found = {}
+    imports = {}
     for module, name in architecture.imported_names(satellite):
         if not is_in(module, (*GROUND, satellite)) and (module, name) not in public:
-            found.setdefault(module, set()).add(name)
-    assert found == SATELLITES[satellite]
+            imports.setdefault(module, set()).add(name)
+    assert imports == SATELLITES[satellite]
 
 
 def test_groups_of_the_picture_import_only_from_rows_below():

@@ -54,25 +54,25 @@ SHORTER = re.compile(r"\b(epochs|steps_per_epoch|adapt_steps|layers)=([2-9]|\d\d
 
 def examples():
     """Returns a dict of dotted name to example source."""
-    found = {}
+    sources = {}
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         module = ".".join(part for part in parts if part != "__init__")
-        found |= _examples_in(ast.parse(path.read_text(encoding="utf-8")), module)
-    return found
+        sources |= _examples_in(ast.parse(path.read_text(encoding="utf-8")), module)
+    return sources
 
 
 def _examples_in(node, name):
     documentation = ast.get_docstring(node) or ""
-    found = {}
+    sources = {}
     for block in documentation.split("\nExample:\n")[1:]:
         lines = block.splitlines()
         end = next((i for i, line in enumerate(lines) if line[:1].strip()), len(lines))
-        found[name] = textwrap.dedent("\n".join(lines[:end])).strip() + "\n"
+        sources[name] = textwrap.dedent("\n".join(lines[:end])).strip() + "\n"
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.ClassDef, ast.FunctionDef)):
-            found |= _examples_in(child, f"{name}.{child.name}")
-    return found
+            sources |= _examples_in(child, f"{name}.{child.name}")
+    return sources
 
 
 EXAMPLES = examples()

@@ -55,9 +55,9 @@ def settings_of(family):
 
 
 def encoder(family, dtype):
-    made = helpers.encoder(dtype=dtype, dropout=0.0, **settings_of(family))
-    randomize(made, scale=0.05)
-    return made
+    model = helpers.encoder(dtype=dtype, dropout=0.0, **settings_of(family))
+    randomize(model, scale=0.05)
+    return model
 
 
 def classifier(family, dtype, **arguments):
@@ -104,10 +104,10 @@ def looks(family, dtype, folder):
         (TextEmbedder(base, TOKENIZER, prompts={"q": "what "}, default_prompt_name="q"), "film"),
     ):
         look(model, text, folder / "look.html")
-        found = text_attention(model, text)
-        np.testing.assert_allclose(found.weights.sum(axis=-1), 1, atol=0.02)
-    assert found.tokens[1:3] == ["what", "film"]
-    attention_map(found.tokens, found.weights[0], folder / "map.png")
+        attention = text_attention(model, text)
+        np.testing.assert_allclose(attention.weights.sum(axis=-1), 1, atol=0.02)
+    assert attention.tokens[1:3] == ["what", "film"]
+    attention_map(attention.tokens, attention.weights[0], folder / "map.png")
 
 
 def fills_and_embeds(family, dtype, folder):

@@ -26,13 +26,13 @@ VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 def public_objects():
     """Returns a dict of dotted name to class or function for all public names but constants."""
-    found = {}
+    objects = {}
     for package in map(importlib.import_module, PACKAGES):
         for name in package.__all__:
             value = getattr(package, name)
             if inspect.isclass(value) or inspect.isfunction(value):
-                found[f"{value.__module__}.{value.__qualname__}"] = value
-    return found
+                objects[f"{value.__module__}.{value.__qualname__}"] = value
+    return objects
 
 
 OBJECTS = public_objects()

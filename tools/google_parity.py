@@ -43,8 +43,8 @@ def main() -> None:
     for row in lengths:
         features = batch(original.config.vocab_size, row)
         real = features["padding_mask"] == 1
-        given = original_features(original, features)
-        states, heads = original.bert(**given), original(**given)
+        inputs = original_features(original, features)
+        states, heads = original.bert(**inputs), original(**inputs)
         received = ours(features)
         pairs = [
             (received["sequence_output"].numpy()[real], states[0].numpy()[real]),
@@ -52,8 +52,8 @@ def main() -> None:
             (received["masked_lm"].numpy()[real], heads[0].numpy()[real]),
             (received["next_sentence"], heads[1]),
         ]
-        found = [f"{np.abs(np.asarray(a) - np.asarray(b)).max():.1e}" for a, b in pairs]
-        print(f"| {row} | {' | '.join(found)} |")
+        differences = [f"{np.abs(np.asarray(a) - np.asarray(b)).max():.1e}" for a, b in pairs]
+        print(f"| {row} | {' | '.join(differences)} |")
 
 
 def in_pytorch(directory: Path) -> tuple[Any, list[list[int]]]:

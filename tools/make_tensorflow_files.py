@@ -89,9 +89,9 @@ def main(folder: Path, families: list[str]) -> None:
             for framework in KINDS:
                 model_class = getattr(transformers, f"{framework}{family}{head}", None)
                 if model_class is not None:
-                    more = {"is_decoder": True} if head in CAUSAL else {}
-                    more |= {"num_labels": 2} if head in OF_TWO else {}
-                    config = kind(**settings | more)
+                    head_settings = {"is_decoder": True} if head in CAUSAL else {}
+                    head_settings |= {"num_labels": 2} if head in OF_TWO else {}
+                    config = kind(**settings | head_settings)
                     write(folder / family / head, framework, model_class, config)
 
 

@@ -69,8 +69,8 @@ def print_table(directory: str) -> None:
         command = [sys.executable, __file__, "--model", directory, "--backend", backend]
         environment = os.environ | {"KERAS_BACKEND": backend}
         output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-        for kind, found in json.loads(output.stdout.splitlines()[-1]).items():
-            columns[f"{title}, {kind}"] = found
+        for kind, column in json.loads(output.stdout.splitlines()[-1]).items():
+            columns[f"{title}, {kind}"] = column
     features, expected, single = originals(directory)
     columns["PyTorch float32, padded"] = padded_differences(single, expected, features)
 
@@ -83,7 +83,9 @@ def print_table(directory: str) -> None:
     rows += [("pooled output", "pooled_output", 0)]
     for title, name, index in rows:
         # The pooled output of a packed row is the output of its first example.
-        cells = [f"{found[name][index]:.1e}" if name in found else "" for found in columns.values()]
+        cells = [
+            f"{column[name][index]:.1e}" if name in column else "" for column in columns.values()
+        ]
         print(f"| {title} | {' | '.join(cells)} |")
 
 

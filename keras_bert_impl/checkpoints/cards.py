@@ -37,25 +37,25 @@ def write_card(
 
 
 def save_card(text: str, new: Path, directory: str | Path) -> None:
-    if _may_replace(local_path(directory) / CARD):
+    if _can_replace(local_path(directory) / CARD):
         (Path(new) / CARD).write_text(text + _mark(text), encoding="utf-8")
 
 
 def model_card(
     model: Any, name: str, base: str | Path | None = None, run: str | Path | None = None
 ) -> str:
-    kind, config = type(model).__name__, _config(model)
+    kind, config = type(model).__name__, _get_config(model)
     published = published_base(base, run)
     limit = getattr(model, "max_length", config.max_length)
     parts = [
         front_matter(model, base, run),
         f"# {as_text(name)}",
-        f"{_described(f'`{kind}`', config)}, for sequences of up to {limit} tokens. Written by "
+        f"{_describe(f'`{kind}`', config)}, for sequences of up to {limit} tokens. Written by "
         f"keras_bert_impl {__version__}.",
     ]
     if published:
         parts.append(f"The base model is {published}.")
-    parts += ["## Use", _use(model, name)]
+    parts += ["## Use", _write_example(model, name)]
     only_here = model.only_here() if hasattr(model, "only_here") else []
     if only_here:
         parts.append(in_transformers(only_here))
@@ -81,7 +81,7 @@ def export_card(
     parts = [
         front_matter(model, run=run),
         f"# {as_text(name)}",
-        f"{_described(type(model).__name__, config)}{note}",
+        f"{_describe(type(model).__name__, config)}{note}",
         *sections,
         *label_sections(model),
         *run_sections(run),
@@ -100,7 +100,7 @@ def in_transformers(settings: Sequence[str]) -> str:
     )
 
 
-def _described(kind, config):
+def _describe(kind, config):
     article = "An" if kind.strip("`")[0] in "AEIOU" else "A"
     return (
         f"{article} {kind} on a {config.architecture} encoder with {config.num_layers} layers, "
@@ -118,7 +118,7 @@ def front_matter(model: Any, base: str | Path | None = None, run: str | Path | N
     if published:
         lines.append(f"license: {MODELS[published].license.lower()}")
         lines.append(f"base_model: {MODELS[published].hub}")
-    lines += ["tags:", "- keras", "- tensorflow", f"- {_config(model).architecture}"]
+    lines += ["tags:", "- keras", "- tensorflow", f"- {_get_config(model).architecture}"]
     return "\n".join(["---", *lines, "---"])
 
 
@@ -146,9 +146,11 @@ def run_sections(run: str | Path | None) -> list[str]:
     if run is None:
         return parts
     data, recipe = (file_within(run, name) for name in ("data.json", "recipe.yaml"))
-    scores = _scores(local_path(run))
+    scores = _read_scores(local_path(run))
     if scores:
-        rows = [f"| {as_text(metric)} | {_shown(score)} |" for metric, score in scores.items()]
+        rows = [
+            f"| {as_text(metric)} | {_format_score(score)} |" for metric, score in scores.items()
+        ]
         parts += ["## Scores", "\n".join(["| metric | score |", "|---|---|", *rows])]
     if data.is_file():
         rows = [
@@ -158,14 +160,14 @@ def run_sections(run: str | Path | None) -> list[str]:
             if "examples" in part
         ]
         parts += ["## Data", "\n".join(rows)]
-    settings = _settings(data, recipe)
+    settings = _read_settings(data, recipe)
     if settings:
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
         parts += ["## Settings", as_code_block(text.strip(), "yaml")]
     return parts
 
 
-def _settings(data, recipe):
+def _read_settings(data, recipe):
     if data.is_file() and "changed_settings" in read_json(data):
         settings = dict(read_json(data).mapping("changed_settings"))  # without the defaults
     else:
@@ -174,18 +176,18 @@ def _settings(data, recipe):
     return settings | {name: without_folders(settings[name]) for name in paths}
 
 
-def _scores(run):
+def _read_scores(run):
     path = file_within(run, "scores.json")
     if not path.is_file():
         return {}
-    found = read_json(path)
+    scores = read_json(path)
     # A set of runs has the scores of its best run.
-    if "best" not in found:
-        return found
-    return read_json(file_within(run, f"{found.text('best')}/scores.json"))
+    if "best" not in scores:
+        return scores
+    return read_json(file_within(run, f"{scores.text('best')}/scores.json"))
 
 
-def _shown(score):
+def _format_score(score):
     return "not defined" if isinstance(score, float) and math.isnan(score) else score
 
 
@@ -199,24 +201,24 @@ def license_of(published: str | None) -> str:
     )
 
 
-def _config(model):
+def _get_config(model):
     return getattr(model, "encoder", model).config
 
 
-def _use(model, name):
+def _write_example(model, name):
     called = getattr(model, "example_call", "")
     if "{mask}" in called:
         called = called.format(mask=model.tokenizer.id_to_token(model.tokenizer.mask_id))
     kind = "Encoder" if type(model).__name__ == "Pretrainer" else type(model).__name__
     lines = [
-        _import_of(type(model), kind),
+        _write_import(type(model), kind),
         f"model = {kind}.from_pretrained({json.dumps(name, ensure_ascii=not name.isprintable())})",
         f"print(model{called})" if called else "model.summary()",
     ]
     return as_code_block("\n".join(lines), "python")
 
 
-def _import_of(model_class, kind):
+def _write_import(model_class, kind):
     module = model_class.__module__
     if module.startswith(f"{PACKAGE}."):
         return f"from {PACKAGE} import {kind}"
@@ -232,28 +234,28 @@ def as_text(value: Any) -> str:
     """Converts any value to one line of plain Markdown, which is also valid in a table."""
     # An underscore inside a word needs no escape.
     marks = r"([\\`*{}\[\]<>#|&~]|(?<![^\W_])_|_(?![^\W_]))"
-    return re.sub(marks, r"\\\1", _one_line(value))
+    return re.sub(marks, r"\\\1", _escape_unprintable(value))
 
 
 def as_code(value: Any) -> str:
     """Converts any value to inline code in Markdown, for use outside tables."""
-    text = _one_line(value)
-    fence = "`" * (_longest_fence(text) + 1)
+    text = _escape_unprintable(value)
+    fence = "`" * (_measure_longest_fence(text) + 1)
     space = " " if not text.strip() or "`" in (text[:1], text[-1:]) else ""
     return f"{fence}{space}{text}{space}{fence}"
 
 
 def as_code_block(text: str, language: str) -> str:
     """Returns a code block whose fence does not occur in the text."""
-    fence = "`" * max(3, _longest_fence(text) + 1)
+    fence = "`" * max(3, _measure_longest_fence(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _longest_fence(text):
+def _measure_longest_fence(text):
     return max(map(len, re.findall("`+", text)), default=0)
 
 
-def _one_line(value):
+def _escape_unprintable(value):
     """Escapes line breaks and other unprintable characters, except zero-width joiners."""
     return "".join(
         c if c.isprintable() or c in "\u200c\u200d" else c.encode("unicode_escape").decode()
@@ -265,7 +267,7 @@ def _mark(text):
     return "\n" + _MARK.format(hashlib.sha256(text.encode()).hexdigest()[:16])
 
 
-def _may_replace(path):
+def _can_replace(path):
     if not path.exists():
         return True
     try:

@@ -241,13 +241,13 @@ class EncoderConfig:
         validate(self)
         if self.pad_token_id >= self.vocabulary_size:
             rule = "pad_token_id must be less than vocabulary_size"
-            raise self._error(rule, "pad_token_id", "vocabulary_size")
+            raise self._make_error(rule, "pad_token_id", "vocabulary_size")
         if self.num_layers % (self.num_layer_groups or 1):
             rule = "num_layers must be a multiple of num_layer_groups"
-            raise self._error(rule, "num_layers", "num_layer_groups")
+            raise self._make_error(rule, "num_layers", "num_layer_groups")
         if self.hidden_dim % self.num_heads:
             rule = "hidden_dim must be a multiple of num_heads"
-            raise self._error(rule, "hidden_dim", "num_heads")
+            raise self._make_error(rule, "hidden_dim", "num_heads")
         if self.pre_norm and self.adapter is not None and self.adapter.after_norm:
             raise InputError("an adapter with after_norm requires an encoder with pre_norm=False.")
         if self.final_norm and not self.pre_norm:
@@ -270,12 +270,12 @@ class EncoderConfig:
                 "max_global_tokens is required for a longformer, and not allowed for other "
                 "architectures"
             )
-            raise self._error(rule, "architecture", "max_global_tokens")
+            raise self._make_error(rule, "architecture", "max_global_tokens")
         if self.max_global_tokens is not None:
             self._check_longformer()
         elif (self.window is None) != (self.global_every == 1):
             rule = "window requires global_every > 1, and global_every > 1 requires window"
-            raise self._error(rule, "window", "global_every")
+            raise self._make_error(rule, "window", "global_every")
         self._check_block_size()
         if self.window is not None and self.num_layer_groups is not None:
             raise InputError("num_layer_groups and window cannot be used together.")
@@ -283,7 +283,7 @@ class EncoderConfig:
     def _check_longformer(self) -> None:
         if self.window is None or self.global_every != 1 or self.rotary_base is not None:
             rule = "a longformer requires window, global_every=1 and learned position embeddings"
-            raise self._error(rule, "window", "global_every", "rotary_base")
+            raise self._make_error(rule, "window", "global_every", "rotary_base")
         self._check_sparse("a longformer")
 
     def _check_block_size(self) -> None:
@@ -292,18 +292,18 @@ class EncoderConfig:
         names = ("window", "rotary_base", "num_layer_groups")
         if self.architecture != "big_bird" or any(getattr(self, name) for name in names):
             rule = f"block_size requires the architecture big_bird, without {', '.join(names)}"
-            raise self._error(rule, "architecture", *names)
+            raise self._make_error(rule, "architecture", *names)
         self._check_sparse("an encoder with a block_size")
 
-    def _check_sparse(self, what: str) -> None:
+    def _check_sparse(self, model: str) -> None:
         if self.causal:
-            raise InputError(f"{what} cannot be causal.")
+            raise InputError(f"{model} cannot be causal.")
         if self.adapter is not None and self.adapter.kind in ("prefix", "prompt"):
             raise InputError(
-                f"{what} does not support {self.adapter.kind} adapters. Use lora, houlsby or pfeiffer."
+                f"{model} does not support {self.adapter.kind} adapters. Use lora, houlsby or pfeiffer."
             )
 
-    def _error(self, rule: str, *names: str) -> InputError:
+    def _make_error(self, rule: str, *names: str) -> InputError:
         values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
         return InputError(f"{rule}. Received: {values}")
 
@@ -344,12 +344,12 @@ class EncoderConfig:
         Raises:
             InputError: no published model has that name.
         """
-        known = published_name(name)
-        if known is None:
+        published = published_name(name)
+        if published is None:
             near = difflib.get_close_matches(name, MODELS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InputError(f"No published model is named {name!r}.{hint}")
-        return cls(**MODELS[known].fields | overrides)
+        return cls(**MODELS[published].fields | overrides)
 
     def num_parameters(self) -> int:
         """Returns the number of parameters with the pooler, but without the adapter."""
@@ -359,22 +359,22 @@ class EncoderConfig:
         if self.rotary_base is None:
             rows += self.max_length + self.position_offset
 
-        def dense(inputs, outputs):
+        def count_dense(inputs, outputs):
             return (inputs + self.use_bias) * outputs
 
-        def norm(width):
+        def count_norm(width):
             return (1 + self.use_bias) * width
 
-        embeddings = rows * width + self.embedding_norm * norm(width)
+        embeddings = rows * width + self.embedding_norm * count_norm(width)
         if self.embedding_dim:
-            embeddings += dense(width, hidden)
+            embeddings += count_dense(width, hidden)
         projections = 4 if self.max_global_tokens is None else 7
-        attention = projections * dense(hidden, hidden)
-        feed_forward = (1 + self.gated) * dense(hidden, inner) + dense(inner, hidden)
+        attention = projections * count_dense(hidden, hidden)
+        feed_forward = (1 + self.gated) * count_dense(hidden, inner) + count_dense(inner, hidden)
         blocks = self.num_layer_groups or self.num_layers
-        blocks *= attention + feed_forward + 2 * norm(hidden)
+        blocks *= attention + feed_forward + 2 * count_norm(hidden)
         # Usually, the final normalization replaces the attention normalization of the first block.
-        blocks += (self.final_norm and not self.embedding_norm) * norm(hidden)
+        blocks += (self.final_norm and not self.embedding_norm) * count_norm(hidden)
         pooler = hidden * hidden + hidden if self.use_pooler else 0
         return embeddings + blocks + pooler
 

@@ -32,28 +32,30 @@ class PublishedModel:
     paper: str = "Devlin et al. 2019, arXiv:1810.04805"
 
 
-# arguments of `_config`: layers, width and heads
+# arguments of `_make_fields`: layers, width and heads
 _SIZES = {"small": (12, 256, 4), "base": (12, 768, 12), "large": (24, 1024, 16)}
 
 
-def _config(vocabulary_size, num_layers, hidden_dim, num_heads, **fields):
+def _make_fields(vocabulary_size, num_layers, hidden_dim, num_heads, **fields):
     sizes = {"vocabulary_size": vocabulary_size, "num_layers": num_layers}
     sizes |= {"hidden_dim": hidden_dim, "num_heads": num_heads, "intermediate_dim": 4 * hidden_dim}
     return sizes | fields
 
 
-def _base_and_large(hub, vocabulary_size, about, **fields):
+def _list_base_and_large(hub, vocabulary_size, about, **fields):
     return [
-        PublishedModel(_config(vocabulary_size, *_SIZES[size], **fields), hub.format(size), **about)
+        PublishedModel(
+            _make_fields(vocabulary_size, *_SIZES[size], **fields), hub.format(size), **about
+        )
         for size in ("base", "large")
     ]
 
 
-def _bert(hub, vocabulary_size, size="base", **about):
-    return PublishedModel(_config(vocabulary_size, *_SIZES[size]), hub, **about)
+def _make_bert(hub, vocabulary_size, size="base", **about):
+    return PublishedModel(_make_fields(vocabulary_size, *_SIZES[size]), hub, **about)
 
 
-def _berts():
+def _list_berts():
     uncased, cased = 30522, 28996
     low = {"lowercase": True}
     span = {"paper": "Joshi et al. 2020, arXiv:1907.10529", "license": "CC-BY-NC-4.0"}
@@ -64,105 +66,109 @@ def _berts():
     finance = {"paper": "Araci 2019, arXiv:1908.10063"}
     dutch = {"paper": "de Vries et al. 2019, arXiv:1912.09582"}
     return [
-        _bert("google-bert/bert-base-uncased", uncased, **low),
-        _bert("google-bert/bert-base-cased", cased),
-        _bert("google-bert/bert-large-uncased", uncased, "large", **low),
-        _bert("google-bert/bert-large-cased", cased, "large"),
-        _bert("google-bert/bert-large-uncased-whole-word-masking", uncased, "large", **low),
-        _bert("google-bert/bert-large-cased-whole-word-masking", cased, "large"),
-        _bert("google-bert/bert-base-multilingual-uncased", 105879, **low),
-        _bert("google-bert/bert-base-multilingual-cased", 119547),
-        _bert("google-bert/bert-base-chinese", 21128, **low),
-        _bert("SpanBERT/spanbert-base-cased", cased, **span),
-        _bert("SpanBERT/spanbert-large-cased", cased, "large", **span),
-        _bert("dmis-lab/biobert-base-cased-v1.1", cased, **bio),
-        _bert("dmis-lab/biobert-large-cased-v1.1", 58996, "large", **bio),
-        _bert("allenai/scibert_scivocab_uncased", 31090, **low, **science),
-        _bert("allenai/scibert_scivocab_cased", 31116, **science),
-        _bert("emilyalsentzer/Bio_ClinicalBERT", cased, **clinical),
-        _bert("TurkuNLP/bert-base-finnish-cased-v1", 50105, **finnish),
-        _bert("TurkuNLP/bert-base-finnish-uncased-v1", 50101, **low, **finnish),
-        _bert("ProsusAI/finbert", uncased, **low, **finance),
-        _bert("GroNLP/bert-base-dutch-cased", 30073, **dutch),
+        _make_bert("google-bert/bert-base-uncased", uncased, **low),
+        _make_bert("google-bert/bert-base-cased", cased),
+        _make_bert("google-bert/bert-large-uncased", uncased, "large", **low),
+        _make_bert("google-bert/bert-large-cased", cased, "large"),
+        _make_bert("google-bert/bert-large-uncased-whole-word-masking", uncased, "large", **low),
+        _make_bert("google-bert/bert-large-cased-whole-word-masking", cased, "large"),
+        _make_bert("google-bert/bert-base-multilingual-uncased", 105879, **low),
+        _make_bert("google-bert/bert-base-multilingual-cased", 119547),
+        _make_bert("google-bert/bert-base-chinese", 21128, **low),
+        _make_bert("SpanBERT/spanbert-base-cased", cased, **span),
+        _make_bert("SpanBERT/spanbert-large-cased", cased, "large", **span),
+        _make_bert("dmis-lab/biobert-base-cased-v1.1", cased, **bio),
+        _make_bert("dmis-lab/biobert-large-cased-v1.1", 58996, "large", **bio),
+        _make_bert("allenai/scibert_scivocab_uncased", 31090, **low, **science),
+        _make_bert("allenai/scibert_scivocab_cased", 31116, **science),
+        _make_bert("emilyalsentzer/Bio_ClinicalBERT", cased, **clinical),
+        _make_bert("TurkuNLP/bert-base-finnish-cased-v1", 50105, **finnish),
+        _make_bert("TurkuNLP/bert-base-finnish-uncased-v1", 50101, **low, **finnish),
+        _make_bert("ProsusAI/finbert", uncased, **low, **finance),
+        _make_bert("GroNLP/bert-base-dutch-cased", 30073, **dutch),
     ]
 
 
-def _chinese():
+def _list_chinese():
     """Returns the Chinese models of HFL, which are all of type BERT."""
     about = {"lowercase": True, "paper": "Cui et al. 2021, arXiv:1906.08101"}
     mac = about | {"paper": "Cui et al. 2020, arXiv:2004.13922"}
     shallow = {"rbt3": (3, 768, 12), "rbt4": (4, 768, 12), "rbt6": (6, 768, 12)}
     shallow["rbtl3"] = (3, 1024, 16)
     return [
-        _bert("hfl/chinese-bert-wwm", 21128, **about),
-        _bert("hfl/chinese-bert-wwm-ext", 21128, **about),
-        _bert("hfl/chinese-roberta-wwm-ext", 21128, **about),
-        _bert("hfl/chinese-roberta-wwm-ext-large", 21128, "large", **about),
+        _make_bert("hfl/chinese-bert-wwm", 21128, **about),
+        _make_bert("hfl/chinese-bert-wwm-ext", 21128, **about),
+        _make_bert("hfl/chinese-roberta-wwm-ext", 21128, **about),
+        _make_bert("hfl/chinese-roberta-wwm-ext-large", 21128, "large", **about),
         *(
-            PublishedModel(_config(21128, *shape), f"hfl/{name}", **about)
+            PublishedModel(_make_fields(21128, *shape), f"hfl/{name}", **about)
             for name, shape in shallow.items()
         ),
-        *_base_and_large("hfl/chinese-macbert-{}", 21128, mac),
+        *_list_base_and_large("hfl/chinese-macbert-{}", 21128, mac),
     ]
 
 
-def _small_berts():
+def _list_small_berts():
     about = {"lowercase": True, "paper": "Turc et al. 2019, arXiv:1908.08962"}
     shapes = itertools.product((2, 4, 6, 8, 10, 12), (128, 256, 512, 768))
     models = []
     for layers, width in shapes:
         hub = f"google/bert_uncased_L-{layers}_H-{width}_A-{width // 64}"
-        models.append(PublishedModel(_config(30522, layers, width, width // 64), hub, **about))
+        models.append(PublishedModel(_make_fields(30522, layers, width, width // 64), hub, **about))
     return models
 
 
-def _distilled():
+def _list_distilled():
     tiny = {"lowercase": True, "paper": "Jiao et al. 2020, arXiv:1909.10351"}
     mini = {"lowercase": True, "paper": "Wang et al. 2020, arXiv:2002.10957", "license": "MIT"}
     small = mini | {"license": "Apache-2.0"}
     distil = {"paper": "Sanh et al. 2019, arXiv:1910.01108"}
     fields = {"architecture": "distilbert", "num_segments": 0, "use_pooler": False}
 
-    def distilbert(name, vocabulary_size, **about):
-        config = _config(vocabulary_size, 6, 768, 12, **fields)
+    def make_distilbert(name, vocabulary_size, **about):
+        config = _make_fields(vocabulary_size, 6, 768, 12, **fields)
         return PublishedModel(config, f"distilbert/{name}", **distil, **about)
 
-    tiny_config = _config(30522, 4, 312, 12, intermediate_dim=1200)
+    tiny_config = _make_fields(30522, 4, 312, 12, intermediate_dim=1200)
     return [
-        distilbert("distilbert-base-uncased", 30522, lowercase=True),
-        distilbert("distilbert-base-cased", 28996),
-        distilbert("distilbert-base-multilingual-cased", 119547),
+        make_distilbert("distilbert-base-uncased", 30522, lowercase=True),
+        make_distilbert("distilbert-base-cased", 28996),
+        make_distilbert("distilbert-base-multilingual-cased", 119547),
         PublishedModel(tiny_config, "huawei-noah/TinyBERT_General_4L_312D", **tiny),
-        PublishedModel(_config(30522, 6, 768, 12), "huawei-noah/TinyBERT_General_6L_768D", **tiny),
-        PublishedModel(_config(30522, 12, 384, 12), "microsoft/MiniLM-L12-H384-uncased", **mini),
         PublishedModel(
-            _config(30522, 6, 384, 12), "sentence-transformers/all-MiniLM-L6-v2", **small
+            _make_fields(30522, 6, 768, 12), "huawei-noah/TinyBERT_General_6L_768D", **tiny
+        ),
+        PublishedModel(
+            _make_fields(30522, 12, 384, 12), "microsoft/MiniLM-L12-H384-uncased", **mini
+        ),
+        PublishedModel(
+            _make_fields(30522, 6, 384, 12), "sentence-transformers/all-MiniLM-L6-v2", **small
         ),
     ]
 
 
-def _robertas():
+def _list_robertas():
     roberta = {"paper": "Liu et al. 2019, arXiv:1907.11692", "license": "MIT"}
     roberta |= {"tokenizer": "byte-level BPE"}
     xlm = {"paper": "Conneau et al. 2020, arXiv:1911.02116", "license": "MIT"}
     camembert = {"paper": "Martin et al. 2020, arXiv:1911.03894", "license": "MIT"}
 
-    def model(architecture, hub, vocabulary_size, size, about):
+    def make_roberta(architecture, hub, vocabulary_size, size, about):
         fields = {"architecture": architecture, "num_segments": 1, "layer_norm_epsilon": 1e-5}
         fields |= {"pad_token_id": 1, "position_offset": 2}
-        config = _config(vocabulary_size, *_SIZES[size], **fields)
+        config = _make_fields(vocabulary_size, *_SIZES[size], **fields)
         return PublishedModel(config, hub, **{"tokenizer": "SentencePiece"} | about)
 
     return [
-        model("roberta", "FacebookAI/roberta-base", 50265, "base", roberta),
-        model("roberta", "FacebookAI/roberta-large", 50265, "large", roberta),
-        model("xlm-roberta", "FacebookAI/xlm-roberta-base", 250002, "base", xlm),
-        model("xlm-roberta", "FacebookAI/xlm-roberta-large", 250002, "large", xlm),
-        model("camembert", "almanach/camembert-base", 32005, "base", camembert),
+        make_roberta("roberta", "FacebookAI/roberta-base", 50265, "base", roberta),
+        make_roberta("roberta", "FacebookAI/roberta-large", 50265, "large", roberta),
+        make_roberta("xlm-roberta", "FacebookAI/xlm-roberta-base", 250002, "base", xlm),
+        make_roberta("xlm-roberta", "FacebookAI/xlm-roberta-large", 250002, "large", xlm),
+        make_roberta("camembert", "almanach/camembert-base", 32005, "base", camembert),
     ]
 
 
-def _alberts():
+def _list_alberts():
     sizes = {size: _SIZES[size] for size in ("base", "large")}
     sizes |= {"xlarge": (24, 2048, 16), "xxlarge": (12, 4096, 64)}
     # Version 1 was trained with dropout (except xxlarge) and exact GELU.
@@ -175,12 +181,12 @@ def _alberts():
             rate = 0.0 if size == "xxlarge" else dropout
             fields = {"architecture": "albert", "embedding_dim": 128, "num_layer_groups": 1}
             fields |= {"activation": activation, "dropout": rate, "attention_dropout": rate}
-            config = _config(30000, *shape, **fields)
+            config = _make_fields(30000, *shape, **fields)
             models.append(PublishedModel(config, f"albert/albert-{size}-{version}", **about))
     return models
 
 
-def _electras():
+def _list_electras():
     about = {"lowercase": True, "paper": "Clark et al. 2020, arXiv:2003.10555"}
     fields = {"architecture": "electra", "use_pooler": False}
     widths = {"small": 128, "base": 768, "large": 1024}
@@ -189,12 +195,14 @@ def _electras():
         shapes = {"discriminator": (hidden_dim, num_heads), "generator": (256, 4)}
         for kind, (width, heads) in shapes.items():
             embedding_dim = None if widths[size] == width else widths[size]
-            config = _config(30522, num_layers, width, heads, embedding_dim=embedding_dim, **fields)
+            config = _make_fields(
+                30522, num_layers, width, heads, embedding_dim=embedding_dim, **fields
+            )
             models.append(PublishedModel(config, f"google/electra-{size}-{kind}", **about))
     return models
 
 
-def _flauberts():
+def _list_flauberts():
     about = {"tokenizer": "Moses + BPE", "license": "MIT"}
     about["paper"] = "Le et al. 2020, arXiv:1912.05372"
     fields = {"architecture": "flaubert", "num_segments": 0, "use_pooler": False, "pad_token_id": 2}
@@ -207,34 +215,34 @@ def _flauberts():
     models = []
     for name, (*shape, pre_norm) in shapes.items():
         norm = {"layer_norm_epsilon": 1e-6 if pre_norm else 1e-12, "pre_norm": pre_norm}
-        config = _config(*shape, **fields, **norm)
+        config = _make_fields(*shape, **fields, **norm)
         lowercase = "uncased" in name
         hub = f"flaubert/flaubert_{name}"
         models.append(PublishedModel(config, hub, lowercase=lowercase, **about))
     return models
 
 
-def _longformers():
+def _list_longformers():
     about = {"tokenizer": "byte-level BPE", "paper": "Beltagy et al. 2020, arXiv:2004.05150"}
     fields = {"architecture": "longformer", "max_length": 4096, "num_segments": 1}
     fields |= {"layer_norm_epsilon": 1e-5, "pad_token_id": 1, "position_offset": 2}
     fields |= {"window": 256, "max_global_tokens": 128}
-    return _base_and_large("allenai/longformer-{}-4096", 50265, about, **fields)
+    return _list_base_and_large("allenai/longformer-{}-4096", 50265, about, **fields)
 
 
-def _big_birds():
+def _list_big_birds():
     about = {"tokenizer": "SentencePiece", "paper": "Zaheer et al. 2020, arXiv:2007.14062"}
     fields = {"architecture": "big_bird", "max_length": 4096}
     fields |= {"activation": "gelu_tanh", "block_size": 64}
-    return _base_and_large("google/bigbird-roberta-{}", 50358, about, **fields)
+    return _list_base_and_large("google/bigbird-roberta-{}", 50358, about, **fields)
 
 
-def _moderns():
+def _list_modernberts():
     about = {"tokenizer": "byte-level BPE", "paper": "Warner et al. 2024, arXiv:2412.13663"}
     shapes = {"base": (22, 768, 12, 1152), "large": (28, 1024, 16, 2624)}
     models = []
     for size, (*shape, intermediate_dim) in shapes.items():
-        config = _config(
+        config = _make_fields(
             50368,
             *shape,
             architecture="modernbert",
@@ -260,7 +268,7 @@ def _moderns():
     return models
 
 
-def _gpts():
+def _list_gpts():
     paper = "Radford et al. 2019, Language Models are Unsupervised Multitask Learners"
     about = {"tokenizer": "byte-level BPE", "license": "MIT", "paper": paper}
     shapes = {
@@ -275,24 +283,24 @@ def _gpts():
     fields |= {"use_pooler": False, "pre_norm": True, "final_norm": True}
     fields |= {"embedding_norm": False, "causal": True}
     return [
-        PublishedModel(_config(50257, *shape, **fields), hub, **about)
+        PublishedModel(_make_fields(50257, *shape, **fields), hub, **about)
         for hub, shape in shapes.items()
     ]
 
 
 _FAMILIES = (
-    _berts,
-    _chinese,
-    _small_berts,
-    _distilled,
-    _robertas,
-    _alberts,
-    _electras,
-    _flauberts,
-    _moderns,
-    _longformers,
-    _big_birds,
-    _gpts,
+    _list_berts,
+    _list_chinese,
+    _list_small_berts,
+    _list_distilled,
+    _list_robertas,
+    _list_alberts,
+    _list_electras,
+    _list_flauberts,
+    _list_modernberts,
+    _list_longformers,
+    _list_big_birds,
+    _list_gpts,
 )
 MODELS = {model.hub.split("/")[1]: model for family in _FAMILIES for model in family()}
 
@@ -358,7 +366,7 @@ def check_family(config: Document) -> None:
     family = config.get("model_type")
     if family is None:
         classes = [config.text("registered_name", ""), *config.list_of("architectures", str, [])]
-        families = map(_family_of_class, filter(None, classes))
+        families = map(_find_family, filter(None, classes))
         family = next(filter(None, families), "bert")
     if family not in SUPPORTED:
         raise InputError(
@@ -385,12 +393,12 @@ def unsupported_in_name(name: str) -> str | None:
     parts = f"-{re.sub('[^a-z0-9]+', '-', name.lower())}-"
     # "new" is also a common word.
     families = [family for family in (*SUPPORTED, *_INSTEAD) if family != "new"]
-    found = [family for family in families if f"-{family.replace('_', '-')}-" in parts]
-    longest = max(found, key=len, default="bert")
+    mentioned = [family for family in families if f"-{family.replace('_', '-')}-" in parts]
+    longest = max(mentioned, key=len, default="bert")
     return None if longest in SUPPORTED else longest
 
 
-def _family_of_class(name):
+def _find_family(name):
     """Returns the `model_type` of a class such as `keras_hub>BertBackbone`, or None."""
     lower = re.sub("^.*>|(?:For[A-Z].*|Model|LMHeadModel|Backbone)$", "", name).lower()
     families = {re.sub("[-_]", "", family): family for family in (*SUPPORTED, *_INSTEAD)}

@@ -307,13 +307,13 @@ class Generate(Command):
         texts = arguments.text
         names = ("max_new_tokens", "temperature", "top_k", "top_p", "stop", "seed")
         settings = {name: getattr(arguments, name) for name in names}
-        found = CausalLM.from_pretrained(arguments.model).generate(texts, **settings)
+        outputs = CausalLM.from_pretrained(arguments.model).generate(texts, **settings)
         if arguments.json:
-            rows = zip(texts, found, strict=True)
-            print_json([{"prompt": text, **dataclasses.asdict(one)} for text, one in rows])
+            rows = zip(texts, outputs, strict=True)
+            print_json([{"prompt": text, **dataclasses.asdict(output)} for text, output in rows])
             return
-        for text, one in zip(texts, found, strict=True):
-            print_line(text + one.text, is_data=True)
+        for text, output in zip(texts, outputs, strict=True):
+            print_line(text + output.text, is_data=True)
 
 
 class Look(Command):

@@ -140,7 +140,7 @@ class Export(Command):
             raise InputError(
                 "--max-drop requires labeled examples: --dev FILE, or --task with --data."
             )
-        _buckets(arguments.xla)
+        _parse_buckets(arguments.xla)
         if arguments.out and (Path(arguments.out) / "recipe.yaml").is_file():
             raise InputError(f"{arguments.out} is a run; choose a different folder for the export.")
         if arguments.format != "saved_model":
@@ -155,11 +155,11 @@ class Export(Command):
                 "others",
             ):
                 if getattr(arguments, name):
-                    raise InputError(f"{_option(name)} requires --format saved_model.")
+                    raise InputError(f"{_format_option(name)} requires --format saved_model.")
             return
         for name in ("use", "dev", "task") if arguments.others else ():
             if getattr(arguments, name):
-                raise InputError(f"{_option(name)} cannot be combined with --with.")
+                raise InputError(f"{_format_option(name)} cannot be combined with --with.")
         if bool(arguments.out) == isinstance(arguments.check, str):
             raise InputError("pass --out to export, or --check DIR to check an export.")
         if arguments.trust_graph and not isinstance(arguments.check, str):
@@ -168,7 +168,7 @@ class Export(Command):
             raise InputError("--check compares outputs for strings. Leave out --ids-only.")
         for name in ("no_custom_ops", "xla", "whole_batches", "dev", "task", "max_drop"):
             if getattr(arguments, name) and not arguments.out:
-                raise InputError(f"{_option(name)} requires --out, the SavedModel to write.")
+                raise InputError(f"{_format_option(name)} requires --out, the SavedModel to write.")
 
     def run(self, arguments: Namespace) -> None:
         from keras_bert_impl.runs.evaluation import load_model, load_several, load_signatures
@@ -190,7 +190,7 @@ class Export(Command):
                 signatures: Signatures = several
             else:
                 signatures = load_signatures(arguments.model, arguments.use, *how)
-        signatures.buckets = _buckets(arguments.xla)
+        signatures.buckets = _parse_buckets(arguments.xla)
         signatures.whole_batches = arguments.whole_batches
         signatures.custom_ops = not arguments.no_custom_ops
         path = arguments.check
@@ -201,16 +201,16 @@ class Export(Command):
                 run = None if arguments.others else run_of(arguments.model)
                 path = export_version(signatures, arguments.out, arguments.ids_only, run)
             say(f"wrote the SavedModel to {Path(arguments.out) / path.name}")
-            _say_neighbors(arguments, signatures.model)
+            _print_neighbors(arguments, signatures.model)
         if arguments.check:
             _check(signatures, path, arguments.trust_graph)
 
 
-def _option(name):
+def _format_option(name):
     return {"use": "--as", "others": "--with"}.get(name, f"--{name.replace('_', '-')}")
 
 
-def _buckets(text):
+def _parse_buckets(text):
     if text is None:
         return []
     buckets = [re.fullmatch(r"(\d+)x(\d+)", bucket) for bucket in text.split(",")]
@@ -232,7 +232,7 @@ def _score(arguments, model):
     return f"score {before:.2f} in float32 and {after:.2f} as exported"
 
 
-def _say_neighbors(arguments, model):
+def _print_neighbors(arguments, model):
     """For a 16-bit embedder, prints how many nearest neighbors differ from float32."""
     if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
         return

@@ -99,12 +99,12 @@ def write_choice_predictions(
     """
     most = max(map(len, probabilities), default=0)
 
-    def line(row):
+    def format_row(row):
         choice = "" if np.isnan(row).any() else row.argmax()
         return [choice, *cells(row), *[""] * (most - len(row))]
 
     columns = ["choice", *(f"ending{number}" for number in range(most))]
-    write_predictions_table(path, columns, map(line, probabilities), examples)
+    write_predictions_table(path, columns, map(format_row, probabilities), examples)
 
 
 _LONGEST_TEXT = 100_000  # maximum characters of a text
@@ -157,11 +157,11 @@ def read_choices(
         beside = local_path(path).with_name(f"{local_path(path).stem}-labels.lst")
         labels = beside if beside.exists() else None
     skipped: list[str] = []
-    rows = _with_answers(source, table.rows, labels)
-    read = functools.partial(_example, source, table.unit, labels)
+    rows = _add_answers(source, table.rows, labels)
+    read = functools.partial(_read_example, source, table.unit, labels)
     examples = usable(read, rows, skipped, skip_bad_rows)
     if any(label is not None for *_, label in examples):
-        check = functools.partial(_labeled, source, table.unit)
+        check = functools.partial(_check_labeled, source, table.unit)
         examples = usable(check, examples, skipped, skip_bad_rows)
     warn_of_skipped(source, skipped)
     if not examples:
@@ -186,7 +186,7 @@ def write_choices(path: Path, examples: ChoiceExamples) -> None:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _labeled(path, unit, row):
+def _check_labeled(path, unit, row):
     if row[-1] is None:
         raise InputError(
             f"{path}, {unit} {row[0]}: the answer is missing, but other rows have one."
@@ -194,11 +194,11 @@ def _labeled(path, unit, row):
     return row
 
 
-def _lines(path):
+def _read_lines(path):
     return ((number, line) for number, line in raw_lines(path) if line.strip())
 
 
-def _checked(where, prompt, endings, label):
+def _check_choice(where, prompt, endings, label):
     _check_text(where, "prompt", prompt)
     for number, ending in enumerate(endings):
         _check_text(where, f"ending {number}", ending)
@@ -218,7 +218,7 @@ def _check_text(where, name, text):
         )
 
 
-def _number(where, value, first=0):
+def _parse_answer(where, value, first=0):
     """Returns the 0-based index of the correct ending. In the file, indices start at `first`."""
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value).strip(), re.ASCII):
         raise InputError(
@@ -236,11 +236,12 @@ def _open(path, is_file):
     suffix = suffix_of(path)
     if suffix == ".tsv":
         return Table(
-            ((line, functools.partial(_codah_row, raw)) for line, raw in _lines(path)), "line"
+            ((line, functools.partial(_parse_codah_row, raw)) for line, raw in _read_lines(path)),
+            "line",
         )
     if suffix == ".csv":
         names = table_columns(path)
-        endings = _names_of_endings(names)
+        endings = _find_ending_names(names)
         if len(endings) < 2 or not ({"sent1", "sent2"} <= set(names) or "startphrase" in names):
             raise InputError(
                 f"{path}: SWAG requires the columns sent1 and sent2, or startphrase, and ending0, "
@@ -254,7 +255,7 @@ def _open(path, is_file):
     return typed_rows(path)
 
 
-def _codah_row(raw):
+def _parse_codah_row(raw):
     cells = text_of(raw).split("\t")
     if len(cells) != 7:
         raise InputError(
@@ -263,17 +264,17 @@ def _codah_row(raw):
     return {"prompt": cells[1], "endings": cells[2:6], "answer": cells[6]}
 
 
-def _with_answers(source, rows, labels):
+def _add_answers(source, rows, labels):
     """Yields (row, line of the file of answers or None)."""
     if labels is None:
         return zip(rows, itertools.repeat(None))
-    rows, numbers = list(rows), list(_lines(labels))
+    rows, numbers = list(rows), list(_read_lines(labels))
     if len(rows) != len(numbers):
         raise InputError(f"{source} has {len(rows)} rows, but {labels} has {len(numbers)} labels.")
     return zip(rows, numbers)
 
 
-def _example(source, unit, labels, numbered_and_label):
+def _read_example(source, unit, labels, numbered_and_label):
     """Returns (line, prompt, endings, answer or None) for a row in any of the formats."""
     (line, read), label = numbered_and_label
     where = f"{source}, {unit} {line}"
@@ -284,19 +285,19 @@ def _example(source, unit, labels, numbered_and_label):
         raise type(error)(f"{where}: {error}") from error
     if not isinstance(row, dict):
         raise InputError(f"{where}: expected an object. Received: {row!r:.40}")
-    row = {name: _cell(value) for name, value in row.items()}
+    row = {name: _convert_cell(value) for name, value in row.items()}
     if {"context", "question", *_SIQA} <= set(row):
-        label = _siqa_label(where, row) if label is None else _label_of_line(labels, *label)
+        label = _read_siqa_label(where, row) if label is None else _label_of_line(labels, *label)
         prompt = f"{row['context']} {row['question']}"
         for name in ("context", "question"):
             _check_text(where, name, row[name])
-        return line, *_checked(where, prompt, [row[name] for name in _SIQA], label)
+        return line, *_check_choice(where, prompt, [row[name] for name in _SIQA], label)
     if label is not None:
         raise InputError(
             f"{where}: only SIQA supports a separate file of answers. Received: {labels}"
         )
-    if len(_names_of_endings(row)) > 1:
-        return line, *_swag_example(where, row)
+    if len(_find_ending_names(row)) > 1:
+        return line, *_read_swag_example(where, row)
     if not isinstance(row.get("endings"), list):
         raise InputError(
             f"{where}: expected an object with prompt, endings (a list) and answer, or a SIQA "
@@ -309,40 +310,40 @@ def _example(source, unit, labels, numbered_and_label):
         raise InputError(
             f"{where}: store the 0-based index of the correct ending as 'answer', not 'label'."
         )
-    label = None if answer is None else _number(where, answer)
-    return line, *_checked(where, row.get("prompt"), row["endings"], label)
+    label = None if answer is None else _parse_answer(where, answer)
+    return line, *_check_choice(where, row.get("prompt"), row["endings"], label)
 
 
-def _names_of_endings(names):
+def _find_ending_names(names):
     return sorted(filter(_ENDING.fullmatch, map(str, names)), key=lambda name: int(name[6:]))
 
 
-def _cell(value):
+def _convert_cell(value):
     """Converts missing values and whole floats, which pandas and Parquet have."""
     is_whole = isinstance(value, float) and value.is_integer()
     return int(value) if is_whole else None if is_missing(value) else value
 
 
-def _swag_example(where, row):
-    endings = [row[name] for name in _names_of_endings(row)]
-    label = None if row.get("label") is None else _number(where, row["label"])
+def _read_swag_example(where, row):
+    endings = [row[name] for name in _find_ending_names(row)]
+    label = None if row.get("label") is None else _parse_answer(where, row["label"])
     if row.get("sent1") is None:
-        return _checked(where, row.get("startphrase"), endings, label)
-    prompt, endings, label = _checked(where, row["sent1"], endings, label)
+        return _check_choice(where, row.get("startphrase"), endings, label)
+    prompt, endings, label = _check_choice(where, row["sent1"], endings, label)
     return prompt, [f"{row.get('sent2') or ''} {ending}".strip() for ending in endings], label
 
 
 # === SIQA ===
 
 
-def _siqa_label(where, row):
+def _read_siqa_label(where, row):
     for name in ("correct", "label_letter"):
         if row.get(name) is not None:
             if row[name] not in ("A", "B", "C"):
                 raise InputError(f"{where}: {name} must be A, B or C, not {row[name]!r:.40}.")
             return "ABC".index(row[name])
-    return None if row.get("label") is None else _number(where, row["label"], first=1)
+    return None if row.get("label") is None else _parse_answer(where, row["label"], first=1)
 
 
 def _label_of_line(path, line, content):
-    return _number(f"{path}, line {line}", decoded(content, path, line), first=1)
+    return _parse_answer(f"{path}, line {line}", decoded(content, path, line), first=1)

@@ -30,8 +30,8 @@ def write_predictions_table(
     """
     described = {} if examples is None else examples.described()
     numbers = itertools.count() if indices is None else indices
-    more = zip(*described.values()) if described else itertools.repeat(())
-    table = ([number, *row, *cells] for number, row, cells in zip(numbers, rows, more))
+    described_rows = zip(*described.values()) if described else itertools.repeat(())
+    table = ([number, *row, *cells] for number, row, cells in zip(numbers, rows, described_rows))
     _write_table(path, ["index", *columns, *described], table)
 
 
@@ -52,11 +52,11 @@ def join_predictions(path: Path, parts: Iterable[tuple[Path, Sequence[int] | np.
         parts: (file, indices) tuples. `indices[i]` is the index in the joined file of the example
             with index i in the part.
     """
-    found = []
+    joined_rows = []
     for part, numbers in parts:
         headings, *rows = _read_table(part)
-        found += [[numbers[int(index)], *cells] for index, *cells in rows]
-    _write_table(path, headings, sorted(found, key=lambda row: row[0]))
+        joined_rows += [[numbers[int(index)], *cells] for index, *cells in rows]
+    _write_table(path, headings, sorted(joined_rows, key=lambda row: row[0]))
 
 
 def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
@@ -88,11 +88,11 @@ def are_for(path: Path, examples: LabeledExamples) -> bool:
     places = {name: place for place, name in enumerate(headings)}
     if not described.keys() <= places.keys():
         return False
-    expected = [list(map(_as_written, cells)) for cells in described.values()]
+    expected = [list(map(_format_cell, cells)) for cells in described.values()]
     return expected == [[row[places[name]] for row in rows] for name in described]
 
 
-def _as_written(cell):
+def _format_cell(cell):
     return "" if cell is None else str(cell).encode("utf-8", "replace").decode("utf-8")
 
 

@@ -78,7 +78,7 @@ class QuestionExamples(LabeledExamples):
         return self.contexts
 
     def of_file(self, number: int) -> Self:
-        ids = [f"file {number}, {one}" if _PLACE.fullmatch(one) else one for one in self.ids]
+        ids = [f"file {number}, {name}" if _PLACE.fullmatch(name) else name for name in self.ids]
         return self.replace(ids=ids)
 
     def label_text(self, label: list) -> str:
@@ -140,29 +140,29 @@ def read_squad(
         examples.pairs[0], examples.answers[0]
         # ("Who came?", "Ann came."), [("Ann", 0)]
     """
-    source, found = _name_of(path), list(_questions(path))
-    if not found:
+    source, located_questions = _name_source(path), list(_read_questions(path))
+    if not located_questions:
         raise InputError(f"{source} has no questions.")
-    is_v2 = any(map(_may_have_no_answer, found))
-    seen: dict[str, str] = {}
+    is_v2 = any(map(_can_lack_answer, located_questions))
+    places: dict[str, str] = {}
     skipped: list[str] = []
 
-    def example(found):
-        place, title, context, question, around = found
+    def read_question(located_question):
+        place, title, context, question, around = located_question
         try:
             for row in (question, *around):
                 check_accepted(row)
             group = None if groups is None else _group(groups, question, *around)
-            return *_row(question, context, is_v2, seen, place), title, group
+            return *_validate_question(question, context, is_v2, places, place), title, group
         except InputError as error:
             name = question.get("id") if isinstance(question, dict) else None
             raise type(error)(f"{source}, question {name!r:.60} ({place}): {error}") from error
 
-    rows = usable(example, found, skipped, skip_bad_rows)
+    rows = usable(read_question, located_questions, skipped, skip_bad_rows)
     warn_of_skipped(source, skipped, "questions")
     if not rows:
         raise InputError(f"{source} has no usable questions.")
-    ids, questions, contexts, answers, is_impossible, titles, of_groups = map(list, zip(*rows))
+    ids, questions, contexts, answers, is_impossible, titles, group_names = map(list, zip(*rows))
     read_with = {"dev": source, "skip_bad_rows": skip_bad_rows, "groups": groups}
     return QuestionExamples(
         ids,
@@ -174,7 +174,7 @@ def read_squad(
         source=source,
         skipped=tuple(skipped),
         read_with=read_with if isinstance(path, (str, os.PathLike)) else None,
-        groups=None if groups is None else of_groups,
+        groups=None if groups is None else group_names,
     )
 
 
@@ -187,19 +187,22 @@ def read_articles(path: str) -> list[tuple[tuple[str, str], dict[str, Any]]] | N
     """
     if suffix_of(path) not in (".json", ".jsonl"):
         return None
-    questions = list(_questions(path))
+    questions = list(_read_questions(path))
     if not any(around for *_, around in questions):
         return None
-    found = []
+    rows = []
     for place, _, context, question, _ in questions:
-        asked = question if isinstance(question, dict) else {}
+        fields = question if isinstance(question, dict) else {}
         try:
-            pair = _text(asked.get("question"), "question").strip(), _text(context, "context")
+            pair = (
+                _validate_text(fields.get("question"), "question").strip(),
+                _validate_text(context, "context"),
+            )
         except InputError as error:
             raise InputError(f"{path}, {place}: {error}") from error
         columns = ("id", "question", "context")
-        found.append((pair, dict(zip(columns, (str(asked.get("id", place)), *pair)))))
-    return found
+        rows.append((pair, dict(zip(columns, (str(fields.get("id", place)), *pair)))))
+    return rows
 
 
 def write_squad(path: str | Path, examples: QuestionExamples) -> None:
@@ -214,38 +217,40 @@ def write_squad(path: str | Path, examples: QuestionExamples) -> None:
     data = [
         {
             "title": title,
-            "paragraphs": [{"context": context, "qas": asked} for context, asked in of.items()],
+            "paragraphs": [
+                {"context": context, "qas": questions} for context, questions in of.items()
+            ],
         }
         for title, of in articles.items()
     ]
     write_json(path, {"version": "1.1" if examples.is_impossible is None else "v2.0", "data": data})
 
 
-def _may_have_no_answer(found):
-    row = found[3]
+def _can_lack_answer(located_question):
+    row = located_question[3]
     if not isinstance(row, dict):
         return False
     return "is_impossible" in row or row.get("answers") == _NO_ANSWERS
 
 
-def _questions(source):
+def _read_questions(source):
     """Yields (location, title, context, question, (paragraph, article)) without validation."""
-    table = _table(source)
+    table = _open_table(source)
     if table is not None:
         for number, read in table.rows:
             place = f"{table.unit} {number}"
             try:
                 row = read()
             except InputError as error:
-                raise InputError(f"{_name_of(source)}, {place}: {error}") from error
-            yield from _questions_in(row, place)
+                raise InputError(f"{_name_source(source)}, {place}: {error}") from error
+            yield from _find_questions(row, place)
         return
     document = parse_json(read_document(source), source)
     for number, article in enumerate(_list_in(document, "data", source)):
-        yield from _questions_in(article, f"data[{number}]", source)
+        yield from _find_questions(article, f"data[{number}]", source)
 
 
-def _table(source):
+def _open_table(source):
     """Opens a table in memory or a file of rows; returns None for one JSON object."""
     if not isinstance(source, (str, os.PathLike)):
         return table_rows.table_in_memory(source)
@@ -261,17 +266,17 @@ def _table(source):
     return None if "data" in first else typed_rows(source)
 
 
-def _name_of(source):
+def _name_source(source):
     return str(source) if isinstance(source, (str, os.PathLike)) else "table"
 
 
-def _questions_in(row, place, source=None, around=()):
+def _find_questions(row, place, source=None, around=()):
     """Yields the questions of an article, a paragraph or a flat row."""
     if isinstance(row, dict):
         for key in ("paragraphs", "qas"):
             if isinstance(row.get(key), list):
                 for number, inner in enumerate(row[key]):
-                    yield from _questions_in(
+                    yield from _find_questions(
                         inner, f"{place}.{key}[{number}]", source, (row, *around)
                     )
                 return
@@ -281,27 +286,31 @@ def _questions_in(row, place, source=None, around=()):
             f"{source}: {place} has no list {key!r}. The file is not in the SQuAD format."
         )
     if isinstance(row, dict):
-        row = _flat(row, place) if not around else row
-    of_context = next(
-        (one for one in (row, *around) if isinstance(one, dict) and "context" in one), {}
+        row = _convert_flat_row(row, place) if not around else row
+    paragraph = next(
+        (node for node in (row, *around) if isinstance(node, dict) and "context" in node), {}
     )
-    of_title = next((one for one in (row, *around) if isinstance(one, dict) and "title" in one), {})
-    yield place, str(of_title.get("title", "")), of_context.get("context"), row, around
+    article = next(
+        (node for node in (row, *around) if isinstance(node, dict) and "title" in node), {}
+    )
+    yield place, str(article.get("title", "")), paragraph.get("context"), row, around
 
 
-def _flat(row, place):
+def _convert_flat_row(row, place):
     """Returns a question with the keys of SQuAD, from a row of a table."""
     question = {"id": place} | {name: value for name, value in row.items() if not is_missing(value)}
     if isinstance(question.get("is_impossible"), str):  # CSV
         question["is_impossible"] = _FLAGS.get(question["is_impossible"].strip().lower())
     if isinstance(question.get("answers"), str):
-        question["answers"] = _parsed(question["answers"])
+        question["answers"] = _parse_cell(question["answers"])
     if "answers" not in question:
         text = next((question.pop(name) for name in _ANSWER if name in question), None)
         starts = [question[name] for name in _START if name in question]
         start = next((start for start in starts if start != ""), None)
         if text is not None and str(text).strip():
-            question["answers"] = [{"text": text, "answer_start": _offset(start, text, question)}]
+            question["answers"] = [
+                {"text": text, "answer_start": _find_offset(start, text, question)}
+            ]
         elif any(name in row for name in _ANSWER):
             question["answers"] = []
     if question.get("answers") == []:
@@ -309,7 +318,7 @@ def _flat(row, place):
     return question
 
 
-def _parsed(cell):
+def _parse_cell(cell):
     try:
         return parse_json_line(cell)
     except InputError:
@@ -322,7 +331,7 @@ def _parsed(cell):
         return cell
 
 
-def _offset(start, text, question):
+def _find_offset(start, text, question):
     """Returns the offset of an answer; if it is not given, the only place of the answer."""
     if isinstance(start, str) and re.fullmatch(r"\s*[0-9]{1,9}(\.0)?\s*", start):
         return int(float(start))
@@ -335,13 +344,13 @@ def _offset(start, text, question):
 
 
 def _group(key, *objects):
-    for one in objects:
-        if isinstance(one, dict) and isinstance(one.get(key), (str, int)):
-            return str(one[key])
+    for node in objects:
+        if isinstance(node, dict) and isinstance(node.get(key), (str, int)):
+            return str(node[key])
     raise InputError(f"groups={key!r} requires the key {key!r} with a string or number.")
 
 
-def _answers_of(question):
+def _read_answers(question):
     """Returns the answers as dicts with `text` and `answer_start`."""
     answers = question.get("answers")
     if isinstance(answers, dict):
@@ -367,17 +376,17 @@ def _list_in(value, key, path):
     return value[key]
 
 
-def _row(question, context, is_v2, seen, place):
+def _validate_question(question, context, is_v2, places, place):
     """Validates a question. Returns (id, question, context, answers, is_impossible)."""
     if not isinstance(question, dict):
         raise InputError(f"a question must be a JSON object. Received: {question!r:.60}")
     name = question.get("id")
-    name = str(name) if type(name) is int else _text(name, "id")
-    if name in seen:
-        raise InputError(f"the question at {seen[name]} has the same id.")
-    text = _text(question.get("question"), "question").strip()
-    context = _text(context, "context")
-    answers = _answers_of(question)
+    name = str(name) if type(name) is int else _validate_text(name, "id")
+    if name in places:
+        raise InputError(f"the question at {places[name]} has the same id.")
+    text = _validate_text(question.get("question"), "question").strip()
+    context = _validate_text(context, "context")
+    answers = _read_answers(question)
     is_impossible = question.get("is_impossible")
     if is_impossible is None:
         is_impossible = is_v2 and not answers  # SQuAD 1.1 does not have the key
@@ -389,12 +398,12 @@ def _row(question, context, is_v2, seen, place):
             if is_impossible
             else "there are no answers."
         )
-    answers = [_answer(answer, context) for answer in answers]
-    seen[name] = place
+    answers = [_validate_answer(answer, context) for answer in answers]
+    places[name] = place
     return name, text, context, answers, is_impossible
 
 
-def _text(value, name):
+def _validate_text(value, name):
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"the {name} must be a non-empty string. Received: {value!r:.40}")
     if len(value) > _LONGEST_TEXT:
@@ -407,10 +416,10 @@ def _text(value, name):
     return value
 
 
-def _answer(answer, context):
+def _validate_answer(answer, context):
     if not isinstance(answer, dict):
         raise InputError(f"an answer must be a JSON object. Received: {answer!r:.60}")
-    text = _text(answer.get("text"), "answer")
+    text = _validate_text(answer.get("text"), "answer")
     start = answer.get("answer_start")
     if start is None:
         raise InputError(
@@ -428,9 +437,9 @@ def check_answer(text: str, start: int, context: str) -> None:
     if start >= 0 and text and context.startswith(text, start):
         return
     begin = max(start, 0)
-    found = [context.rfind(text, 0, begin + len(text)), context.find(text, begin)]
-    found = [place for place in found if place >= 0] if text else []
-    nearest = min(found, key=lambda place: abs(place - start), default=None)
+    places = [context.rfind(text, 0, begin + len(text)), context.find(text, begin)]
+    places = [place for place in places if place >= 0] if text else []
+    nearest = min(places, key=lambda place: abs(place - start), default=None)
     hint = "the answer does not occur" if nearest is None else f"the answer is at {nearest}"
     there = context[start : start + len(text)] if start >= 0 else ""
     raise InputError(

@@ -70,9 +70,11 @@ def cross_validate(
         scores[f"folds/{number}"] = read_scores(run / "scores.json")
         if (run / PREDICTIONS).exists():
             written.append((run / PREDICTIONS, rows))
-    first, *others = scores.values()
-    names = [name for name in first if all(name in one for one in others)]
-    spreads = {name: spread_of([one[name] for one in scores.values()]) for name in names}
+    first, *remaining = scores.values()
+    names = [name for name in first if all(name in fold_scores for fold_scores in remaining)]
+    spreads = {
+        name: spread_of([fold_scores[name] for fold_scores in scores.values()]) for name in names
+    }
     summary: dict[str, Any] = {"folds": scores, "scores": spreads}
     with replace_directory(directory) as temporary:
         if len(written) == folds:

@@ -96,7 +96,7 @@ def finetune(
         data = {split: read_glue("mrpc", "glue", split) for split in ("train", "dev")}
         finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
     """
-    done = tune(
+    tuned = tune(
         *(model, train, dev, output_directory, strategy, resume, callbacks, verbose),
         more_dev=more_dev,
         read_with=read_with,
@@ -104,11 +104,11 @@ def finetune(
     )
     if is_chief():
         # A killed process may have skipped this step.
-        if done.is_new or not is_described(done.path):
-            describe_run(done.path, done.model, done.dev)
+        if tuned.is_new or not is_described(tuned.path):
+            describe_run(tuned.path, tuned.model, tuned.dev)
         if not keep_checkpoints:
-            remove_checkpoints(done.path)  # Checkpoints are removed last.
-    return done.model
+            remove_checkpoints(tuned.path)  # Checkpoints are removed last.
+    return tuned.model
 
 
 # === Sets of runs ===
@@ -198,7 +198,9 @@ def finetune_set(
             scores[path] = None
     names = next(filter(None, scores.values()))
     scores = {path: of_run or undefined(names) for path, of_run in scores.items()}
-    summary = _summary({path: chosen for path, (chosen, _) in runs.items()}, scores)
+    summary = _build_summary(
+        {path: grid_settings for path, (grid_settings, _) in runs.items()}, scores
+    )
     warn_of_nan(scores[summary["best"]], directory / summary["best"])
     best = directory / summary["best"]
     with replace_directory(directory) as temporary:
@@ -247,9 +249,9 @@ def combinations(
     settings_class: type[FinetuneSettings] = FinetuneSettings,
 ) -> dict[str, tuple[dict[str, Any], FinetuneSettings]]:
     """Returns {path of a run: (settings from the grid, all settings)} for all runs of a set."""
-    known = {field.name for field in dataclasses.fields(settings_class)}
+    setting_names = {field.name for field in dataclasses.fields(settings_class)}
     for key, values in grid.items():
-        if key not in known:
+        if key not in setting_names:
             raise InputError(f"grid: unknown setting {key!r}.")
         if key in settings:
             raise InputError(f"{key} has values in the grid and a fixed value. Remove one of them.")
@@ -259,13 +261,13 @@ def combinations(
     # The seed varies fastest, so that the runs of a group are consecutive.
     keys = sorted(grid, key=lambda key: key == "seed")
     for combination in itertools.product(*(grid[key] for key in keys)):
-        chosen = dict(zip(keys, combination))
-        path = f"runs/{name_of(chosen)}"
+        grid_settings = dict(zip(keys, combination))
+        path = f"runs/{name_of(grid_settings)}"
         if path in runs:
             raise InputError(
                 f"two runs have the same name, {path}. Remove repeated values from the grid."
             )
-        runs[path] = chosen, settings_class(**settings, **chosen)
+        runs[path] = grid_settings, settings_class(**settings, **grid_settings)
     return runs
 
 
@@ -310,32 +312,34 @@ def check_run(
         RunDirectory(path, settings, resume, MAY_CHANGE, made_of(settings, train, dev))
 
 
-def _summary(chosen, scores):
+def _build_summary(grid_settings, scores):
     metric = next(iter(next(iter(scores.values()))))
     groups: dict[str, dict] = {}
-    for path, values in chosen.items():
+    for path, values in grid_settings.items():
         without_seed = {key: value for key, value in values.items() if key != "seed"}
         group = groups.setdefault(name_of(without_seed), {"settings": without_seed, "runs": {}})
         group["runs"][path] = scores[path]
     for group in groups.values():
-        first, *others = group["runs"].values()
+        first, *remaining = group["runs"].values()
         # Entities have scores for each type, and not every run predicts all types.
-        names = [name for name in first if all(name in run for run in others)]
-        group["scores"] = {name: spread_of(_values(group, name)) for name in names}
+        names = [name for name in first if all(name in run for run in remaining)]
+        group["scores"] = {name: spread_of(_collect_scores(group, name)) for name in names}
 
     def rank(score):
         """Sort key of scores: the best first, NaN last."""
         return math.inf if math.isnan(score) else -comparable(metric, score)
 
     def rank_of_group(group):
-        return rank(group["scores"][metric]["mean"]), *sorted(map(rank, _values(group, metric)))
+        return rank(group["scores"][metric]["mean"]), *sorted(
+            map(rank, _collect_scores(group, metric))
+        )
 
     ranked = sorted(groups.values(), key=rank_of_group)
     best = min(ranked[0]["runs"], key=lambda path: rank(scores[path][metric]))
     return {"metric": metric, "best": best, "groups": ranked}
 
 
-def _values(group, metric):
+def _collect_scores(group, metric):
     return [scores[metric] for scores in group["runs"].values()]
 
 

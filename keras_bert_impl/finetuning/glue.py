@@ -109,12 +109,12 @@ def finetune_glue(
     directory, grid = local_path(output_directory), dict(grid or {})
     if "seed" not in grid:
         grid["seed"] = [options.pop("seed", FinetuneSettings.seed)]
-    names = _tasks_with_data(data)
+    names = _find_tasks(data)
     skipped = [name for name in SETTINGS if name not in names]
     for name in skipped:
         say(f"skipped {name}: {data}/{TASKS[name].folder} has no training or no validation set")
-    own = inspect.signature(finetune_set).parameters
-    of_set = {key: options.pop(key) for key in own if key in options}
+    parameters = inspect.signature(finetune_set).parameters
+    of_set = {key: options.pop(key) for key in parameters if key in options}
     of_task = {
         name: {key: value for key, value in SETTINGS[name].items() if key not in grid} | options
         for name in names
@@ -128,8 +128,8 @@ def finetune_glue(
     for name in names:
         train, dev, more_dev = _read(name, data, skip_bad_rows)
         settings = of_task[name] | of_set | {"grid": grid, "more_dev": more_dev, "say": say}
-        found = finetune_set(model, train, dev, directory / name, **settings)
-        tasks[name] = _result(name, found)
+        set_summary = finetune_set(model, train, dev, directory / name, **settings)
+        tasks[name] = _build_task_entry(name, set_summary)
         if tasks[name]["best"] != before.get("tasks", {}).get(name, {}).get("best"):
             write_glue_tests(name, directory / name, data, directory / "test", say)
         summary = {"average": _average(tasks), "tasks": tasks, "skipped": skipped}
@@ -138,54 +138,56 @@ def finetune_glue(
     return summary
 
 
-def _tasks_with_data(data):
+def _find_tasks(data):
     folders = {name: local_path(data) / TASKS[name].folder for name in SETTINGS}
-    found = [
+    task_names = [
         name
         for name, folder in folders.items()
         if folder.is_dir() and all(has_glue(name, folder, split) for split in ("train", "dev"))
     ]
-    if not found:
+    if not task_names:
         names = ", ".join(folder.name for folder in folders.values())
         raise InputError(
             f"{data} contains no GLUE task with a training and a validation set. Pass the folder "
             f"of {names}."
         )
-    return found
+    return task_names
 
 
 def _read(name, data, skip_bad_rows):
-    more = read_more_mnli(data, skip_bad_rows) if name == "mnli" else None
-    return *(read_glue(name, data, split, skip_bad_rows) for split in ("train", "dev")), more
+    more_dev = read_more_mnli(data, skip_bad_rows) if name == "mnli" else None
+    return *(read_glue(name, data, split, skip_bad_rows) for split in ("train", "dev")), more_dev
 
 
-def _result(name, found):
+def _build_task_entry(name, set_summary):
     """Builds a task's entry for `scores.json` from the result of `finetune_set`."""
-    group, official = found["groups"][0], TASKS[name].metrics
+    group, official = set_summary["groups"][0], TASKS[name].metrics
     first = next(iter(group["runs"].values()))
     metrics = [key for key in _METRICS.get(name, official) if key in first]
-    shown = [*metrics, *(key for key in first if key.startswith("diagnostic/"))]
-    runs = {path: _mean(run, metrics) for path, run in group["runs"].items()}
+    reported_metrics = [*metrics, *(key for key in first if key.startswith("diagnostic/"))]
+    runs = {path: _average_scores(run, metrics) for path, run in group["runs"].items()}
     baselines = {
-        one: _mean(first, [f"{one}/{key}" for key in metrics if key in official])
-        for one in BASELINES
-        if f"{one}/{metrics[0]}" in first
+        baseline: _average_scores(
+            first, [f"{baseline}/{key}" for key in metrics if key in official]
+        )
+        for baseline in BASELINES
+        if f"{baseline}/{metrics[0]}" in first
     }
     return {
         "score": spread_of([*runs.values()]),
-        "metrics": {key: group["scores"][key] for key in shown},
+        "metrics": {key: group["scores"][key] for key in reported_metrics},
         "runs": runs,
-        "best": found["best"],
+        "best": set_summary["best"],
         "baselines": baselines,
     }
 
 
-def _mean(scores, names):
+def _average_scores(scores, names):
     return statistics.fmean(scores[name] for name in names)
 
 
 def _average(tasks):
-    by_seed = zip(*(one["runs"].values() for one in tasks.values()), strict=True)
+    by_seed = zip(*(task["runs"].values() for task in tasks.values()), strict=True)
     return spread_of([statistics.fmean(scores) for scores in by_seed])
 
 
@@ -241,7 +243,7 @@ def write_glue_tests(
         model = model or load_tuned(run)
         directory.mkdir(parents=True, exist_ok=True)
         layout = Layout(TASKS[task].text, TASKS[task].pair, allow_empty=True)
-        rows = [(text, _numbered(row)) for text, row in read_rows(source, layout)]
+        rows = [(text, _read_index(row)) for text, row in read_rows(source, layout)]
         if not rows:
             raise InputError(f"{source} has no rows.")
         answers = task_of_model(model).predictions(model, [text for text, _ in rows])
@@ -251,8 +253,8 @@ def write_glue_tests(
     return [*sources]
 
 
-def _is_newer(path, other):
-    return other.exists() and path.stat().st_mtime_ns > other.stat().st_mtime_ns
+def _is_newer(path, reference):
+    return reference.exists() and path.stat().st_mtime_ns > reference.stat().st_mtime_ns
 
 
 def is_glue_test(task: str, path: str | Path) -> bool:
@@ -266,17 +268,17 @@ def as_submitted(task: str, predicted: Iterable[Predicted]) -> list[Predicted]:
     """Converts rows and predictions of a test set to the columns that GLUE's server takes."""
     values = {label: value for value, label in (TASKS[task].labels or {}).items()}
     return [
-        (_numbered(row), {"prediction": _published(task, answer, values)}, cells)
+        (_read_index(row), {"prediction": _convert_prediction(task, answer, values)}, cells)
         for row, answer, cells in predicted
     ]
 
 
-def _numbered(row):
+def _read_index(row):
     """Returns the index of a row, which is its first cell."""
     return {"index": next(iter(row.values()))}
 
 
-def _published(task, answer, values):
+def _convert_prediction(task, answer, values):
     """Converts a prediction to GLUE's file format; similarity scores are clipped to [0, 5]."""
     if values and answer.get("label") in values:
         return values[answer["label"]]

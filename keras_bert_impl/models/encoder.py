@@ -162,10 +162,10 @@ class Encoder(keras.Model):
         features = checked(features, self.config)
         features = {name: value for name, value in features.items() if value is not None}
         if self.virtual_tokens is not None:
-            given = [name for name in ("position_ids", "example_ids") if name in features]
-            if given:
+            unsupported = [name for name in ("position_ids", "example_ids") if name in features]
+            if unsupported:
                 raise InputError(
-                    f"an encoder with virtual tokens does not support {', '.join(given)}."
+                    f"an encoder with virtual tokens does not support {', '.join(unsupported)}."
                 )
         return super().__call__(features, *args, **kwargs)
 
@@ -222,10 +222,12 @@ class Encoder(keras.Model):
             >>> encoder = Encoder.from_pretrained("path/to/model", dropout=0.0)
             >>> encoder = Encoder.from_pretrained("hf://google-bert/bert-base-uncased")
         """
-        return cls._from_source(open_model(name_or_path, base=base), dtype, overrides, name=name)
+        return cls._load_from_source(
+            open_model(name_or_path, base=base), dtype, overrides, name=name
+        )
 
     @classmethod
-    def _from_source(cls, source, dtype, overrides, **arguments):
+    def _load_from_source(cls, source, dtype, overrides, **arguments):
         config = read_encoder_config(source, with_adapter=True)
         with values_deferred():
             encoder = cls(dataclasses.replace(config, **overrides), dtype=dtype, **arguments)
@@ -250,7 +252,7 @@ class Encoder(keras.Model):
             >>> backbone = keras_hub.models.BertBackbone.from_preset("bert_tiny_en_uncased")
             >>> encoder = Encoder.from_keras_hub(backbone)
         """
-        return cls._from_source(open_keras_hub_model(backbone), dtype, overrides)
+        return cls._load_from_source(open_keras_hub_model(backbone), dtype, overrides)
 
     def to_keras_hub(self, dtype: DType = None) -> keras.Model:
         """Returns a KerasHub backbone with this encoder's weights.

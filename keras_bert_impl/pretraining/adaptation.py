@@ -113,7 +113,7 @@ def adapt(
         _check_same_text(directory, corpus.sha256, name, length, resume)
         if not (records / MANIFEST).exists():
             tokenizer = Tokenizer.from_pretrained(source.path)
-            used = _needed(corpus, settings, length)
+            used = _compute_needed(corpus, settings, length)
             if used.documents < corpus.documents and verbose != 0:
                 print(
                     f"preparing {used.documents:,} of {corpus.documents:,} documents, enough for "
@@ -123,7 +123,7 @@ def adapt(
             with contextlib.ExitStack() as stack:
                 if progress is None and verbose != 0:
                     progress = stack.enter_context(shown_progress())
-                texts = _texts(read_documents(paths, format), used.share)
+                texts = _sample_texts(read_documents(paths, format), used.share)
                 prepare(
                     texts, records, tokenizer, length, "mlm",
                     held_out=used.held_out, seed=seed, progress=progress,
@@ -169,18 +169,18 @@ class _Needed(NamedTuple):
 def _read(documents: Iterable[Document]) -> _Corpus:
     digest, count, characters = hashlib.sha256(), 0, 0
 
-    def hashed():
+    def hash_documents():
         for document in documents:
             digest.update("\n".join([*document.paragraphs, ""]).encode("utf-8", "surrogatepass"))
             digest.update(b"\0")
             yield document
 
-    for document in _distinct(hashed()):
+    for document in _skip_duplicates(hash_documents()):
         count, characters = count + 1, characters + document.characters
     return _Corpus(digest.hexdigest(), count, characters)
 
 
-def _needed(corpus: _Corpus, settings: AdaptationSettings, length: int) -> _Needed:
+def _compute_needed(corpus: _Corpus, settings: AdaptationSettings, length: int) -> _Needed:
     rows = settings.adapt_steps * settings.adapt_batch_size + _HELD_OUT_ROWS
     # minimum number of rows in the text
     available = max(corpus.characters / (length * _CHARACTERS), 1.0)
@@ -193,14 +193,14 @@ def _needed(corpus: _Corpus, settings: AdaptationSettings, length: int) -> _Need
     return _Needed(share, count, max(held_out, 2 / count))
 
 
-def _texts(documents: Iterable[Document], share: float) -> Iterator[str]:
+def _sample_texts(documents: Iterable[Document], share: float) -> Iterator[str]:
     """Yields the texts of a fraction of the documents, evenly spaced in the corpus."""
-    for number, document in enumerate(_distinct(documents)):
+    for number, document in enumerate(_skip_duplicates(documents)):
         if math.floor(number * share) > math.floor((number - 1) * share):
             yield "\n".join(document.paragraphs)
 
 
-def _distinct(documents):
+def _skip_duplicates(documents):
     counts = {"documents": 0, "duplicate_documents": 0}
     return (document for _, document in numbered(documents, counts))
 
@@ -218,10 +218,13 @@ def _check_same_text(directory, sha256, name, length, resume):
         if not resume:
             raise InputError(f"{directory} contains an adapted model. Choose another directory.")
         before = read_json(path)
-        for name, what in (("sha256", "other text"), ("length", "a different sequence length")):
+        for name, difference in (
+            ("sha256", "other text"),
+            ("length", "a different sequence length"),
+        ):
             if before.get(name) != now[name]:
                 raise InputError(
-                    f"{directory} contains a model adapted with {what}: text "
+                    f"{directory} contains a model adapted with {difference}: text "
                     f"{before.get('text')}, adapt_length {before.get('length')}. Use the same text "
                     "and length, or choose another directory."
                 )

@@ -67,8 +67,8 @@ def learning_curves(
         learning_curves("run", "curves.png", "Pre-training",
                         baselines={"masked_lm_accuracy": ("most frequent word", 0.05)})
     """
-    reports, unit = _reports(metrics)
-    curves = _curves(reports)
+    reports, unit = _convert_to_reports(metrics)
+    curves = _collect_curves(reports)
     names = list(dict.fromkeys(name for name, _ in curves)) if names is None else names
     names = [name for name in names if (name, False) in curves or (name, True) in curves]
     if not names:
@@ -76,7 +76,7 @@ def learning_curves(
         raise InputError(f"{where}: nothing to draw, because no line has a step and a number.")
     rows = -(-len(names) // _MOST_CURVES)
     columns = -(-len(names) // rows)
-    figure, grid = _new_figure(rows, columns, 1.0 + 4.4 * columns, 0.6 + 3.3 * rows)
+    figure, grid = _create_figure(rows, columns, 1.0 + 4.4 * columns, 0.6 + 3.3 * rows)
     for axes, name in zip(grid.flat, names, strict=False):
         _draw(axes, name, curves, (baselines or {}).get(name), unit)
     for axes in grid.flat[len(names) :]:
@@ -87,7 +87,7 @@ def learning_curves(
     return figure
 
 
-def _reports(metrics):
+def _convert_to_reports(metrics):
     """Converts `metrics` to a list of dicts; returns the list and the label of the x-axis."""
     if isinstance(metrics, (str, os.PathLike)):
         metrics = expanded(metrics)
@@ -146,7 +146,7 @@ def _draw(axes, name, curves, baseline, unit):
     axes.legend(frameon=False)
 
 
-def _curves(reports):
+def _collect_curves(reports):
     """Returns the points (step, value) of each curve by (metric, whether held out)."""
     curves = {}
     for report in reports:
@@ -224,7 +224,7 @@ def attention_map(
     columns = -(-len(heads) // rows)
     side = 1.2 + 0.19 * min(len(tokens), _MOST_NAMED_TOKENS)  # inches; each name needs a line
     side = max(side, 3.4 if len(heads) == 1 else 2.6)
-    figure, grid = _new_figure(
+    figure, grid = _create_figure(
         rows, columns, 1.6 + side * columns, 0.9 + side * rows, sharex=True, sharey=True
     )
     for axes, head, name in zip(grid.flat, heads, names, strict=False):
@@ -265,7 +265,7 @@ def _name_tokens(grid, tokens, count):
 # === Files ===
 
 
-def _new_figure(
+def _create_figure(
     rows: int, columns: int, width: float, height: float, **layout: Any
 ) -> tuple[Figure, np.ndarray]:
     try:

@@ -78,7 +78,7 @@ def evaluate(
 def compare(model: TaskModel, old: TaskModel, examples: LabeledExamples) -> Change:
     """Compares the predictions of a model with an old model's predictions on labeled texts."""
     task = task_of_examples(examples)
-    return change(*(task.outcome(one, examples, like=model) for one in (model, old)))
+    return change(*(task.outcome(candidate, examples, like=model) for candidate in (model, old)))
 
 
 def load_model(

@@ -95,7 +95,7 @@ def _run_model(directory, inputs, trust_graph):
 
 
 def _measure_difference(expected, received):
-    expected, received = _as_array(expected), _as_array(received)
+    expected, received = _convert_to_array(expected), _convert_to_array(received)
     if not expected.size:
         return 0.0
     received = received[(*(slice(size) for size in expected.shape), ...)]
@@ -107,7 +107,7 @@ def _measure_difference(expected, received):
     return float("inf") if np.isnan(differences).any() else float(differences.max())
 
 
-def _as_array(values):
+def _convert_to_array(values):
     array = np.asarray(values)
     # NumPy string arrays strip trailing NULs.
     return np.asarray(values, object) if array.dtype.kind in "US" else array

@@ -18,7 +18,7 @@ _IDEOGRAPHS = (
 @functools.cache
 def word_pattern():
     """Returns the regular expression of a word; see `tasks.inputs.words.find_words`."""
-    return re.compile(f"[{_alone()}]|[^\\s{_alone()}]+")
+    return re.compile(f"[{_list_lone_characters()}]|[^\\s{_list_lone_characters()}]+")
 
 
 @functools.cache
@@ -26,15 +26,15 @@ def character_kinds():
     """Returns an int32 array with `SPACE`, `INSIDE` or `ALONE` for each code point."""
     every = "".join(map(chr, range(0x110000)))
     kinds = np.full(len(every), INSIDE, "int32")
-    for kind, pattern in ((SPACE, r"\s"), (ALONE, f"[{_alone()}]")):
+    for kind, pattern in ((SPACE, r"\s"), (ALONE, f"[{_list_lone_characters()}]")):
         kinds[[ord(character) for character in re.findall(pattern, every)]] = kind
     return kinds
 
 
 @functools.cache
-def _alone():
+def _list_lone_characters():
     """Returns the characters that are words by themselves, escaped for a regex `[...]`."""
     ascii_ = [chr(code) for code in range(33, 127) if not chr(code).isalnum()]
-    others = [chr(code) for code in range(128, 0x110000)]
-    marks = ascii_ + [c for c in others if unicodedata.category(c).startswith("P")]
+    non_ascii = [chr(code) for code in range(128, 0x110000)]
+    marks = ascii_ + [c for c in non_ascii if unicodedata.category(c).startswith("P")]
     return re.escape("".join(marks)) + _IDEOGRAPHS

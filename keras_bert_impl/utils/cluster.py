@@ -57,59 +57,59 @@ def read_cluster() -> Cluster | None:
     text = os.environ.get("TF_CONFIG") or "{}"
     config = parse_json_line(text, "the environment variable TF_CONFIG")
     if not isinstance(config, dict):
-        raise _error("must be an object", config)
+        raise _make_error("must be an object", config)
     if config.get("cluster", {}) == {}:
         return None
-    addresses = _addresses(config["cluster"])
-    kind, index = _task(config.get("task"), addresses)
+    addresses = _read_addresses(config["cluster"])
+    kind, index = _read_task(config.get("task"), addresses)
     return Cluster(addresses, kind, index)
 
 
-def _addresses(cluster):
+def _read_addresses(cluster):
     if not isinstance(cluster, dict):
-        raise _error("must have an object as cluster", cluster)
+        raise _make_error("must have an object as cluster", cluster)
     for kind, addresses in cluster.items():
         if kind not in _KINDS:
-            raise _error("supports only the task types chief and worker", kind)
+            raise _make_error("supports only the task types chief and worker", kind)
         if not isinstance(addresses, list) or not addresses:
-            raise _error(f"must have a list of addresses for the task type {kind}", addresses)
+            raise _make_error(f"must have a list of addresses for the task type {kind}", addresses)
         for address in addresses:
             host_and_port(address)
     everyone = [address for addresses in cluster.values() for address in addresses]
     twice = next((address for address in everyone if everyone.count(address) > 1), None)
     if twice is not None:
-        raise _error("must not list an address twice", twice)
+        raise _make_error("must not list an address twice", twice)
     if len(cluster.get("chief", [])) > 1:
-        raise _error("must have at most one chief", cluster["chief"])
+        raise _make_error("must have at most one chief", cluster["chief"])
     return cluster
 
 
 def host_and_port(address: Any) -> tuple[str, int]:
     """Splits `"host:port"`. The host may be an IPv6 address in brackets."""
     if isinstance(address, str):
-        found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([\w.-]+)):([0-9]{1,5})", address)
-        if found and not address.startswith("-") and 0 < int(found[3]) < 2**16:
-            return found[1] or found[2], int(found[3])
-    raise _error('must contain addresses such as "host1:2222"', address)
+        match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([\w.-]+)):([0-9]{1,5})", address)
+        if match and not address.startswith("-") and 0 < int(match[3]) < 2**16:
+            return match[1] or match[2], int(match[3])
+    raise _make_error('must contain addresses such as "host1:2222"', address)
 
 
-def _task(task, addresses):
+def _read_task(task, addresses):
     if not isinstance(task, dict):
-        raise _error("must have an object as task, for this process", task)
+        raise _make_error("must have an object as task, for this process", task)
     kind, index = task.get("type"), task.get("index")
     if not isinstance(kind, str) or kind not in addresses:
-        raise _error(f"must have {' or '.join(addresses)} as task type", kind)
+        raise _make_error(f"must have {' or '.join(addresses)} as task type", kind)
     if isinstance(index, str) and re.fullmatch("[0-9]{1,9}", index):
         index = int(index)
     if type(index) is not int or not 0 <= index < len(addresses[kind]):
         last = len(addresses[kind]) - 1
-        raise _error(f"must have a task index from 0 to {last} for a {kind}", index)
+        raise _make_error(f"must have a task index from 0 to {last} for a {kind}", index)
     return kind, index
 
 
-def _error(what, received):
+def _make_error(rule, received):
     text = json.dumps(received)
     text = text if len(text) < 200 else f"{text[:200]}..."
     return InputError(
-        f"the environment variable TF_CONFIG {what}, as in {EXAMPLE}. Received: {text}"
+        f"the environment variable TF_CONFIG {rule}, as in {EXAMPLE}. Received: {text}"
     )

@@ -191,12 +191,12 @@ _CALLS = {
 _MOST_NEAR, _FEW = 3, 8  # maximum number of similar names; number up to which all are listed
 
 
-def _by_name(calls):
+def _index_by_name(calls):
     return {name: call for call, names in calls.items() for name in names.split()}
 
 
 # Class, method or command line -> name -> suggested call.
-GUESSES = {owner: _by_name(calls) for owner, calls in _CALLS.items()}
+GUESSES = {owner: _index_by_name(calls) for owner, calls in _CALLS.items()}
 
 
 class _Guess:
@@ -220,13 +220,13 @@ class _Guess:
 def first_guesses(name: str) -> Callable[[type], type]:
     """Class decorator: access to an attribute in `GUESSES[name]` raises `AttributeError`."""
 
-    def decorate(cls):
+    def wrap_class(cls):
         for guess, call in GUESSES[name].items():
             if not hasattr(cls, guess):
                 setattr(cls, guess, _Guess(name, guess, call))
         return cls
 
-    return decorate
+    return wrap_class
 
 
 def known_arguments(name: str, table: str | None = None) -> Callable[[Any], Any]:
@@ -239,14 +239,14 @@ def known_arguments(name: str, table: str | None = None) -> Callable[[Any], Any]
         table: key of `GUESSES`. Default: `name`.
     """
 
-    def decorate(function):
+    def wrap(function):
         if inspect.isclass(function):
-            function.__init__ = decorate(function.__init__)
+            function.__init__ = wrap(function.__init__)
             return function
         by_position = list(inspect.signature(function).parameters)
 
         @functools.wraps(function)
-        def checked(*args, **kwargs):
+        def check_and_call(*args, **kwargs):
             _check_arguments(name, table or name, function, kwargs)
             for twice in kwargs.keys() & set(by_position[: len(args)]):
                 raise InputError(
@@ -256,10 +256,10 @@ def known_arguments(name: str, table: str | None = None) -> Callable[[Any], Any]
             return function(*args, **kwargs)
 
         # With the signature (self, *args, **kwargs), `clone_model` would detect a functional model.
-        checked.__signature__ = inspect.signature(function)
-        return checked
+        check_and_call.__signature__ = inspect.signature(function)
+        return check_and_call
 
-    return decorate
+    return wrap
 
 
 def check_constructor(cls: type, arguments: Iterable[str]) -> None:
@@ -274,7 +274,7 @@ def _check_arguments(name, table, function, arguments, loaded=frozenset()):
     parameters = inspect.signature(function).parameters.values()
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "self"]
-    names = [one for one in names if one not in loaded]
+    names = [parameter_name for parameter_name in names if parameter_name not in loaded]
     guesses = GUESSES.get(table, {})
     for argument in arguments:
         if argument in names or (takes_any and argument not in guesses):
@@ -308,8 +308,8 @@ def nearest(name: object, choices: Iterable[str]) -> str:
             return f"write {option} {value}".rstrip()
         if plain in names.split() and setting in choices:
             return f"write {line}."
-    if plain in _by_name(_ANSWERS):
-        return f"{_by_name(_ANSWERS)[plain]}."
+    if plain in _index_by_name(_ANSWERS):
+        return f"{_index_by_name(_ANSWERS)[plain]}."
     near = difflib.get_close_matches(str(name), choices, _MOST_NEAR, 0)
     if near and difflib.SequenceMatcher(None, near[0], str(name)).ratio() >= 0.7:
         return f"did you mean {near[0] if near[0].startswith('-') else repr(near[0])}?"
@@ -324,7 +324,7 @@ def import_hint(package: str, name: str) -> str | None:
     if name.startswith("_") or importlib.util.find_spec(f"{package}.{name}") is not None:
         return None
     for home in (root, *sorted(path.parent for path in root.glob("*/__init__.py"))):
-        if name in _public_names(home):
+        if name in _list_public_names(home):
             address = ".".join([root.name, *home.relative_to(root).parts])
             return f"Write `from {address} import {name}`."
     for folder in [path.parent for path in root.glob(f"*/{name}*") if path.stem == name]:
@@ -332,12 +332,12 @@ def import_hint(package: str, name: str) -> str | None:
     for line, pattern in _IMPORTS.items():
         if re.fullmatch(pattern, name):
             return f"Write {line}."
-    names = _public_names(root.joinpath(*package.split(".")[1:]))
+    names = _list_public_names(root.joinpath(*package.split(".")[1:]))
     near = difflib.get_close_matches(name, names, 1, 0.8)
     return f"Did you mean {near[0]!r}?" if near else None
 
 
-def _public_names(folder):
+def _list_public_names(folder):
     """Returns the names in an `__init__.py`: imports and keys of dicts. Imports nothing."""
     names = []
     for node in ast.walk(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))):

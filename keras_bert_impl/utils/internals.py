@@ -124,7 +124,7 @@ def builds_under_strategy(cls: type) -> type:
             return
         if iterator is not None:
             spec = iterator._distributed_dataset.element_spec
-            data_batch = tf.nest.map_structure(_spec_of_a_replica, spec)
+            data_batch = tf.nest.map_structure(_find_replica_spec, spec)
         with self._distribute_strategy.scope():
             self._symbolic_build(data_batch=data_batch)
 
@@ -181,7 +181,7 @@ def state_kept(model: keras.Model) -> Iterator[None]:
         raise
 
 
-def _spec_of_a_replica(spec):
+def _find_replica_spec(spec):
     spec = getattr(spec, "_value_specs", [spec])[0]
     return spec if hasattr(spec, "shape") else None
 
@@ -210,9 +210,9 @@ class OptimizerHooks:
     def add_variable_from_reference(
         self, reference_variable: Any, *args: Any, **kwargs: Any
     ) -> keras.Variable:
-        own = getattr(reference_variable, "_layout", None)
-        layout = self.slot_layout(reference_variable.shape, own)
-        if layout is not own:
+        reference_layout = getattr(reference_variable, "_layout", None)
+        layout = self.slot_layout(reference_variable.shape, reference_layout)
+        if layout is not reference_layout:
             reference_variable = types.SimpleNamespace(
                 path=reference_variable.path,
                 shape=reference_variable.shape,

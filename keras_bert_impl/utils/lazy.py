@@ -23,7 +23,7 @@ def lazy_names(
         if name in homes:
             home = homes[name]  # a module in the package, or a full module name
             module = home if home.startswith(f"{PACKAGE}.") else f"{package}.{home}"
-            return getattr(_imported(module), name)
+            return getattr(_import_module(module), name)
         hint = import_hint(package, name)
         # `from package import name` hides the message of an AttributeError. Its import machinery
         # is the only caller that needs an ImportError.
@@ -38,7 +38,7 @@ def lazy_names(
     return get, list_names, names
 
 
-def _imported(name):
+def _import_module(name):
     try:
         module = importlib.import_module(name)
     except ImportError as error:
@@ -125,7 +125,7 @@ class _Unloaded:
         self._module, self._key, self._registered = module, key, registered
 
     def from_config(self, config: dict[str, Any]) -> Any:
-        module = _imported(f"{PACKAGE}.{self._module}")
+        module = _import_module(f"{PACKAGE}.{self._module}")
         getattr(module, self._key.rpartition(">")[2], None)  # a lazy name
         return self._registered[self._key].from_config(config)
 

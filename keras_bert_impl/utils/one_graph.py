@@ -18,18 +18,18 @@ def in_one_graph(function: Callable) -> Callable:
     """Decorator that runs eager calls of a function as one compiled graph on the CPU."""
 
     @functools.lru_cache(maxsize=_GRAPHS)
-    def graph_of(settings):
-        def on_cpu(*tensors):
+    def build_graph(settings):
+        def run_on_cpu(*tensors):
             with tf.device("CPU:0"):
                 return function(*tensors, **dict(settings))
 
-        return tf.function(on_cpu, autograph=False)
+        return tf.function(run_on_cpu, autograph=False)
 
     @functools.wraps(function)
     def call(*tensors, **settings):
         if not tf.executing_eagerly():
             return function(*tensors, **settings)
-        graph = graph_of(tuple(settings.items()))
+        graph = build_graph(tuple(settings.items()))
         graph.get_concrete_function(*tf.nest.map_structure(any_shape, tensors))
         return graph(*tensors)
 
@@ -53,13 +53,13 @@ def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable
         import jax
 
         @jax.jit
-        def stateless(values, *batch):
+        def run_stateless(values, *batch):
             with keras.StatelessScope(state_mapping=list(zip(model.variables, values))):
                 return function(*batch)
 
         def run(*batch):
             arrays = keras.tree.map_structure(keras.ops.convert_to_numpy, batch)
-            return stateless([variable.value for variable in model.variables], *arrays)
+            return run_stateless([variable.value for variable in model.variables], *arrays)
 
     else:
         traced = tf.function(function, input_signature=signature, autograph=False)
@@ -95,18 +95,18 @@ def readable_errors() -> Iterator[None]:
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
-        found = _FAILED.search(str(error))
-        if found is None:
+        match = _FAILED.search(str(error))
+        if match is None:
             raise
-        message, received = map(_unescaped, found.groups())
+        message, received = map(_decode_escapes, match.groups())
         raise InputError(f"{message} Received: {received}") from None
 
 
-def _unescaped(text):
+def _decode_escapes(text):
     # TensorFlow writes quotes and some non-ASCII bytes as C escapes.
-    return _ESCAPE.sub(_byte, text.encode()).decode("utf-8", "replace")
+    return _ESCAPE.sub(_decode_byte, text.encode()).decode("utf-8", "replace")
 
 
-def _byte(escape):
+def _decode_byte(escape):
     octal, character = escape.groups()
     return character if octal is None else bytes([int(octal, 8) % 256])

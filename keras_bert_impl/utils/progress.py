@@ -74,7 +74,7 @@ class Progress:
             print_message(line, self._stream)
 
     def _show_bar(self):
-        self._bar = _bar(self._stream, self._state)
+        self._bar = _make_bar(self._stream, self._state)
         self._task = self._bar.add_task(printable(self.label), total=self._total)
         self._bar.start()
 
@@ -112,11 +112,11 @@ def print_message(line: object, stream: TextIO) -> None:
 
 def clock(seconds: float) -> str:
     """Formats seconds as `0:01:30`."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{remainder:02}"
 
 
-def _bar(stream, state):
+def _make_bar(stream, state):
     """Returns a `rich` progress bar that shows the text returned by `state()`."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn

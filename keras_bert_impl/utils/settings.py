@@ -136,18 +136,18 @@ def check(name: str, value: Any, annotation: Any) -> Any:
         InputError: the value has the wrong type or is out of range.
     """
     try:
-        converted = _converted(value, annotation)
+        converted = _convert(value, annotation)
     except InputError as error:  # A field of a dataclass is invalid.
         raise InputError(f"{name}: {error}") from error
     if converted is _MISFIT:
-        raise misfit(name, value, rule(annotation), _hint(value, annotation))
+        raise misfit(name, value, rule(annotation), _format_hint(value, annotation))
     return converted
 
 
 def fits(value: Any, annotation: Any) -> bool:
     """Returns whether `check` accepts a value."""
     try:
-        return _converted(value, annotation) is not _MISFIT
+        return _convert(value, annotation) is not _MISFIT
     except InputError:
         return False
 
@@ -159,7 +159,7 @@ def misfit(name: str, value: Any, what: str, hint: str = "") -> InputError:
 
 def rule(annotation: Any) -> str:
     """Describes an annotation, for example as `"a positive integer or None"`."""
-    return " or ".join(_rule(kind) for kind in _alternatives(annotation))
+    return " or ".join(_describe_kind(kind) for kind in _list_alternatives(annotation))
 
 
 _MISFIT = object()
@@ -175,45 +175,45 @@ def settings_hints(settings_class: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(settings_class)}
 
 
-def _alternatives(annotation):
+def _list_alternatives(annotation):
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     return typing.get_args(annotation) if is_union else (annotation,)
 
 
-def _parts(kind):
+def _split_annotation(kind):
     """Splits an annotation into (type, `Range`, `OneOf` or None)."""
     if typing.get_origin(kind) is Annotated:
         return typing.get_args(kind)
     return kind, None
 
 
-def _converted(value, annotation):
+def _convert(value, annotation):
     """Converts the value to the first type that fits; returns `_MISFIT` if none fits."""
-    for kind in _alternatives(annotation):
-        kind, limits = _parts(kind)
-        converted = _of_kind(value, kind)
-        if converted is not _MISFIT and _within(converted, kind, limits):
+    for kind in _list_alternatives(annotation):
+        kind, limits = _split_annotation(kind)
+        converted = _convert_to_kind(value, kind)
+        if converted is not _MISFIT and _is_within(converted, kind, limits):
             return converted
     return _MISFIT
 
 
-def _of_kind(value, kind):
+def _convert_to_kind(value, kind):
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return value
     if kind in _CONVERSIONS:
         return _CONVERSIONS[kind](value)
     if origin in _SEQUENCES:
-        return _items(value, arguments[0])
+        return _convert_items(value, arguments[0])
     if origin is dict and isinstance(value, dict):
-        return _entries(value, *arguments)
+        return _convert_entries(value, *arguments)
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
         fields = {field.name for field in dataclasses.fields(kind)}
         return kind(**value) if value.keys() <= fields else _MISFIT
     return value if isinstance(value, origin or kind) else _MISFIT
 
 
-def _within(value, kind, limits):
+def _is_within(value, kind, limits):
     if isinstance(limits, OneOf):
         return value in limits.choices
     if kind is int:
@@ -223,12 +223,12 @@ def _within(value, kind, limits):
     return limits is None or limits.holds(value)
 
 
-def _items(values, kind):
+def _convert_items(values, kind):
     if isinstance(values, (str, os.PathLike)):
         values = [values]  # A single value becomes a tuple with one element.
     if not isinstance(values, (list, tuple)) and not hasattr(values, "tolist"):
         return _MISFIT
-    items = tuple(_converted(item, kind) for item in values)
+    items = tuple(_convert(item, kind) for item in values)
     if any(item is _MISFIT for item in items):
         return _MISFIT
     if _has_choices(kind) and not 0 < len(set(items)) == len(items):
@@ -237,11 +237,11 @@ def _items(values, kind):
 
 
 def _has_choices(kind):
-    return isinstance(_parts(kind)[1], OneOf)
+    return isinstance(_split_annotation(kind)[1], OneOf)
 
 
-def _entries(values, key_kind, value_kind):
-    entries = {_converted(k, key_kind): _converted(v, value_kind) for k, v in values.items()}
+def _convert_entries(values, key_kind, value_kind):
+    entries = {_convert(k, key_kind): _convert(v, value_kind) for k, v in values.items()}
     return _MISFIT if _MISFIT in (*entries, *entries.values()) else entries
 
 
@@ -250,7 +250,7 @@ def _is_bool(value):
     return type(value).__name__ in ("bool", "bool_")
 
 
-def _as_int(value):
+def _convert_to_int(value):
     if _is_bool(value):
         return _MISFIT
     try:
@@ -259,7 +259,7 @@ def _as_int(value):
         return _MISFIT
 
 
-def _as_float(value):
+def _convert_to_float(value):
     if _is_bool(value) or isinstance(value, (str, bytes)) or getattr(value, "shape", ()) != ():
         return _MISFIT
     try:
@@ -269,11 +269,11 @@ def _as_float(value):
     return value if math.isfinite(value) else _MISFIT
 
 
-def _as_bool(value):
+def _convert_to_bool(value):
     return bool(value) if _is_bool(value) else _MISFIT
 
 
-def _as_str(value):
+def _convert_to_str(value):
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if not isinstance(value, str):
@@ -282,18 +282,23 @@ def _as_str(value):
     return _MISFIT if not value.isascii() and _SURROGATE.search(value) else str(value)
 
 
-_CONVERSIONS = {int: _as_int, float: _as_float, bool: _as_bool, str: _as_str}
+_CONVERSIONS = {
+    int: _convert_to_int,
+    float: _convert_to_float,
+    bool: _convert_to_bool,
+    str: _convert_to_str,
+}
 
 
-def _rule(kind):
-    kind, limits = _parts(kind)
+def _describe_kind(kind):
+    kind, limits = _split_annotation(kind)
     if isinstance(limits, OneOf):
-        more = ", ..." if len(limits.choices) > _MOST_CHOICES else ""
-        return f"one of {', '.join(map(str, limits.choices[:_MOST_CHOICES]))}{more}"
+        note = ", ..." if len(limits.choices) > _MOST_CHOICES else ""
+        return f"one of {', '.join(map(str, limits.choices[:_MOST_CHOICES]))}{note}"
     if typing.get_origin(kind) in _SEQUENCES:
         item = typing.get_args(kind)[0]
-        more = " (at least one, without duplicates)" if _has_choices(item) else ""
-        return f"a list of values, each {rule(item)}{more}"
+        note = " (at least one, without duplicates)" if _has_choices(item) else ""
+        return f"a list of values, each {rule(item)}{note}"
     if kind in _NOUNS:
         return (limits or Range()).rule(_NOUNS[kind])
     if dataclasses.is_dataclass(kind):
@@ -303,9 +308,9 @@ def _rule(kind):
     return _WORDS.get(kind) or f"a {kind.__name__}"
 
 
-def _hint(value, annotation):
+def _format_hint(value, annotation):
     """Returns a hint with the closest choice, or an empty string."""
-    limits = [_parts(kind)[1] for kind in _alternatives(annotation)]
-    choices = [str(c) for one in limits if isinstance(one, OneOf) for c in one.choices]
+    limits = [_split_annotation(kind)[1] for kind in _list_alternatives(annotation)]
+    choices = [str(c) for limit in limits if isinstance(limit, OneOf) for c in limit.choices]
     near = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
     return f" Did you mean {near[0]!r}?" if near else ""

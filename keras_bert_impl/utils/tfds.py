@@ -22,22 +22,22 @@ def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = Non
     is_directory = os.path.isdir(name)
     if is_directory and not os.path.isfile(os.path.join(name, "dataset_info.json")):
         raise InputError(f"{name} is not a prepared dataset: dataset_info.json is missing.")
-    with _only_classes_of_library(tfds, name), _as_input_error(name):
+    with _reject_other_classes(tfds, name), _convert_errors(name):
         if is_directory:
             builder = tfds.builder_from_directory(name)
         else:
             builder = tfds.builder(str(name), data_dir=data_dir)
             builder.download_and_prepare()  # has no effect on a prepared dataset
-    with _as_input_error(f"{name}, split {split!r}"):
+    with _convert_errors(f"{name}, split {split!r}"):
         return builder.as_dataset(split=split, shuffle_files=False), builder.info.features
 
 
 @contextlib.contextmanager
-def _only_classes_of_library(tfds, name):
+def _reject_other_classes(tfds, name):
     # TensorFlow Datasets imports the module of any class that features.json names.
     connector = tfds.features.FeatureConnector
 
-    def checked(cls: type, class_name: Any) -> Any:
+    def check_class(cls: type, class_name: Any) -> Any:
         if not isinstance(class_name, str) or not class_name.startswith(_LIBRARY):
             raise InputError(
                 f"{name}: the class {shown(class_name)} in features.json is not part of "
@@ -47,7 +47,7 @@ def _only_classes_of_library(tfds, name):
 
     with _ONE_AT_A_TIME:
         original = connector.__dict__["cls_from_name"]
-        connector.cls_from_name = classmethod(checked)
+        connector.cls_from_name = classmethod(check_class)
         try:
             yield
         finally:
@@ -55,7 +55,7 @@ def _only_classes_of_library(tfds, name):
 
 
 @contextlib.contextmanager
-def _as_input_error(name: str | Path) -> Iterator[None]:
+def _convert_errors(name: str | Path) -> Iterator[None]:
     try:
         yield
     except InputError:

@@ -63,8 +63,8 @@ def companions_of(package: str, version: str) -> list[Minors]:
     """Returns the versions of another package that work with a version of this one."""
     return [
         companion
-        for _, one, companion, _ in COMBINATIONS
-        if companion and one.package == package and one.covers(version)
+        for _, minors, companion, _ in COMBINATIONS
+        if companion and minors.package == package and minors.covers(version)
     ]
 
 
@@ -73,14 +73,18 @@ def install_command(extras: str = "", options: str = "") -> str:
 
     The origin is a package index, a checkout, a wheel or a repository.
     """
-    is_editable = _origin().get("dir_info", {}).get("editable")
+    is_editable = _read_origin().get("dir_info", {}).get("editable")
     options = f"{options} -e".strip() if is_editable else options
-    return " ".join(filter(None, ["pip install", options, f'"{_target(extras)}"']))
+    return " ".join(filter(None, ["pip install", options, f'"{_format_target(extras)}"']))
 
 
 def wheel_command(directory: str) -> str | None:
     """Returns the command that builds a wheel, or None if the package is from a package index."""
-    return f'pip wheel --no-deps --wheel-dir "{directory}" "{_target()}"' if _origin() else None
+    return (
+        f'pip wheel --no-deps --wheel-dir "{directory}" "{_format_target()}"'
+        if _read_origin()
+        else None
+    )
 
 
 def pinned_requirement(extras: str) -> str:
@@ -89,16 +93,16 @@ def pinned_requirement(extras: str) -> str:
     If the package is not from a package index, the requirement is a wheel in the current
     directory.
     """
-    if not _origin():
+    if not _read_origin():
         return f"{DISTRIBUTION}[{extras}]=={__version__}"
     wheel = f"{DISTRIBUTION.replace('-', '_')}-{__version__}-py3-none-any.whl"
     return f"./{wheel}[{extras}]"
 
 
-def _target(extras=""):
+def _format_target(extras=""):
     """Returns the requirement that installs or builds this package from its origin."""
     brackets = f"[{extras}]" if extras else ""
-    origin = _origin()
+    origin = _read_origin()
     place = origin.get("url", "")
     if not place:
         return f"{DISTRIBUTION}{brackets}"
@@ -108,7 +112,7 @@ def _target(extras=""):
     return f"{DISTRIBUTION}{brackets} @ {f'{system}+' if system else ''}{place}"
 
 
-def _origin():
+def _read_origin():
     """Returns pip's direct_url.json (PEP 610). Empty if the package is from a package index."""
     try:
         recorded = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")

@@ -64,8 +64,10 @@ def test_the_same_model_has_the_same_card(tmp_path):
     model = helpers.classifier()
     for folder in ("one", "two"):
         model.save_pretrained(tmp_path / folder / "reviews")
-    one, two = ((tmp_path / name / "reviews" / "README.md").read_bytes() for name in ("one", "two"))
-    assert one == two
+    first, second = (
+        (tmp_path / name / "reviews" / "README.md").read_bytes() for name in ("one", "two")
+    )
+    assert first == second
 
 
 def test_names_the_base_and_its_license(tmp_path):
@@ -211,8 +213,8 @@ def test_labels_and_names_cannot_break_a_card(tmp_path):
     titles = re.findall("<h[12]>(.*?)</h", html)
     assert titles[1:] == ["Use", "Labels", "Scores", "Data", "Settings", "License", "Limits"]
     assert len(re.findall("<tr>", html)) == 2
-    for shown in ("<code>a | b</code>", "`code` and ``more``", "&lt;script&gt;alert(1)"):
-        assert shown in html
+    for fragment in ("<code>a | b</code>", "`code` and ``more``", "&lt;script&gt;alert(1)"):
+        assert fragment in html
 
 
 def test_a_class_of_another_module_is_imported_from_there(tmp_path, monkeypatch):

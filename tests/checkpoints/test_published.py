@@ -72,8 +72,8 @@ PARAMETERS |= {
 
 
 def test_published_parameters():
-    found = {name: EncoderConfig.named(name).num_parameters() for name in PARAMETERS}
-    assert found == PARAMETERS
+    counts = {name: EncoderConfig.named(name).num_parameters() for name in PARAMETERS}
+    assert counts == PARAMETERS
 
 
 @pytest.mark.parametrize(

@@ -93,10 +93,10 @@ def test_no_command_imports_tensorflow_for_a_missing_file(folder):
         "    loaded = sorted({'tensorflow', 'keras', 'jax'} & set(sys.modules))\n"
         "    print(json.dumps([status, stream.getvalue(), loaded]))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = [json.loads(line) for line in process.stdout.splitlines()]
     assert len(answers) == len(COMMANDS)
     for (line, message), (status, err, loaded) in zip(COMMANDS, answers):
         assert (status, loaded) == (2, []), (line, err)

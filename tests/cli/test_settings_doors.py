@@ -69,9 +69,9 @@ def test_each_door_gives_the_same_answer(settings_class, tmp_path):
         assert answer(lambda: document.setting(name, hints[name])) == expected
         assert answer(lambda: given(settings_class, "--recipe", str(recipe))[name]) == expected
         text = json.dumps(value)
-        said = answer(lambda: from_option(settings_class, name, text))
+        option_answer = answer(lambda: from_option(settings_class, name, text))
         # On the command line, where all is text, a number may be a name.
-        assert said in (expected, text, (text,)), (name, value)
+        assert option_answer in (expected, text, (text,)), (name, value)
         accepted += not str(expected).startswith("must be")
     assert 100 < accepted < 900
 
@@ -86,5 +86,5 @@ def test_each_door_gives_the_same_answer(settings_class, tmp_path):
     ],
 )
 def test_a_single_value_is_a_list_of_one(written, name, value):
-    found = given(PretrainSettings if name == "objectives" else FinetuneSettings, written)
-    assert found == {name: value}
+    settings = given(PretrainSettings if name == "objectives" else FinetuneSettings, written)
+    assert settings == {name: value}

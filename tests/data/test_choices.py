@@ -110,8 +110,8 @@ def test_reads_any_number_of_endings(tmp_path):
     examples = read_choices(write(tmp_path / "a.jsonl", lines(*rows)))
     assert examples.texts == [("a", ["x", "y"]), ("a", ["x", "y", "z"])]
     assert examples.labels == [1, 2]
-    other = read_choices(write(tmp_path / "b.jsonl", lines(*rows[::-1])))
-    assert other.fingerprint != examples.fingerprint
+    reordered = read_choices(write(tmp_path / "b.jsonl", lines(*rows[::-1])))
+    assert reordered.fingerprint != examples.fingerprint
 
 
 GOOD_LINES = {

@@ -41,8 +41,8 @@ def test_ignores_byte_order_mark_and_line_ends(tmp_path):
     (tmp_path / "lines.json").write_bytes(lines.encode())
     assert plain.fingerprint == marked.fingerprint
     assert plain.fingerprint == read_squad(tmp_path / "lines.json").fingerprint
-    other = read_squad(write(tmp_path / "other.json", document(question(answers=ANSWERS))))
-    assert plain.fingerprint != other.fingerprint
+    changed = read_squad(write(tmp_path / "other.json", document(question(answers=ANSWERS))))
+    assert plain.fingerprint != changed.fingerprint
 
 
 BAD = {
@@ -77,8 +77,8 @@ BAD = {
 def test_bad_question_is_reported_or_skipped(tmp_path, message, caplog):
     path = tmp_path / "train.json"
     bad = BAD[message]
-    more = {"is_impossible": False} if "is_impossible" in bad else {}
-    content = document(question(**more), bad, question("q2", **more))
+    fields = {"is_impossible": False} if "is_impossible" in bad else {}
+    content = document(question(**fields), bad, question("q2", **fields))
     path.write_text(json.dumps(content))
     with pytest.raises(InputError) as caught:
         read_squad(path)
@@ -108,13 +108,13 @@ def test_reads_both_versions_in_one_file(tmp_path):
         read_squad(write(tmp_path / "dev.json", document(question("a"), question("c", []))))
 
 
-def flat(answers, **more):
+def flat(answers, **fields):
     texts, starts = zip(*answers) if answers else ((), ())
     return {
         "context": CONTEXT,
         "question": "Where did they meet?",
         "answers": {"text": list(texts), "answer_start": list(starts)},
-    } | more
+    } | fields
 
 
 @pytest.mark.parametrize(
@@ -210,10 +210,10 @@ def test_an_empty_list_of_answers_makes_a_file_squad_2(tmp_path):
 
 @pytest.mark.parametrize("is_v2", [False, True])
 def test_held_out_questions_are_read_again(tmp_path, is_v2):
-    more = {"is_impossible": False} if is_v2 else {}
+    fields = {"is_impossible": False} if is_v2 else {}
     contexts = [f"{CONTEXT} {number}" for number in range(8)]
     parts = [
-        document(question(f"a{n}", **more), question(f"b{n}", ANSWERS, **more), context=context)
+        document(question(f"a{n}", **fields), question(f"b{n}", ANSWERS, **fields), context=context)
         for n, context in enumerate(contexts)
     ]
     content = {"data": [article for part in parts for article in part["data"]]}

@@ -89,10 +89,12 @@ def test_rows_read_from_source_equal_those_of_the_objects():
 def test_every_settings_class_of_the_package_is_listed():
     listed = {settings_class.__name__ for _, settings_class, _ in settings_page.CLASSES}
     root = Path(keras_bert_impl.__file__).parent
-    found = set()
+    class_names = set()
     for path in root.rglob("*.py"):
-        found |= set(re.findall(r"^class ([A-Z]\w*Settings)\b", path.read_text(), re.MULTILINE))
-    assert found <= listed
+        class_names |= set(
+            re.findall(r"^class ([A-Z]\w*Settings)\b", path.read_text(), re.MULTILINE)
+        )
+    assert class_names <= listed
 
 
 def test_sentences_of_arguments():

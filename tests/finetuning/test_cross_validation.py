@@ -26,10 +26,10 @@ def test_each_example_is_held_out_once_and_classes_are_spread():
         assert not set(train.texts) & set(dev.texts) and len(train) + len(dev) == 71
         assert dev.labels.count("a") == 12 and dev.labels.count("b") in (2, 3)
     again = folds(Examples(texts, labels), 5)
-    assert all(np.array_equal(one[2], other[2]) for one, other in zip(parts, again, strict=True))
+    assert all(np.array_equal(old[2], new[2]) for old, new in zip(parts, again, strict=True))
     assert any(
-        not np.array_equal(one[2], other[2])
-        for one, other in zip(parts, folds(Examples(texts, labels), 5, seed=2), strict=True)
+        not np.array_equal(old[2], new[2])
+        for old, new in zip(parts, folds(Examples(texts, labels), 5, seed=2), strict=True)
     )
 
 
@@ -37,8 +37,8 @@ def test_groups_stay_in_one_fold():
     draw = np.random.default_rng(0)
     groups = draw.integers(0, 12, 100).astype(str).tolist()
     data = Examples([f"text {n}" for n in range(100)], ["a", "b"] * 50, groups=groups)
-    found = [set(dev.groups) for _, dev, _ in folds(data, 4)]
-    assert sum(map(len, found)) == len(set().union(*found)) == len(set(groups))
+    group_sets = [set(dev.groups) for _, dev, _ in folds(data, 4)]
+    assert sum(map(len, group_sets)) == len(set().union(*group_sets)) == len(set(groups))
     with pytest.raises(InputError, match="fewer groups of examples than 13 folds"):
         folds(data, 13)
 
@@ -59,20 +59,20 @@ def test_the_command_writes_a_run_per_fold_and_all_predictions(tmp_path, capsys)
     command = ["finetune", f"--model={tmp_path}/base", f"--train={tmp_path}/all.csv", "--json"]
     command += ["--text=text", "--label=label", "--epochs=1", f"--out={tmp_path}/out"]
     assert main([*command, "--folds=2"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert list(found["folds"]) == ["folds/1", "folds/2"]
-    accuracies = [one["accuracy"] for one in found["folds"].values()]
-    assert found["scores"]["accuracy"]["mean"] == pytest.approx(np.mean(accuracies))
-    assert found["scores"]["accuracy"]["std"] == pytest.approx(np.std(accuracies, ddof=1))
-    assert json.loads((tmp_path / "out/scores.json").read_text()) == found
+    summary = json.loads(capsys.readouterr().out)
+    assert list(summary["folds"]) == ["folds/1", "folds/2"]
+    accuracies = [scores["accuracy"] for scores in summary["folds"].values()]
+    assert summary["scores"]["accuracy"]["mean"] == pytest.approx(np.mean(accuracies))
+    assert summary["scores"]["accuracy"]["std"] == pytest.approx(np.std(accuracies, ddof=1))
+    assert json.loads((tmp_path / "out/scores.json").read_text()) == summary
     headings, predicted = read_predictions_table(tmp_path / "out/predictions.tsv")
     assert headings == ["label", "negative", "positive"] and len(predicted) == 30
     right = np.array([row[0] for row in predicted]) == np.array(labels)
-    assert found["pooled"]["accuracy"] == pytest.approx(np.mean(right))
+    assert summary["pooled"]["accuracy"] == pytest.approx(np.mean(right))
     truth = np.array(labels)
     of_classes = [2 * np.sum(right & (truth == name)) / (np.sum(truth == name) + np.sum(
         np.array([row[0] for row in predicted]) == name)) for name in headings[1:]]  # fmt: skip
-    assert found["pooled"]["macro_f1"] == pytest.approx(np.mean(of_classes))
+    assert summary["pooled"]["macro_f1"] == pytest.approx(np.mean(of_classes))
     parts = folds(Examples([f"{t} {n}" for n, t in enumerate(texts)], labels), 2)
     for (_, dev, held), accuracy in zip(parts, accuracies, strict=True):
         assert np.mean(right[held]) == pytest.approx(accuracy) and len(dev) == 15
@@ -91,10 +91,12 @@ def test_predictions_of_words_are_joined(tmp_path):
     texts = [[*text.split(), str(number)] for number, text in enumerate(examples(8)[0])]
     labels = [["B-X", *["O"] * (len(words) - 1)] for words in texts]
     data = TaggedExamples(texts, labels, ["O", "B-X"])
-    found = cross_validate(tmp_path / "base", data, tmp_path / "out", folds=2, epochs=1, verbose=0)
+    summary = cross_validate(
+        tmp_path / "base", data, tmp_path / "out", folds=2, epochs=1, verbose=0
+    )
     predicted = read_tag_predictions(tmp_path / "out/predictions.tsv")
     assert [len(row) for row in predicted] == [len(words) for words in texts]
     for number, (_, dev, held) in enumerate(folds(data, 2), 1):
         of_fold = read_tag_predictions(tmp_path / f"out/folds/{number}/predictions.tsv")
         assert [predicted[index] for index in held] == of_fold and len(dev) == len(of_fold)
-    assert "f1" in found["scores"]
+    assert "f1" in summary["scores"]

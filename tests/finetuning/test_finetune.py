@@ -28,25 +28,25 @@ TRAIN, DEV = (Examples(*examples(count=16, seed=seed), source=f"set {seed}") for
 @pytest.fixture
 def runs(monkeypatch):
     """Replaces real runs: records settings, returns scores by (learning rate, seed)."""
-    done = []
+    finished = []
 
-    def fake(train, dev, output_directory, model, resume, **given):
+    def fake(train, dev, output_directory, model, resume, **arguments):
         of_runs = {"more_dev", "callbacks", "strategy", "verbose", "keep_checkpoints", "read_with"}
-        settings = {name: value for name, value in given.items() if name not in of_runs}
+        settings = {name: value for name, value in arguments.items() if name not in of_runs}
         settings = FinetuneSettings(model=model, **settings)
         read = made_of(settings, train, dev)
         run = RunDirectory(output_directory, settings, resume, made_of=read)
-        done.append((settings.learning_rate, settings.seed))
+        finished.append((settings.learning_rate, settings.seed))
         run.model.mkdir()
         (run.model / f"seed{settings.seed}").touch()
-        score = fake.scores.get(done[-1], settings.learning_rate)
+        score = fake.scores.get(finished[-1], settings.learning_rate)
         if isinstance(score, DivergedError):
             raise score
         run.write_scores({"f1": score, "accuracy": 1.0} | {f"f1/T{settings.seed}": 0.5})
 
-    fake.scores, fake.done = {}, done
+    fake.scores, fake.done = {}, finished
     monkeypatch.setattr(run_set, "finetune", fake)
-    monkeypatch.setattr(inputs, "_identity", lambda path: {"sha256": "of its content"})
+    monkeypatch.setattr(inputs, "_compute_checksums", lambda path: {"sha256": "of its content"})
     # A collection is slow after other tests, and there is nothing to collect here.
     monkeypatch.setattr(run_set.gc, "collect", lambda: 0)
     return fake
@@ -111,12 +111,12 @@ def test_keeps_finished_runs_when_a_grid_grows(runs, tmp_path):
     (tmp_path / "runs" / "seed=2" / "scores.json").unlink()  # as after an interruption
     (tmp_path / "runs" / "seed=2" / "model" / "seed2").unlink()
     (tmp_path / "runs" / "seed=2" / "model").rmdir()
-    left = tmp_path / "runs" / "seed=1" / "checkpoints" / "ckpt-3.index"
-    left.touch()  # by a process that was killed while it removed them
+    leftover = tmp_path / "runs" / "seed=1" / "checkpoints" / "ckpt-3.index"
+    leftover.touch()  # by a process that was killed while it removed them
     runs.done.clear()
     runs.scores = {(3e-5, 3): 0.5}
     summary = tune(tmp_path, {"seed": [1, 2, 3]})
-    assert not left.exists() and (tmp_path / "data.json").exists()
+    assert not leftover.exists() and (tmp_path / "data.json").exists()
     assert runs.done == [(3e-5, 2), (3e-5, 3)]
     assert summary["best"] == "runs/seed=3"
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["seed3"]

@@ -39,7 +39,7 @@ def data(tmp_path_factory):
     """A GLUE folder with MRPC and STS-B, a WNLI without a training set, and an empty RTE."""
     root = tmp_path_factory.mktemp("glue")
     header = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
-    rows = [(int("g" in one), number, 0, one, other) for number, one, other in pairs(24)]
+    rows = [(int("g" in first), number, 0, first, second) for number, first, second in pairs(24)]
     table(root / "MRPC/train.tsv", header, rows)
     table(root / "MRPC/dev.tsv", header, rows[::2])
     tests = [(number, *row[1:]) for number, row in enumerate(rows[:7])]
@@ -58,11 +58,11 @@ def finished(data, tmp_path_factory):
     """Returns (directory, scores, messages) of a benchmark with two seeds."""
     out = tmp_path_factory.mktemp("out")
     save_base(out / "base")
-    told = []
+    messages = []
     seeds = {"seed": [1, 2]}
-    options = {"say": told.append, "epochs": 1, "verbose": 0}
+    options = {"say": messages.append, "epochs": 1, "verbose": 0}
     scores = finetune_glue(out / "base", data, out / "glue", seeds, **options)
-    return out, scores, told
+    return out, scores, messages
 
 
 def read(path):
@@ -78,10 +78,10 @@ def predictions(path):
 
 
 def test_tasks_without_data_are_skipped_with_a_message(finished):
-    _, scores, told = finished
+    _, scores, messages = finished
     assert list(scores["tasks"]) == ["mrpc", "stsb"]
     assert scores["skipped"] == ["cola", "sst2", "qqp", "mnli", "qnli", "rte", "wnli"]
-    assert sum(line.startswith("skipped ") for line in told) == 7
+    assert sum(line.startswith("skipped ") for line in messages) == 7
 
 
 def test_scores_of_runs_are_averaged_as_by_the_benchmark(finished):
@@ -96,8 +96,8 @@ def test_scores_of_runs_are_averaged_as_by_the_benchmark(finished):
             (stsb["pearson"] + stsb["spearman"]) / 2,
         ]
         averages.append(sum(by_task) / 2)
-        found = [one["runs"][f"runs/seed={seed}"] for one in scores["tasks"].values()]
-        assert found == pytest.approx(by_task)
+        received = [summary["runs"][f"runs/seed={seed}"] for summary in scores["tasks"].values()]
+        assert received == pytest.approx(by_task)
         tfidf = (mrpc["tfidf/accuracy"] + mrpc["tfidf/f1"]) / 2
         assert scores["tasks"]["mrpc"]["baselines"]["tfidf"] == pytest.approx(tfidf)
     assert scores["average"]["mean"] == pytest.approx(np.mean(averages))
@@ -119,9 +119,9 @@ def test_published_scores_of_all_nine_tasks_have_the_published_average(
     published, *scores = LEADERBOARD[system]
     for task in TASKS.values():
         named = task.text, task.pair, task.label, task.id
-        columns = task.columns or [one for one in named if one]
+        columns = task.columns or [column for column in named if column]
         label = "1.0" if task.labels is None else next(iter(task.labels))
-        row = [label if one == task.label else f"a {one}" for one in columns]
+        row = [label if column == task.label else f"a {column}" for column in columns]
         for split in ("train", "dev", "dev_matched"):
             header = columns if task.columns is None else row
             table(tmp_path / task.folder / f"{split}.tsv", header, [row])
@@ -137,9 +137,9 @@ def test_published_scores_of_all_nine_tasks_have_the_published_average(
     monkeypatch.setattr(glue, "checked_runs", lambda *arguments: None)  # one label per task
     monkeypatch.setattr(glue, "finetune_set", trained)
     monkeypatch.setattr(glue, "write_glue_page", lambda *arguments: None)
-    found = finetune_glue("base", tmp_path, tmp_path / "out")
-    assert found["skipped"] == [] and list(found["tasks"]) == list(SETTINGS)
-    assert found["average"]["mean"] == pytest.approx(published, abs=0.05)
+    summary = finetune_glue("base", tmp_path, tmp_path / "out")
+    assert summary["skipped"] == [] and list(summary["tasks"]) == list(SETTINGS)
+    assert summary["average"]["mean"] == pytest.approx(published, abs=0.05)
 
 
 def test_tasks_have_their_own_settings_unless_given(finished):
@@ -154,8 +154,8 @@ def test_test_predictions_have_the_published_labels_and_range(finished, data):
     answers = load_tuned(out / "glue/mrpc").classify(read_glue("mrpc", data, "test").texts)
     assert [names[value] for value in predictions(out / "glue/test/MRPC.tsv")] == answers
     values = load_tuned(out / "glue/stsb").predict(read_glue("stsb", data, "test").texts)
-    found = [float(value) for value in predictions(out / "glue/test/STS-B.tsv")]
-    assert found == pytest.approx(np.clip(values[:, 0], 0, 5), abs=5.1e-4)
+    scores = [float(value) for value in predictions(out / "glue/test/STS-B.tsv")]
+    assert scores == pytest.approx(np.clip(values[:, 0], 0, 5), abs=5.1e-4)
 
 
 @pytest.mark.parametrize("task", SETTINGS)
@@ -186,8 +186,8 @@ def test_predict_writes_the_same_file_for_a_test_set(finished, data, tmp_path):
     for columns in ([], ["--text=#1 String", "--pair=#2 String"]):
         assert main([*command, *columns, f"--out={tmp_path}/new.tsv"]) == 0
         assert (tmp_path / "new.tsv").read_bytes() == (out / "glue/test/MRPC.tsv").read_bytes()
-    for name, more in [("new.csv", []), ("ids.tsv", ["--id=index"])]:
-        assert main([*command, *more, f"--out={tmp_path}/{name}"]) == 0
+    for name, options in [("new.csv", []), ("ids.tsv", ["--id=index"])]:
+        assert main([*command, *options, f"--out={tmp_path}/{name}"]) == 0
         assert "equivalent" in (tmp_path / name).read_text()
     command[1] = f"--input={data}/STS-B/test.tsv"  # has other columns than MRPC
     assert main([*command, f"--out={tmp_path}/none.tsv"]) == 2
@@ -195,7 +195,7 @@ def test_predict_writes_the_same_file_for_a_test_set(finished, data, tmp_path):
 
 def test_the_command_writes_the_test_set_of_one_task(finished, data, tmp_path, capsys):
     out, *_ = finished
-    table(tmp_path / "STS-B/test.tsv", PAIR, [(3 * one, *texts) for one, *texts in pairs(4)])
+    table(tmp_path / "STS-B/test.tsv", PAIR, [(3 * number, *texts) for number, *texts in pairs(4)])
     for name in ("train.tsv", "dev.tsv"):
         shutil.copy(data / "STS-B" / name, tmp_path / "STS-B")
     command = ["finetune", "--task=stsb", f"--data={tmp_path}", f"--model={out}/base"]
@@ -212,8 +212,8 @@ def test_the_command_writes_the_test_set_of_one_task(finished, data, tmp_path, c
         write_glue_tests("mrpc", tmp_path / "run", data)
     with pytest.raises(InputError, match="task must be"):
         write_glue_tests("mrcp", tmp_path / "run", data)
-    (own,) = write_glue_tests("stsb", tmp_path / "run", tmp_path, tmp_path / "own/files")
-    assert own.read_bytes() == written.read_bytes()
+    (path,) = write_glue_tests("stsb", tmp_path / "run", tmp_path, tmp_path / "own/files")
+    assert path.read_bytes() == written.read_bytes()
 
 
 def test_the_page_has_the_scores(finished):
@@ -253,9 +253,9 @@ def test_the_command_adds_a_seed_to_finished_runs(finished, data, capsys):
     assert main(command) == 0
     again = json.loads(capsys.readouterr().out)
     assert len(before) == 4 and all(path.stat().st_mtime_ns == at for path, at in before.items())
-    for name, one in again["tasks"].items():
+    for name, summary in again["tasks"].items():
         old = scores["tasks"][name]["runs"]
-        assert {path: one["runs"][path] for path in old} == old and len(one["runs"]) == 3
+        assert {path: summary["runs"][path] for path in old} == old and len(summary["runs"]) == 3
 
 
 @pytest.mark.slow
@@ -267,7 +267,7 @@ def test_mnli_is_the_mean_of_two_sets_and_predicts_the_diagnostic_set(finished, 
     table(tmp_path / "MNLI/test_matched.tsv", PAIR, pairs(3))
     table(tmp_path / "MNLI/test_mismatched.tsv", PAIR, pairs(4))
     table(tmp_path / "diagnostic/diagnostic.tsv", PAIR, pairs(6))
-    rows = [(one, other, NLI[number % 3]) for number, one, other in pairs(6)]
+    rows = [(first, second, NLI[number % 3]) for number, first, second in pairs(6)]
     table(tmp_path / "diagnostic/diagnostic-full.tsv", ("Premise", "Hypothesis", "Label"), rows)
     scores = finetune_glue(out / "base", tmp_path, tmp_path / "out", epochs=1, verbose=0)
     run = read(tmp_path / "out/mnli/runs/seed=1/scores.json")
@@ -284,13 +284,13 @@ def test_mnli_is_the_mean_of_two_sets_and_predicts_the_diagnostic_set(finished, 
 
 def test_options_of_the_command_that_do_not_fit(data, tmp_path, capsys):
     command = ["finetune", "--task=glue", "--model=base", f"--out={tmp_path}/out"]
-    for more, expected in [
+    for options, expected in [
         ([], "requires --data"),
         ([f"--data={data}", "--folds=2"], "leave out --"),
         ([f"--data={data}", f"--adapt={data}"], "leave out --adapt"),
         ([f"--data={data}", "--text=a"], "--text is not supported"),
     ]:
-        assert main([*command, *more]) == 2
+        assert main([*command, *options]) == 2
         assert expected in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -97,10 +97,10 @@ def test_rejects_invalid_arguments(records_directory, tmp_path, settings, tokeni
     refused("teacher is only for the objectives distillation and layer_distillation")
     refused("set teacher=DIR", objectives=["distillation"], teacher=None)
     vocabulary = [*tokenizer.vocabulary[:-1], "other"]
-    other = write_teacher(tmp_path / "other", WordPieceTokenizer(vocabulary))
+    other_teacher = write_teacher(tmp_path / "other", WordPieceTokenizer(vocabulary))
     refused(
         "not prepared with the tokenizer of the teacher",
         objectives=["distillation"],
-        teacher=str(other),
+        teacher=str(other_teacher),
     )
     assert not (tmp_path / "run").exists()

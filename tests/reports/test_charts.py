@@ -107,9 +107,9 @@ def test_escaping():
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "text"),
     [(3, "3"), (12345, "12,345"), (0.83123, "0.8312"), (1e-5, "1e-05"), (True, "True"),
      (2000.0, "2,000"), (float("nan"), "nan"), (float("inf"), "inf"), ("x", "x")],
 )  # fmt: skip
-def test_numbers(value, shown):
-    assert page.number(value) == shown
+def test_numbers(value, text):
+    assert page.number(value) == text

@@ -34,10 +34,10 @@ def test_a_stock_server_knows_the_operations(exported):
     """Only TensorFlow's operations, and one of TF-Text that TensorFlow Serving has long had."""
     saved = saved_model_pb2.SavedModel.FromString((exported[2] / "saved_model.pb").read_bytes())
     graph = saved.meta_graphs[0].graph_def
-    nodes = [*graph.node, *(node for one in graph.library.function for node in one.node_def)]
-    functions = {one.signature.name for one in graph.library.function}
-    others = {node.op for node in nodes} - set(dir(tf.raw_ops)) - functions
-    assert others == OF_TEXT
+    nodes = [*graph.node, *(node for body in graph.library.function for node in body.node_def)]
+    functions = {body.signature.name for body in graph.library.function}
+    operations = {node.op for node in nodes} - set(dir(tf.raw_ops)) - functions
+    assert operations == OF_TEXT
     assert read_graph(exported[2]).meta_graphs
 
 

@@ -58,12 +58,12 @@ def test_numbers_equal_those_of_transformers(kind, tmp_path):
     numbers, extra, counts, ids = counted_by(theirs)
     assert {name: report[name] for name in numbers} == pytest.approx(numbers)
     split = report["most_split"]
-    assert {one["word"] for one in split} == {word for word, number in extra.items() if number}
-    saved = [extra[one["word"]] for one in split]
+    assert {entry["word"] for entry in split} == {word for word, number in extra.items() if number}
+    saved = [extra[entry["word"]] for entry in split]
     assert saved == sorted(saved, reverse=True)
-    for one in split:
-        assert one["count"] == counts[one["word"]]
-        assert one["tokens"] == theirs.convert_ids_to_tokens(ids[one["word"]])
+    for entry in split:
+        assert entry["count"] == counts[entry["word"]]
+        assert entry["tokens"] == theirs.convert_ids_to_tokens(ids[entry["word"]])
 
 
 def test_published_vocabulary():

@@ -118,7 +118,7 @@ def errors(model):
             assert facts == (8, keras.distribution.DataParallel)
             get_strategy(*arguments)
 
-    found = {}
+    messages = {}
     for name, function, *arguments in (
         ("batch", batch),
         ("tpu", get_strategy, "tpu"),
@@ -131,8 +131,8 @@ def errors(model):
         try:
             function(*arguments)
         except InputError as error:
-            found[name] = str(error)
-    return found
+            messages[name] = str(error)
+    return messages
 
 
 if __name__ == "__main__":

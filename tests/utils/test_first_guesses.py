@@ -83,7 +83,7 @@ KNOWN = [f"--{name}" for name in "train dev dev-split text tfds thaw labels seed
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "suggestion"),
+    ("name", "names", "suggestion"),
     [
         ("--labls", KNOWN, "did you mean --labels?"),
         # The same name for commands with different options.
@@ -97,8 +97,8 @@ KNOWN = [f"--{name}" for name in "train dev dev-split text tfds thaw labels seed
         ("--xyz", KNOWN[:2], "available: --train, --dev"),
     ],
 )
-def test_options_and_settings_have_a_suggestion(name, known, suggestion):
-    assert nearest(name, known) == suggestion
+def test_options_and_settings_have_a_suggestion(name, names, suggestion):
+    assert nearest(name, names) == suggestion
 
 
 def test_options_are_answered_by_meaning():

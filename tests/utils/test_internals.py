@@ -20,19 +20,19 @@ def model_of(*layers):
 def test_private_names_of_keras_are_in_one_module():
     package = Path(keras_bert_impl.__file__).parent
     private = re.compile(r"keras\.src|\._(flatten_layers|loss_tracker|layers\b|get_variable_index)")
-    found = {
+    names = {
         path.name
         for path in package.rglob("*.py")
         if private.search(path.read_text()) and path.name != "internals.py"
     }
-    assert found == set()
+    assert names == set()
 
 
 def test_all_layers_includes_nested_layers():
     dense = keras.layers.Dense(2)
     model = model_of(dense)
-    found = internals.all_layers(model, include_self=True)
-    assert found[0] is model and dense in found
+    layers = internals.all_layers(model, include_self=True)
+    assert layers[0] is model and dense in layers
     assert model not in internals.all_layers(model)
 
 
@@ -65,19 +65,19 @@ def test_the_loss_is_a_weighted_mean():
 
 
 def test_building_is_known_in_a_symbolic_call():
-    seen = []
+    flags = []
 
     @internals.knows_building
     class Model(keras.Model):
         def call(self, inputs):
-            seen.append(self.is_building)
+            flags.append(self.is_building)
             return inputs * 2.0
 
     model = Model()
     model.compile(loss="mse", metrics=["mae"])
     model(np.ones((2, 1), "float32"))
     model._symbolic_build(data_batch=(np.ones((2, 1)), np.ones((2, 1))))
-    assert seen == [False, True] and model.is_building is False
+    assert flags == [False, True] and model.is_building is False
 
 
 def test_hooks_of_an_optimizer_are_called():

@@ -13,9 +13,9 @@ TEXT = "One sentence. And two.\n\nA second document. It goes on.\n\nA third one.
 
 def _run(code, *arguments):
     command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert not done.returncode, done.stderr[-800:]
-    return done.stdout.split()
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert not process.returncode, process.stderr[-800:]
+    return process.stdout.split()
 
 
 def test_the_import_changes_nothing_in_the_process():
@@ -40,8 +40,8 @@ def test_a_variable_that_asks_for_keras_2_is_named():
     code = "from keras_bert_impl import TextClassifier"
     environment = os.environ | {"TF_USE_LEGACY_KERAS": "1"}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert "Unset TF_USE_LEGACY_KERAS" in done.stderr.splitlines()[-1]
+    process = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert "Unset TF_USE_LEGACY_KERAS" in process.stderr.splitlines()[-1]
 
 
 def test_prepare_imports_no_optional_packages(tmp_path):

@@ -13,10 +13,10 @@ def counted():
     traces = []
 
     @in_one_graph
-    def scaled(rows, more=None, *, factor):
+    def scaled(rows, addend=None, *, factor):
         traces.append(factor)
         values = rows["values"] * factor
-        return (values if more is None else values + more), rows["words"].row_lengths()
+        return (values if addend is None else values + addend), rows["words"].row_lengths()
 
     return scaled, traces
 
@@ -28,8 +28,8 @@ def rows_of(*values):
 def test_one_trace_serves_any_shape():
     scaled, traces = counted()
     for values in [(1,), (1, 2, 3), (4, 0)]:
-        found, lengths = scaled(rows_of(*values), factor=3)
-        assert found.numpy().tolist() == [3 * value for value in values]
+        scaled_values, lengths = scaled(rows_of(*values), factor=3)
+        assert scaled_values.numpy().tolist() == [3 * value for value in values]
         assert lengths.numpy().tolist() == list(values)
     assert traces == [3]
 
@@ -38,8 +38,8 @@ def test_settings_and_absent_tensors_have_graphs_of_their_own():
     scaled, traces = counted()
     assert scaled(rows_of(1, 2), factor=2)[0].numpy().tolist() == [2, 4]
     assert scaled(rows_of(1, 2), factor=5)[0].numpy().tolist() == [5, 10]
-    more = np.array([10, 20], "int32")
-    assert scaled(rows_of(1, 2), more, factor=5)[0].numpy().tolist() == [15, 30]
+    addend = np.array([10, 20], "int32")
+    assert scaled(rows_of(1, 2), addend, factor=5)[0].numpy().tolist() == [15, 30]
     assert scaled(rows_of(1, 2), factor=2)[0].numpy().tolist() == [2, 4]
     assert traces == [2, 5, 5]
 
@@ -57,5 +57,5 @@ def test_inside_another_graph_it_is_a_part_of_it():
 def test_threads_get_their_own_results():
     scaled, _ = counted()
     with ThreadPoolExecutor(8) as pool:
-        found = pool.map(lambda value: scaled(rows_of(value), factor=2)[0].numpy()[0], range(50))
-        assert list(found) == [2 * value for value in range(50)]
+        results = pool.map(lambda value: scaled(rows_of(value), factor=2)[0].numpy()[0], range(50))
+        assert list(results) == [2 * value for value in range(50)]

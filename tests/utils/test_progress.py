@@ -34,9 +34,9 @@ def test_short_jobs_print_nothing_in_a_pipe(seconds):
 def test_lines_in_a_pipe_have_rate_and_time_left(seconds):
     stream = io.StringIO()
     with Progress("reading", total=2000, unit="files", stream=stream, done=400) as progress:
-        for done in range(401, 2001):
+        for count in range(401, 2001):
             seconds[0] += 0.02 + 1e-9
-            progress.update(done)
+            progress.update(count)
     assert stream.getvalue().splitlines() == [
         "reading: 900 of 2,000 files, 0:00:10, 50/s, 0:00:22 left",
         "reading: 1,400 of 2,000 files, 0:00:20, 50/s, 0:00:12 left",

@@ -68,8 +68,8 @@ def test_accepts_and_rejects_values_by_annotation(annotation, words, good, bad):
     ],
 )
 def test_converts_numpy_values_to_python(value, annotation, expected):
-    found = check("x", value, annotation)
-    assert found == expected and type(found) is type(expected)
+    converted = check("x", value, annotation)
+    assert converted == expected and type(converted) is type(expected)
 
 
 def test_rejects_arrays_as_numbers():

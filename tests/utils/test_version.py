@@ -90,12 +90,12 @@ def test_line_of_a_checkout_that_is_not_installed_names_the_checkout(monkeypatch
 
 def test_no_other_module_writes_the_line():
     package = Path(__file__).resolve().parents[2] / "keras_bert_impl"
-    found = [
+    paths = [
         str(path.relative_to(package))
         for path in sorted(package.rglob("*.py"))
         if "keras-bert-impl[" in path.read_text(encoding="utf-8")
     ]
-    assert found == []
+    assert paths == []
 
 
 def numbers(minors):
@@ -123,7 +123,7 @@ def test_companions_and_what_pip_is_given():
     assert hub == Minors("keras-hub", "0.25", "0.32")
     assert newer == Minors("keras-hub", "0.33", "0.33")
     assert hub.requirement == "keras-hub>=0.25,<0.33"
-    covered = [hub.covers(one) for one in ("0.24.9", "0.25.0", "0.32.0", "0.33.0.dev1")]
+    covered = [hub.covers(version) for version in ("0.24.9", "0.25.0", "0.32.0", "0.33.0.dev1")]
     assert covered == [False, True, True, False]
     (text,) = companions_of("tensorflow", "2.22.0rc0")
     assert text.requirement == "tensorflow-text==2.22.*"
@@ -134,17 +134,17 @@ def test_what_setup_installs_is_in_the_table():
     setup.read(ROOT / "setup.cfg")
     lines = setup["options"]["install_requires"].splitlines()
     requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
-    ranges = {one.name: one.specifier for one in requirements}
+    ranges = {requirement.name: requirement.specifier for requirement in requirements}
     ranges["keras-hub"] = ranges["keras-nlp"]  # the same project under its former name
     ranges["python"] = SpecifierSet(setup["options"]["python_requires"])
-    found = {}
+    tested_minors = {}
     for python, *minors, _ in COMBINATIONS:
-        for one in filter(None, (python, *minors)):
-            major, first = map(int, one.first.split("."))
-            last = int(one.last.split(".")[1])
+        for requirement in filter(None, (python, *minors)):
+            major, first = map(int, requirement.first.split("."))
+            last = int(requirement.last.split(".")[1])
             tested = {f"{major}.{minor}" for minor in range(first, last + 1)}
-            found.setdefault(one.package, set()).update(tested)
-    for package, tested in found.items():
+            tested_minors.setdefault(requirement.package, set()).update(tested)
+    for package, tested in tested_minors.items():
         major = next(iter(tested)).split(".")[0]
         allowed = {f"{major}.{n}" for n in range(50) if ranges[package].contains(f"{major}.{n}")}
         assert allowed and allowed <= tested, package

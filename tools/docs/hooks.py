@@ -51,11 +51,11 @@ def on_page_content(html: str, page, config, files) -> str:
     return _SHORT.sub(_mark_short, html)
 
 
-def _mark_short(found: re.Match) -> str:
-    name = found[1]
+def _mark_short(match: re.Match) -> str:
+    name = match[1]
     return f'<code class="short{" word" if len(name) <= 14 else ""}">{name}</code>'
 
 
-def _mark_columns(found: re.Match) -> str:
-    text = re.sub("<[^>]*>", "", found[1])
-    return found[0].replace('"language-text', '"columns language-text', bool(_COLUMNS.search(text)))
+def _mark_columns(match: re.Match) -> str:
+    text = re.sub("<[^>]*>", "", match[1])
+    return match[0].replace('"language-text', '"columns language-text', bool(_COLUMNS.search(text)))

@@ -74,42 +74,42 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
     name = os.fspath(name_or_path)
     if not isinstance(name_or_path, os.PathLike):
         if name.startswith("hf://"):
-            return _hugging_face(name.removeprefix("hf://"), revision)
+            return _prepare_hugging_face(name.removeprefix("hf://"), revision)
         if name.startswith("kaggle://"):
-            return _kaggle(name.removeprefix("kaggle://"), revision)
+            return _prepare_kaggle(name.removeprefix("kaggle://"), revision)
     path = expanded(name)
     if os.path.isdir(path):
         if revision is not None:
             raise InputError(
                 f"{name} is a directory. Omit revision, which is only for models on a hub."
             )
-        return functools.partial(_model_of, Path(path))
-    if isinstance(name_or_path, os.PathLike) or _looks_local(name, path):
-        what = (
+        return functools.partial(_find_model, Path(path))
+    if isinstance(name_or_path, os.PathLike) or _is_local(name, path):
+        problem = (
             "is a file; pass the directory that contains it"
             if os.path.exists(path)
             else "does not exist"
         )
         if os.path.isfile(path) and path.endswith(".keras"):
-            what = f"is a Keras file; write keras.models.load_model({name!r})"
-        raise InputError(f"{shown(name)} {what}.")
+            problem = f"is a Keras file; write keras.models.load_model({name!r})"
+        raise InputError(f"{shown(name)} {problem}.")
     if name in MODELS:
-        return _hugging_face(MODELS[name].hub, revision)
+        return _prepare_hugging_face(MODELS[name].hub, revision)
     if name in presets.PRESETS:
-        return _kaggle(presets.PRESETS[name], revision)
+        return _prepare_kaggle(presets.PRESETS[name], revision)
     if _REPOSITORY.fullmatch(name.partition("@")[0]):
-        return functools.partial(_no_directory_but, name, _hugging_face(name, revision))
-    raise InputError(f"No model is named {shown(name)}.{_hint(name)}")
+        return functools.partial(_download_repository, name, _prepare_hugging_face(name, revision))
+    raise InputError(f"No model is named {shown(name)}.{_make_hint(name)}")
 
 
-def _model_of(directory):
+def _find_model(directory):
     """Returns `model/` of a run directory. Returns other directories unchanged."""
     model = path_within(directory, "model")
     is_run = (model / "config.json").is_file() and not (directory / "config.json").exists()
     return model if is_run else directory
 
 
-def _no_directory_but(name, download):
+def _download_repository(name, download):
     """Downloads `owner/name`. The error message adds that no directory has this name."""
     try:
         return download()
@@ -117,14 +117,14 @@ def _no_directory_but(name, download):
         raise InputError(f"There is no directory {name!r}, and {error}") from error
 
 
-def _looks_local(name, path):
+def _is_local(name, path):
     separators = {os.sep, os.altsep or os.sep}
     return name[0] in {".", "~"} | separators or (
         os.path.exists(path) and not separators.isdisjoint(name)
     )
 
 
-def _hint(name):
+def _make_hint(name):
     family = unsupported_in_name(name)
     if family:
         return f" Models of type {family!r} are not supported. {instead_of(family)}"
@@ -137,7 +137,7 @@ def _hint(name):
     )
 
 
-def _hugging_face(name, revision):
+def _prepare_hugging_face(name, revision):
     repository, at, pinned = name.partition("@")
     if not _REPOSITORY.fullmatch(repository) or ".." in repository or "--" in repository:
         raise InputError(f"'hf://{name}' must have the form hf://owner/name[@revision].")
@@ -150,7 +150,7 @@ def _hugging_face(name, revision):
     return functools.partial(downloads.from_hugging_face, repository, revision)
 
 
-def _kaggle(name, revision):
+def _prepare_kaggle(name, revision):
     handle = _HANDLE.fullmatch(name)
     if not handle or ".." in name:
         raise InputError(

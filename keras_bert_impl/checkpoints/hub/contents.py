@@ -46,7 +46,7 @@ def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
             files[name] = path
         return path
 
-    folders = _folders(get("modules.json"), source)
+    folders = _list_folders(get("modules.json"), source)
     # Older sentence-transformers models keep the encoder in the first folder.
     inner = f"{folders[0]}/" if folders and folders[0] else ""
     if get(f"{inner}config.json") is None:
@@ -67,19 +67,19 @@ def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
         path = get(inner + name)
         if path is None:
             continue
-        for shard in _shards(path, suffix, source) if suffix else ():
+        for shard in _list_shards(path, suffix, source) if suffix else ():
             if get(inner + shard) is None:
                 raise InputError(f"{source} has no {shard}, which its {name} lists.")
         return files
     raise InputError(f"{source} has no supported weights: none of {', '.join(weights)}.")
 
 
-def _shards(path, suffix, source):
+def _list_shards(path, suffix, source):
     weight_map = read_json(path).mapping("weight_map")
     if not weight_map:
         raise InputError(f"{source}: {path.name} must have a weight_map.")
     lists = [value if isinstance(value, list) else [value] for value in weight_map.values()]
-    shards = [shard for some in lists for shard in some]
+    shards = [shard for names in lists for shard in names]
     for shard in shards:
         is_plain = isinstance(shard, str) and _PLAIN.fullmatch(shard)
         if not is_plain or not shard.endswith(suffix):
@@ -88,7 +88,7 @@ def _shards(path, suffix, source):
     return sorted(set(shards))
 
 
-def _folders(path, source):
+def _list_folders(path, source):
     """Returns the folders in `modules.json`. "" is the top folder. Without `path`, returns []."""
     if path is None:
         return []

@@ -28,45 +28,47 @@ def from_hugging_face(repository: str, revision: str) -> Path:
 
     source = f"hf://{repository}@{revision}"
 
-    def cached(name, at):
+    def find_cached(name, at):
         path = try_to_load_from_cache(repository, name, revision=at)
         return Path(path) if isinstance(path, str) else None
 
-    def from_cache(error=None):
-        first = cached("config.json", revision) or cached("modules.json", revision)
+    def read_cache(error=None):
+        first = find_cached("config.json", revision) or find_cached("modules.json", revision)
         if first is None:
-            raise InputError(_missing(source, constants.ENDPOINT, error)) from error
-        gather(functools.partial(_existing, first.parent), f"{source} in the cache")
+            raise InputError(_explain_missing(source, constants.ENDPOINT, error)) from error
+        gather(functools.partial(_find_existing, first.parent), f"{source} in the cache")
         return first.parent
 
     def fetch(name):
         if name not in names:
             return None
-        path = cached(name, commit)
+        path = find_cached(name, commit)
         if path is None:
             _check_answer(repository, name, commit)
             path = Path(hf_hub_download(repository, name, revision=commit))
         return path
 
     if constants.HF_HUB_OFFLINE:
-        return from_cache()
-    with _one_error(source, constants.HF_HUB_CACHE, "HF_HOME"):
+        return read_cache()
+    with _convert_errors(source, constants.HF_HUB_CACHE, "HF_HOME"):
         try:
-            listing = _retried(HfApi(endpoint=constants.ENDPOINT).model_info, repository, revision)
+            listing = _send_request(
+                HfApi(endpoint=constants.ENDPOINT).model_info, repository, revision
+            )
         except Exception as error:
             if isinstance(error, HfHubHTTPError) and error.response.status_code < 500:
                 raise
-            return from_cache(error)
+            return read_cache(error)
         commit = listing.sha or ""
         names = {file.rfilename for file in listing.siblings or ()}
         if not _COMMIT.fullmatch(commit):
-            raise _not_a_hub(commit)
+            raise _make_hub_error(commit)
         if _COMMIT.fullmatch(revision) and commit != revision:
             raise InputError(f"{source}: the hub responded with commit {commit}.")
         files = gather(fetch, source)
         name, path = next(iter(files.items()))
         # This call makes the library store the commit of the branch in the cache.
-        if cached(name, revision) != path:
+        if find_cached(name, revision) != path:
             hf_hub_download(repository, name, revision=revision)
         return path.parents[name.count("/")]
 
@@ -78,12 +80,12 @@ def _check_answer(repository, name, commit):
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
-    about = _retried(get_hf_file_metadata, hf_hub_url(repository, name, revision=commit))
+    about = _send_request(get_hf_file_metadata, hf_hub_url(repository, name, revision=commit))
     if about.commit_hash != commit or not _ETAG.fullmatch(about.etag or ""):
-        raise _not_a_hub(about.etag if about.commit_hash == commit else about.commit_hash)
+        raise _make_hub_error(about.etag if about.commit_hash == commit else about.commit_hash)
 
 
-def _retried(ask, repository, revision=None):
+def _send_request(ask, repository, revision=None):
     """Sends a request, and repeats it after a delay if the hub is busy."""
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -96,7 +98,7 @@ def _retried(ask, repository, revision=None):
             time.sleep(wait)
 
 
-def _not_a_hub(answer):
+def _make_hub_error(answer):
     from huggingface_hub import constants
 
     return InputError(
@@ -125,12 +127,12 @@ def from_kaggle(handle: str, version: str | None = None) -> Path:
             return None
         return Path(path)
 
-    cached = _newest_complete(models, version, source)
+    cached = _find_newest_complete(models, version, source)
     if cached and (version or constants.HF_HUB_OFFLINE):
         return cached
     if constants.HF_HUB_OFFLINE:
-        raise InputError(_missing(source, "Kaggle"))
-    with _one_error(source, root, "KAGGLEHUB_CACHE"):
+        raise InputError(_explain_missing(source, "Kaggle"))
+    with _convert_errors(source, root, "KAGGLEHUB_CACHE"):
         models.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(models / ".lock"):
             try:
@@ -146,11 +148,11 @@ def from_kaggle(handle: str, version: str | None = None) -> Path:
             if directory == models / directory.name:
                 gather(functools.partial(fetch, number=directory.name), source)
             else:  # Notebooks on Kaggle and Colab mount models instead of downloading them.
-                gather(functools.partial(_existing, directory), source)
+                gather(functools.partial(_find_existing, directory), source)
             return directory
 
 
-def _newest_complete(models, version, source):
+def _find_newest_complete(models, version, source):
     """Returns the directory of `version` (default: the newest complete version), or None."""
     numbers = [path.name for path in models.glob("[1-9]*") if version_of(path.name) is not None]
     for number in sorted(numbers, key=int, reverse=True):
@@ -159,7 +161,7 @@ def _newest_complete(models, version, source):
             # The library marks either a complete version or each complete file.
             markers = f"{number}.complete", f".complete/{number}/{name}.complete"
             is_complete = any((models / marker).exists() for marker in markers)
-            return _existing(models / number, name) if is_complete else None
+            return _find_existing(models / number, name) if is_complete else None
 
         with contextlib.suppress(InputError):
             if version in (None, number):
@@ -168,12 +170,12 @@ def _newest_complete(models, version, source):
     return None
 
 
-def _existing(directory, name):
+def _find_existing(directory, name):
     path = directory / name
     return path if path.exists() else None
 
 
-def _missing(source, hub, error=None):
+def _explain_missing(source, hub, error=None):
     if error is None:
         return (
             f"{source} is not in the cache, and HF_HUB_OFFLINE is set. Unset it to download the "
@@ -183,7 +185,7 @@ def _missing(source, hub, error=None):
 
 
 @contextlib.contextmanager
-def _one_error(source: str, cache: str | Path, variable: str) -> Iterator[None]:
+def _convert_errors(source: str, cache: str | Path, variable: str) -> Iterator[None]:
     """Converts exceptions of a hub's library to an `InputError`."""
     try:
         yield
@@ -195,10 +197,10 @@ def _one_error(source: str, cache: str | Path, variable: str) -> Iterator[None]:
                 f"{source}: cannot write to the cache in {cache}: {error.strerror}. Free some space "
                 f"or set {variable} to another disk."
             ) from error
-        raise InputError(_explanation(error, source)) from error
+        raise InputError(_explain_error(error, source)) from error
 
 
-def _explanation(error, source):
+def _explain_error(error, source):
     from huggingface_hub import constants, errors
 
     repository = source.removeprefix("hf://").partition("@")[0]

@@ -84,9 +84,9 @@ def from_adapterhub(
     before = stated.flag("original_ln_before")
     if not output or (attention and before):
         raise stated.error("output_adapter", "true, with original_ln_before only after the output")
-    arrays = _arrays(directory, WEIGHT_FILES)
+    arrays = _read_arrays(directory, WEIGHT_FILES)
     added = {}
-    for variable, tensor in _names(config, name, attention):
+    for variable, tensor in _match_names(config, name, attention):
         if tensor not in arrays:
             raise InputError(f"{directory}: tensor {tensor:.200} is missing.")
         array = arrays.pop(tensor)
@@ -120,10 +120,10 @@ def _read_head(directory, config, base):
         raise stated.error("layers", f"{1 if uses_pooler else count} for this head")
     if count == 2 and not uses_pooler:
         stated.text("activation_function", choices=("tanh",))
-    names = _head_names(config, head)
+    names = _list_head_names(config, head)
     _check_classifier(config, names, directory)
     numbers = {"1": names[-2:]} if layers == 1 else {"1": names[:-2], "4": names[-2:]}
-    arrays, tensors = _arrays(directory, _HEAD_FILES), {}
+    arrays, tensors = _read_arrays(directory, _HEAD_FILES), {}
     for number, (weight, bias) in numbers.items():
         for ours, part in ((weight, "weight"), (bias, "bias")):
             theirs = f"heads.{name}.{number}.{part}"
@@ -141,13 +141,13 @@ def _read_head(directory, config, base):
             tensors[ours] = array
     count = stated.integer("num_labels", least=1)
     labels = stated.mapping("label2id", None) or {f"LABEL_{n}": n for n in range(count)}
-    more = {
+    config_keys = {
         "architectures": [class_of(config, head)],
         "id2label": {str(number): label for label, number in labels.items()},
     }
     if kind == "multilabel_classification":
-        more["problem_type"] = "multi_label_classification"
-    return tensors, more
+        config_keys["problem_type"] = "multi_label_classification"
+    return tensors, config_keys
 
 
 def to_adapterhub(
@@ -189,7 +189,7 @@ def to_adapterhub(
     }
     tensors = {
         tensor: added[variable].T if variable.endswith("kernel") else added[variable]
-        for variable, tensor in _names(dataclasses.replace(config, adapter=None), name, both)
+        for variable, tensor in _match_names(dataclasses.replace(config, adapter=None), name, both)
     }
     common = {
         "hidden_size": config.hidden_dim,
@@ -199,11 +199,15 @@ def to_adapterhub(
         "name": name,
         "version": _VERSION,
     }
-    head_names = [] if head not in dict(_HEADS.values()) else _head_names(config, head)
+    head_names = [] if head not in dict(_HEADS.values()) else _list_head_names(config, head)
     _check_classifier(config, head_names, "AdapterHub's files")
     labels = described.get("id2label", {})
     is_multi = described.get("problem_type") == "multi_label_classification"
-    kinds = [k for k, (own, _) in _HEADS.items() if own == head and is_multi == ("multi" in k)]
+    kinds = [
+        k
+        for k, (head_name, _) in _HEADS.items()
+        if head_name == head and is_multi == ("multi" in k)
+    ]
     if not kinds or set(changed) != set(head_names):
         raise InputError(
             "AdapterHub's files require a TextClassifier, TokenClassifier or QuestionAnswerer with "
@@ -221,11 +225,11 @@ def to_adapterhub(
     if head == "classifier":
         head_config |= {"use_pooler": False, "bias": True}
     numbers = ["1.weight", "1.bias", "4.weight", "4.bias"]
-    of_head = {f"heads.{name}.{n}": changed[own] for n, own in zip(numbers, head_names)}
+    of_head = {f"heads.{name}.{n}": changed[head_name] for n, head_name in zip(numbers, head_names)}
     return common | {"config": stated}, tensors, common | {"config": head_config}, of_head
 
 
-def _names(config, name, attention):
+def _match_names(config, name, attention):
     prefix = tensor_prefix(config)
     ends = {
         "down/kernel": "adapter_down.0.weight",
@@ -247,7 +251,7 @@ def _names(config, name, attention):
             yield variable, f"{module}.adapters.{name}.{theirs}"
 
 
-def _head_names(config, head):
+def _list_head_names(config, head):
     """Returns the weight and bias names of a head's dense layers, with the encoder's prefix."""
     names: list[TensorName] = list(head_tensors(config, head))
     if head == "classifier" and len(names) == 2:
@@ -267,7 +271,7 @@ def _check_classifier(config, names, where):
         )
 
 
-def _arrays(directory, kinds):
+def _read_arrays(directory, kinds):
     paths = [(file_within(directory, name), kind) for name, kind in kinds.items()]
     file = next((kind(path) for path, kind in paths if path.exists()), None)
     if file is None:

@@ -65,27 +65,31 @@ class FlaxFile:
 class _Reader:
     def __init__(self, data: mmap.mmap) -> None:
         self._data, self._position, self._members = data, 0, 0
-        self._found: dict[str, tuple[str, tuple[int, ...], int]] = {}
+        self._arrays: dict[str, tuple[str, tuple[int, ...], int]] = {}
 
     def arrays(self) -> dict[str, tuple[str, tuple[int, ...], int]]:
         """Returns {name: (dtype, shape, byte offset)}."""
         self._read_map("", self._take("map"), _MAX_DEPTH)
         if self._position != len(self._data):
             raise ValueError("trailing bytes after the map of arrays")
-        return self._found
+        return self._arrays
 
     def _read_map(self, prefix, length, depth):
         self._members += length
         if self._members > _MAX_MEMBERS or not depth:
             raise ValueError("too many or too deeply nested maps")
         for _ in range(length):
-            name = prefix + str(self._bytes(self._take("str"), _MAX_NAME), "utf-8")
-            kind, size = self._next()
+            name = prefix + str(self._read_bytes(self._take("str"), _MAX_NAME), "utf-8")
+            kind, size = self._read_type()
             if kind == "map":
                 self._read_map(f"{name}/", size, depth - 1)
-            elif kind == "ext" and self._bytes(1) == bytes([_ARRAY]) and name not in self._found:
+            elif (
+                kind == "ext"
+                and self._read_bytes(1) == bytes([_ARRAY])
+                and name not in self._arrays
+            ):
                 end = self._position + size
-                self._found[name] = self._read_array()
+                self._arrays[name] = self._read_array()
                 if self._position != end:
                     raise ValueError(f"{shown(name)} has a wrong length")
             else:
@@ -98,7 +102,7 @@ class _Reader:
         if rank > _MAX_RANK:
             raise ValueError(f"an array has {rank} dimensions")
         shape = tuple(self._take("int") for _ in range(rank))
-        dtype = str(self._bytes(self._take("str"), _MAX_NAME), "utf-8")
+        dtype = str(self._read_bytes(self._take("str"), _MAX_NAME), "utf-8")
         size, offset = self._take("bin"), self._position
         if dtype in DTYPES and size != math.prod(shape) * np.dtype(dtype).itemsize:
             raise ValueError(f"{size} bytes are not an array of {dtype} with shape {shape}")
@@ -108,25 +112,25 @@ class _Reader:
         return dtype, shape, offset
 
     def _take(self, expected):
-        kind, number = self._next()
+        kind, number = self._read_type()
         if kind != expected:
             raise ValueError(f"found a value of type {kind}, expected {expected}")
         return number
 
-    def _next(self):
+    def _read_type(self):
         """Returns (type, length) of the next value, or ("int", value) for an integer."""
-        (first,) = self._bytes(1)
+        (first,) = self._read_bytes(1)
         if first in _FIXED:
             return "ext", _FIXED[first]
         if first in _LONG:
             kind, form = _LONG[first]
-            return kind, struct.unpack(form, self._bytes(struct.calcsize(form)))[0]
+            return kind, struct.unpack(form, self._read_bytes(struct.calcsize(form)))[0]
         for kind, bytes_of_kind in _SHORT.items():
             if first in bytes_of_kind:
                 return kind, first - bytes_of_kind.start
         return f"{first:#x}", 0
 
-    def _bytes(self, count, most=8):
+    def _read_bytes(self, count, most=8):
         if count > most or count > len(self._data) - self._position:
             raise ValueError("it ends early" if count <= most else "a name is too long")
         self._position += count

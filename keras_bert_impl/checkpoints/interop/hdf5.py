@@ -47,7 +47,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
             content: Any = path
             if path.suffix == ".keras":
                 archive = stack.enter_context(zipfile.ZipFile(path))
-                content = stack.enter_context(archive.open(_stored(archive, path)))
+                content = stack.enter_context(archive.open(_locate_weights(archive, path)))
             yield stack.enter_context(h5py.File(content, "r"))
     except InputError:
         raise
@@ -56,25 +56,25 @@ def opened(path: Path) -> Iterator[h5py.File]:
         *(OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError),
         *(zipfile.BadZipFile, NotImplementedError, EOFError, struct.error),
     ) as error:
-        what = str(error).replace("\n", " ")
-        raise InputError(f"{path} is damaged: {what:.300}.") from error
+        reason = str(error).replace("\n", " ")
+        raise InputError(f"{path} is damaged: {reason:.300}.") from error
 
 
-def _stored(archive, path):
+def _locate_weights(archive, path):
     """Returns the `ZipInfo` of the weights in a `.keras` file."""
-    found = archive.getinfo(_WEIGHTS)
-    if found.compress_type != zipfile.ZIP_STORED or found.flag_bits & 1:
+    entry = archive.getinfo(_WEIGHTS)
+    if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
         raise InputError(
             f"{path}: {_WEIGHTS} is compressed or encrypted. Save the model again with Keras."
         )
-    return found
+    return entry
 
 
-def _start(path):
+def _find_start(path):
     if path.suffix != ".keras":
         return 0
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
-        file.seek(_stored(archive, path).header_offset + 26)
+        file.seek(_locate_weights(archive, path).header_offset + 26)
         name, extra = struct.unpack("<HH", file.read(4))
         return file.tell() + name + extra
 
@@ -120,7 +120,7 @@ def find_array(file: h5py.File, name: str, path: Path) -> StoredArray | None:
         return None
     if not isinstance(dataset, h5py.Dataset) or dataset.shape is None:
         raise InputError(f"{path}: {name} is not an array.")
-    dtype = _stored_dtype(dataset, path)
+    dtype = _read_dtype(dataset, path)
     if dataset.is_virtual or dataset.external:
         raise InputError(f"{path}: {name} is stored in another file.")
     offset = dataset.id.get_offset()
@@ -128,13 +128,13 @@ def find_array(file: h5py.File, name: str, path: Path) -> StoredArray | None:
         raise InputError(
             f"{path}: {name} must be stored contiguously. Save the model again with Keras."
         )
-    offset += _start(path)
+    offset += _find_start(path)
     if offset + math.prod(map(int, dataset.shape)) * dtype.itemsize > path.stat().st_size:
         raise InputError(f"{path}: {name} is longer than the file.")
     return StoredArray(path, name, dtype, dataset.shape, offset)
 
 
-def _stored_dtype(dataset, path):
+def _read_dtype(dataset, path):
     dtype = dataset.dtype
     # Keras marks bfloat16 arrays, because HDF5 has no such type.
     if dtype.kind == "V" and dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16":
@@ -153,8 +153,8 @@ class Hdf5File:
     def __init__(self, path: Path) -> None:
         self.path = path
         with opened(path) as file:
-            arrays = _arrays(file, path)
-            self.header = {name: _entry(dataset) for name, dataset in arrays.items()}
+            arrays = _list_arrays(file, path)
+            self.header = {name: _describe_array(dataset) for name, dataset in arrays.items()}
 
     def read(self, name: str) -> np.ndarray:
         with opened(self.path) as file:
@@ -163,8 +163,8 @@ class Hdf5File:
         return array.read()
 
 
-def _arrays(file, path):
-    found, level, members = {}, [("", file)], 0
+def _list_arrays(file, path):
+    arrays, level, members = {}, [("", file)], 0
     for _ in range(_MAX_DEPTH):
         inner = []
         for prefix, group in level:
@@ -172,18 +172,18 @@ def _arrays(file, path):
             if members > _MAX_MEMBERS:
                 raise InputError(f"{path} has more than {_MAX_MEMBERS} arrays and groups.")
             for name in group:
-                one = member(group, name, path)
-                if isinstance(one, h5py.Group):
-                    inner.append((f"{prefix}{name}/", one))
-                elif isinstance(one, h5py.Dataset) and one.shape is not None:
-                    found[prefix + name] = one
+                child = member(group, name, path)
+                if isinstance(child, h5py.Group):
+                    inner.append((f"{prefix}{name}/", child))
+                elif isinstance(child, h5py.Dataset) and child.shape is not None:
+                    arrays[prefix + name] = child
         level = inner
     if level:
         raise InputError(f"{path}: groups are nested more than {_MAX_DEPTH} levels deep.")
-    return found
+    return arrays
 
 
-def _entry(dataset):
+def _describe_array(dataset):
     name = dataset.dtype.newbyteorder("=").name
     if dataset.dtype.kind == "V" and dataset.attrs.get("dtype") == "bfloat16":
         name = "bfloat16"

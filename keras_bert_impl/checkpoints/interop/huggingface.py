@@ -49,7 +49,7 @@ def encoder_config(config: dict, source: str | Path = "config.json") -> EncoderC
     stated = layout.stated(document)
     try:
         fields = layout.to_fields(layout.silent | stated)
-        fields["activation"] = _activation(fields.get("activation", "gelu"), layout)
+        fields["activation"] = _convert_activation(fields.get("activation", "gelu"), layout)
         return EncoderConfig(architecture=layout.architecture, **fields)
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
@@ -64,17 +64,19 @@ def _check_fixed(config, fixed):
 
 
 def _check_classes(config, layout):
-    own = set(layout.classes.values())
-    others = {name for layout in LAYOUTS.values() for name in layout.classes.values()} - own
+    classes = set(layout.classes.values())
+    other_classes = {
+        name for layout in LAYOUTS.values() for name in layout.classes.values()
+    } - classes
     for name in config.list_of("architectures", str, []):
-        if name in others:
+        if name in other_classes:
             raise InputError(
                 f"{config.source}: model_type is {layout.model_type!r}, but architectures has "
                 f"{name}."
             )
 
 
-def _activation(name, layout):
+def _convert_activation(name, layout):
     if name not in ACTIVATIONS:
         raise InputError(
             f"{layout.keys['activation']} is {shown(name)}; supported are {', '.join(ACTIVATIONS)}."
@@ -166,7 +168,7 @@ def encoder_tensors(config: EncoderConfig) -> list[TensorName]:
 
 def all_tensors(config: EncoderConfig) -> tuple[list[TensorName], list[TensorName]]:
     """Returns the tensor names of an encoder and of all heads of its architecture."""
-    heads = _heads(config).values()
+    heads = _collect_heads(config).values()
     names = {name.tensor: name for head in heads for name in optional(head)}
     return encoder_tensors(config), list(names.values())
 
@@ -176,7 +178,7 @@ def head_tensors(config: EncoderConfig, head: str) -> list[TensorName]:
 
     All tensors are optional, because a base model has no head.
     """
-    heads = _heads(config)
+    heads = _collect_heads(config)
     if head not in heads:
         raise InputError(
             f"head must be one of {', '.join(heads)} for {layout_of(config).model_type}. "
@@ -185,7 +187,7 @@ def head_tensors(config: EncoderConfig, head: str) -> list[TensorName]:
     return optional(heads[head])
 
 
-def _heads(config):
+def _collect_heads(config):
     heads = layout_of(config).heads()
     return heads | {name: names for name, names in OWN_HEADS.items() if name not in heads}
 

@@ -72,24 +72,24 @@ def find_keras_file(directory: Path) -> Path | None:
     Raises:
         InputError: the directory contains several such files.
     """
-    found = [
+    candidates = [
         path
         for path in sorted(directory.glob("*"))
         if path.name.endswith(_ENDINGS) and path.is_file()
     ]
-    models = (directory, *_saved_models(directory))
-    found += [path for path in models if (path / "saved_model.pb").is_file()][:1]
+    models = (directory, *_list_saved_models(directory))
+    candidates += [path for path in models if (path / "saved_model.pb").is_file()][:1]
     if any(directory.glob("*.index")):
-        found.append(find_checkpoint(directory) or directory)
-    if len(found) > 1:
-        several = listed(path.name for path in found)
+        candidates.append(find_checkpoint(directory) or directory)
+    if len(candidates) > 1:
+        several = listed(path.name for path in candidates)
         raise InputError(
             f"{directory} contains several weights files: {several}; keep one of them."
         )
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
-def _saved_models(directory):
+def _list_saved_models(directory):
     """Returns the versions in the folder `saved_model` of `transformers`, newest first."""
     folder = path_within(directory, "saved_model")
     versions = [path_within(folder, path.name) for path in folder.glob("[0-9]*")]
@@ -123,14 +123,14 @@ def keras_config(path: Path) -> Document:
         family = file.name.removesuffix("_config.json")
         return Document({"model_type": family, **settings}, file)
     text = model_config(path) if path.name.endswith(_ENDINGS) else None
-    parts = _parts(parse_config(text, path)) if text else []
-    found = [part for part in parts if isinstance(part.get("model_type"), str)]
-    library = library_of(Hdf5File(path).header) if text and not found else None
+    parts = _walk_dicts(parse_config(text, path)) if text else []
+    configs = [part for part in parts if isinstance(part.get("model_type"), str)]
+    library = library_of(Hdf5File(path).header) if text and not configs else None
     if library is not None and "num_attention_heads" in stated_settings(path, library):
-        found = [_sizes(path, library)]  # `renamed` adds the stated settings.
-    if not found:
+        configs = [_infer_sizes(path, library)]  # `renamed` adds the stated settings.
+    if not configs:
         raise InputError(f"{path} does not contain the configuration of the encoder. {_WHERE}")
-    return Document(found[0], path)
+    return Document(configs[0], path)
 
 
 def stated_settings(path: Path, library: Library) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def stated_settings(path: Path, library: Library) -> dict[str, Any]:
     """
     text = model_config(path) if path.name.endswith(_ENDINGS) else None
     settings: dict[str, Any] = {}
-    for layer in _parts(parse_config(text, path)) if text else ():
+    for layer in _walk_dicts(parse_config(text, path)) if text else ():
         config, kind = layer.get("config"), str(layer.get("class_name")).rpartition(">")[2]
         if not isinstance(config, dict) or kind not in _LAYERS:
             continue
@@ -156,7 +156,7 @@ def stated_settings(path: Path, library: Library) -> dict[str, Any]:
                 continue
             if isinstance(key, str):
                 if key == "hidden_act":
-                    value = _activation(value, library)
+                    value = _convert_activation(value, library)
                 elif key == "layer_norm_eps" and type(value) is float:
                     # keras-bert has 1e-14. In float32, this equals 1e-12, the value in BERT's code.
                     value = max(value, 1e-12)
@@ -169,7 +169,7 @@ def stated_settings(path: Path, library: Library) -> dict[str, Any]:
     return settings
 
 
-def _activation(value, library):
+def _convert_activation(value, library):
     """Converts an activation in a Keras model to its name in `config.json`."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
@@ -180,16 +180,16 @@ def _activation(value, library):
     return names.get(value, value) if isinstance(value, str) else value
 
 
-def _parts(value):
+def _walk_dicts(value):
     """Yields every dict in a JSON value, at any depth."""
     level = [value]
     while level:
-        yield from (one for one in level if isinstance(one, dict))
-        inner = [one.values() if isinstance(one, dict) else one for one in level]
-        level = [part for some in inner for part in some if isinstance(part, (dict, list))]
+        yield from (element for element in level if isinstance(element, dict))
+        inner = [element.values() if isinstance(element, dict) else element for element in level]
+        level = [part for children in inner for part in children if isinstance(part, (dict, list))]
 
 
-def _sizes(path, library):
+def _infer_sizes(path, library):
     """Infers the settings of a BERT model from the shapes of its variables."""
     shapes: dict[str, tuple[int, ...]] = {}
     header = Hdf5File(path).header

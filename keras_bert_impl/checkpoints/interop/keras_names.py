@@ -104,9 +104,9 @@ class Library:
         """Converts a variable name of this package, such as `layer_0/output/kernel`."""
         # In BERT, both heads for sentence pairs use the same tensor.
         variable = variable.replace("sentence_order/", "next_sentence/")
-        found = re.match(r"layer_(\d+)/", variable)
-        number = int(found[1]) if found else 0
-        ours = f"layer/{variable[found.end() :]}" if found else variable
+        match = re.match(r"layer_(\d+)/", variable)
+        number = int(match[1]) if match else 0
+        ours = f"layer/{variable[match.end() :]}" if match else variable
         layer, _, last = ours.rpartition("/")
         if ours in self.names:
             return self.names[ours].format(number, number + 1)
@@ -129,7 +129,7 @@ _LIBRARIES = (
 def library_of(stored: Iterable[str]) -> Library | None:
     """Returns the library that uses these variable names, or None if it is unknown."""
     names = "/".join(("", *stored))
-    return next((one for one in _LIBRARIES if f"/{one.place}" in names), None)
+    return next((library for library in _LIBRARIES if f"/{library.place}" in names), None)
 
 
 _NUMBERED = re.compile(r"(.*-(?:MultiHeadSelfAttention|FeedForward)/dense)(?:_(\d{1,9}))?/(.*)")
@@ -145,7 +145,7 @@ def with_ranks(stored: Iterable[str]) -> dict[str, str]:
     numbers: dict[str, set[int]] = {}
     for match in filter(None, names.values()):
         numbers.setdefault(match[1], set()).add(int(match[2] or 0))
-    ranks = {place: sorted(found) for place, found in numbers.items()}
+    ranks = {place: sorted(layer_numbers) for place, layer_numbers in numbers.items()}
     return {
         name: f"{match[1]}/{ranks[match[1]].index(int(match[2] or 0))}/{match[3]}"
         if match

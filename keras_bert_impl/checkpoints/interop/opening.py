@@ -74,12 +74,12 @@ def open_model(
     Raises:
         InputError: The model does not exist, or a file is missing or damaged.
     """
-    source = _opened(expanded(name_or_path), generator, base)
+    source = _open_source(expanded(name_or_path), generator, base)
     source.name = str(name_or_path)
     return source
 
 
-def _opened(name_or_path, generator, base):
+def _open_source(name_or_path, generator, base):
     if _is_prefix(name_or_path):
         path = Path(name_or_path)
         return ModelSource(path.parent, *open_google_checkpoint(path, generator))
@@ -105,7 +105,7 @@ def _opened(name_or_path, generator, base):
         if is_google_checkpoint(path) and not (keras_file and is_of_library(keras_file)):
             return ModelSource(path, *open_google_checkpoint(path, generator))
         if keras_file is None:
-            raise InputError(f"{encoder} has no config.json.{_hint(encoder)}")
+            raise InputError(f"{encoder} has no config.json.{_make_hint(encoder)}")
         config = keras_config(keras_file)
     check_family(config)
     tensors = open_keras_file(keras_file) if keras_file else open_tensors(encoder)
@@ -125,7 +125,7 @@ def fingerprint(name_or_path: str | os.PathLike, base: str | os.PathLike | None 
     return digest.hexdigest()
 
 
-def _hint(path: Path) -> str:
+def _make_hint(path: Path) -> str:
     if (path / "recipe.yaml").exists():
         return " The run has no model yet; repeat its command to finish the run."
     if any(path.glob("saved_model.pb")) or any(path.glob("*/saved_model.pb")):
@@ -183,26 +183,26 @@ class TunedSource(ModelSource):
         self.task_path = directory
         self.adapter = adapter
         self._base = base
-        self._own = tensors
-        self._unread_own = set(tensors)
+        self._tuned = tensors
+        self._unread_tuned = set(tensors)
 
     def __len__(self) -> int:
         return len(self._base)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         self._base.prefix = self.prefix
-        return self._own[name].shape if name in self._own else self._base.shape(name)
+        return self._tuned[name].shape if name in self._tuned else self._base.shape(name)
 
     def read(self, name: str) -> np.ndarray | None:
         self._base.prefix = self.prefix
-        if name in self._own:
-            self._unread_own.discard(name)
+        if name in self._tuned:
+            self._unread_tuned.discard(name)
             self._base.read(name)  # This marks the replaced tensor as read.
-            return self._own[name]
+            return self._tuned[name]
         return self._base.read(name)
 
     def unread(self) -> list[str]:
-        return sorted({*self._unread_own, *self._base.unread()})
+        return sorted({*self._unread_tuned, *self._base.unread()})
 
 
 def is_tuned(directory: Path) -> bool:
@@ -223,10 +223,10 @@ def replace_model_directory(directory: str | Path, replaced: Iterable[str] = ())
             loaded on top of the new model.
     """
     names = [name for name in TUNED_FILES if name not in replaced]
-    found = [name for name in names if (local_path(directory) / name).exists()]
-    if found:
+    files = [name for name in names if (local_path(directory) / name).exists()]
+    if files:
         raise InputError(
-            f"{directory} contains fine-tuned weights ({listed(found)}), which would be loaded on "
+            f"{directory} contains fine-tuned weights ({listed(files)}), which would be loaded on "
             "top of the new model. Choose another directory."
         )
     with replace_directory(directory) as temporary:
@@ -235,7 +235,7 @@ def replace_model_directory(directory: str | Path, replaced: Iterable[str] = ())
 
 def base_of(directory: Path) -> str:
     config, settings = _read_settings(directory)
-    name = _own_settings(config)[0].text("name", None)
+    name = _split_settings(config)[0].text("name", None)
     name = name or settings.text("base_model_name_or_path", None)
     name = name or settings.text("model_name", None)  # AdapterHub has another key.
     if not name:
@@ -252,15 +252,17 @@ def base_of(directory: Path) -> str:
 
 def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
     config, settings = _read_settings(directory)
-    stated, stated_adapter, own = _own_settings(config)
+    stated, stated_adapter, package_settings = _split_settings(config)
     owner = directory if config else base.path
     plain = encoder_config(config or base.config, owner / "config.json")
     prefix = tensor_prefix(plain)
     base.prefix = prefix.removesuffix(".")
     if not config and adapterhub.is_adapterhub(settings):
-        adapter, added, tensors, more = adapterhub.from_adapterhub(directory, plain, settings, base)
+        adapter, added, tensors, config_keys = adapterhub.from_adapterhub(
+            directory, plain, settings, base
+        )
         tensors = {name.removeprefix(prefix): array for name, array in tensors.items()}
-        return TunedSource(base, base.config | more, adapter, tensors | added, directory)
+        return TunedSource(base, base.config | config_keys, adapter, tensors | added, directory)
     if config and not stated:
         raise InputError(f"{directory}/config.json does not name the base model.")
     paths = {file_within(directory, name): kind for name, kind in _KINDS.items()}
@@ -273,18 +275,18 @@ def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
         adapter, added, tensors = peft.from_peft(plain, settings, arrays, base)
         if stated_adapter:
             adapter = Adapter.of(stated_adapter, where)
-            added = _own_blocks(plain, adapter, added)
+            added = _split_blocks(plain, adapter, added)
     else:
         adapter = Adapter.of(stated_adapter, where)
         tensors = {name.removeprefix(prefix): array for name, array in arrays.items()}
         added = {}
-    if stated and stated.text("sha256") != _base_checksum(base, plain, tensors):
+    if stated and stated.text("sha256") != _compute_base_checksum(base, plain, tensors):
         raise InputError(
             f"{directory} was fine-tuned from {stated.text('name', None)}, but the weights of "
             f"{base.path} differ. Pass the original base model as base."
         )
     if config:
-        config = config | {OWN_SETTINGS: own}
+        config = config | {OWN_SETTINGS: package_settings}
     else:
         head = next((h for h, t in peft.TASK_TYPES.items() if t == settings.get("task_type")), None)
         config = base.config | ({"architectures": [class_of(plain, head)]} if head else {})
@@ -315,14 +317,17 @@ def write_tuned(directory: Path, tuned: Tuned, base_name: str, base: ModelSource
     plain = dataclasses.replace(encoder, adapter=None)
     prefix = tensor_prefix(encoder)
     names = {name.removeprefix(prefix) for name in changed}
-    own = dict(config[OWN_SETTINGS])
-    own["adapter"] = encoder.adapter and dataclasses.asdict(encoder.adapter)
-    own["base"] = {"name": base_name, "sha256": _base_checksum(base, plain, names)}
+    package_settings = dict(config[OWN_SETTINGS])
+    package_settings["adapter"] = encoder.adapter and dataclasses.asdict(encoder.adapter)
+    package_settings["base"] = {
+        "name": base_name,
+        "sha256": _compute_base_checksum(base, plain, names),
+    }
     tensors = changed | added
     if encoder.adapter is not None and encoder.adapter.kind == "lora":
         settings, tensors = peft.to_peft(encoder, added, changed, head, base_name)
         write_json(directory / _PEFT, settings)
-    write_json(directory / "config.json", config | {OWN_SETTINGS: own})
+    write_json(directory / "config.json", config | {OWN_SETTINGS: package_settings})
     write_tensors(directory / _TENSORS, tensors)
 
 
@@ -336,7 +341,7 @@ def write_adapterhub(directory: Path, tuned: Tuned, base_name: str) -> None:
     write_tensors(directory / adapterhub.HEAD_WEIGHTS, of_head, like=adapterhub.CONFIG)
 
 
-def _base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:
+def _compute_base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:
     """Returns the SHA-256 (hex) of the base encoder's weights, without the tensors in `changed`."""
     base.prefix = tensor_prefix(config).removesuffix(".")
     digest = hashlib.sha256()
@@ -356,14 +361,16 @@ def _read_settings(directory):
     return [read_json(path) if path.exists() else Document({}, path) for path in paths]
 
 
-def _own_settings(config):
+def _split_settings(config):
     """Returns the settings of this package: (base model, adapter, all others)."""
-    own = config.mapping(OWN_SETTINGS)
-    others = {key: value for key, value in own.items() if key not in ("base", "adapter")}
-    return own.mapping("base"), own.mapping("adapter", None), others
+    settings = config.mapping(OWN_SETTINGS)
+    other_settings = {
+        key: value for key, value in settings.items() if key not in ("base", "adapter")
+    }
+    return settings.mapping("base"), settings.mapping("adapter", None), other_settings
 
 
-def _own_blocks(config, adapter, added):
+def _split_blocks(config, adapter, added):
     """Splits the LoRA products written by `to_peft` into the original LoRA variables."""
     blocks = {}
     for all_parts in peft.matrices(config).values():
@@ -371,7 +378,7 @@ def _own_blocks(config, adapter, added):
         if any(part + "a" not in added for part in parts):
             raise InputError(f"LoRA on {parts[0].removesuffix('/lora/')} is missing.")
         for number, part in enumerate(parts):
-            own = slice(number * adapter.size, (number + 1) * adapter.size)
-            blocks[part + "a"] = added[part + "a"][:, own]
-            blocks[part + "b"] = added[part + "b"][own]
+            rank_slice = slice(number * adapter.size, (number + 1) * adapter.size)
+            blocks[part + "a"] = added[part + "a"][:, rank_slice]
+            blocks[part + "b"] = added[part + "b"][rank_slice]
     return blocks

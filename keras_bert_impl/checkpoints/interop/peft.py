@@ -79,7 +79,7 @@ def to_peft(
         a = np.concatenate([added[part + "a"].T for part in with_lora])
         tensors |= {f"{_ROOT}{module}.lora_A.weight": a, f"{_ROOT}{module}.lora_B.weight": b}
         ranks[module] = b.shape[1]
-    others = {name.removeprefix(prefix).split(".")[0] for name in changed}
+    changed_modules = {name.removeprefix(prefix).split(".")[0] for name in changed}
     fused = {module: rank for module, rank in ranks.items() if rank != adapter.size}
     return {
         "peft_type": "LORA",
@@ -91,7 +91,7 @@ def to_peft(
         "target_modules": list(ranks),
         "rank_pattern": fused,
         "alpha_pattern": {m: adapter.alpha * rank / adapter.size for m, rank in fused.items()},
-        "modules_to_save": sorted(others - {"crf"}),
+        "modules_to_save": sorted(changed_modules - {"crf"}),
         "bias": "none",
         "fan_in_fan_out": False,
         "inference_mode": True,
@@ -120,10 +120,10 @@ def from_peft(
         )
     prefix = tensor_prefix(config)
     names = {name.removeprefix(_ROOT).removeprefix(prefix): name for name in tensors}
-    rest = _without_copies({short: tensors[name] for short, name in names.items()})
+    remaining = _drop_copies({short: tensors[name] for short, name in names.items()})
     modules = {
         short.removesuffix(_A): names.get(short, short).removeprefix(_ROOT).removesuffix(_A)
-        for short in rest
+        for short in remaining
         if short.endswith(_A)
     }
     products = {}
@@ -131,33 +131,33 @@ def from_peft(
         module = tensor.removesuffix(".weight")
         if module not in modules:
             continue
-        a, b, scale = _product(settings, rest, module, modules.pop(module))
+        a, b, scale = _take_product(settings, remaining, module, modules.pop(module))
         if len(b) % len(parts):
             raise InputError(f"{settings.source}: LoRA on {tensor} has an invalid shape {b.shape}.")
         for part, rows in zip(parts, np.split(b, len(parts))):
             products[part] = a, rows, scale
     for short, module in modules.items():
-        a, b, scale = _product(settings, rest, short, module)
-        rest[f"{short}.weight"] = _merged(settings, base, f"{short}.weight", a, b, scale)
-    unknown = [name for name in rest if "lora_" in name]
+        a, b, scale = _take_product(settings, remaining, short, module)
+        remaining[f"{short}.weight"] = _merge(settings, base, f"{short}.weight", a, b, scale)
+    unknown = [name for name in remaining if "lora_" in name]
     if unknown or not (products or modules):
-        what = f"{unknown[0]:.200} is not" if unknown else "no tensor is"
-        raise InputError(f"{settings.source}: {what} a LoRA weight of this encoder.")
-    return *(_in_one_shape(config, settings, products) if products else (None, {})), rest
+        subject = f"{unknown[0]:.200} is not" if unknown else "no tensor is"
+        raise InputError(f"{settings.source}: {subject} a LoRA weight of this encoder.")
+    return *(_align_products(config, settings, products) if products else (None, {})), remaining
 
 
-def _without_copies(tensors):
+def _drop_copies(tensors):
     # `peft` stores a trained copy and the untrained original of some tensors. The trained copy gets
     # the name of the tensor in the base model.
-    kept = {}
+    plain_tensors = {}
     for name, array in tensors.items():
         plain = re.sub(r"\.modules_to_save(\.default)?\.", ".", name)
         if ".original_module." not in name and (plain == name or plain not in tensors):
-            kept[plain.replace(".base_layer.", ".")] = array
-    return kept
+            plain_tensors[plain.replace(".base_layer.", ".")] = array
+    return plain_tensors
 
 
-def _product(settings, tensors, short, module):
+def _take_product(settings, tensors, short, module):
     """Returns the LoRA of a module: (A `[rank, inputs]`, B `[units, rank]`, scale)."""
     a, b = (tensors.pop(f"{short}.lora_{m}.weight", None) for m in "AB")
     shapes = [None if matrix is None else matrix.shape for matrix in (a, b)]
@@ -166,10 +166,10 @@ def _product(settings, tensors, short, module):
             f"{settings.source}: LoRA on {short:.200} has shapes that do not match: {shapes[0]} "
             f"and {shapes[1]}."
         )
-    return a, b, _scale(settings, module, len(a))
+    return a, b, _compute_scale(settings, module, len(a))
 
 
-def _merged(settings, base, tensor, a, b, scale):
+def _merge(settings, base, tensor, a, b, scale):
     shape = base.shape(tensor)
     if shape != (len(b), a.shape[1]):
         raise InputError(
@@ -182,28 +182,30 @@ def _merged(settings, base, tensor, a, b, scale):
 def matrices(config: EncoderConfig) -> dict[str, list[str]]:
     """Returns {weight matrix: LoRA variable paths} of all blocks."""
     plain = dataclasses.replace(config, adapter=None)
-    found: dict[str, list[str]] = {}
+    paths: dict[str, list[str]] = {}
     for name in encoder_tensors(plain):
         layer, _, part = name.variable.removesuffix("/kernel").partition("/")
         if part in _PROJECTIONS:
-            found.setdefault(name.tensor, []).append(f"{layer}/{part}/lora/")
-    return found
+            paths.setdefault(name.tensor, []).append(f"{layer}/{part}/lora/")
+    return paths
 
 
-def _scale(settings, module, rank):
+def _compute_scale(settings, module, rank):
     ranks, alphas = settings.mapping("rank_pattern"), settings.mapping("alpha_pattern")
-    key, other = _matching(ranks, module), _matching(alphas, module)
-    stated = settings.integer("r", least=1) if key is None else ranks.integer(key, least=1)
+    rank_key, alpha_key = _find_pattern(ranks, module), _find_pattern(alphas, module)
+    stated = (
+        settings.integer("r", least=1) if rank_key is None else ranks.integer(rank_key, least=1)
+    )
     if stated != rank:
         raise InputError(
             f"{settings.source}: LoRA on {module} has rank {rank}, but the settings state {stated}."
         )
-    stated_alpha = settings if other is None else alphas
-    alpha = stated_alpha.number(other or "lora_alpha", above=0)
+    stated_alpha = settings if alpha_key is None else alphas
+    alpha = stated_alpha.number(alpha_key or "lora_alpha", above=0)
     return alpha / (rank**0.5 if settings.flag("use_rslora", False) else rank)
 
 
-def _matching(patterns, module):
+def _find_pattern(patterns, module):
     """Returns the first key (a name, suffix or regular expression) that matches a module name."""
     for key in patterns:
         if not _PATTERN.fullmatch(key) or key.count("*") + key.count("+") > 2:
@@ -216,7 +218,7 @@ def _matching(patterns, module):
     return None
 
 
-def _in_one_shape(config, settings, products):
+def _align_products(config, settings, products):
     """Converts LoRA products to the same rank and scale; returns (`Adapter`, {path: array})."""
     size = max(len(a) for a, _, _ in products.values())
     scale = next(iter(products.values()))[2]
@@ -229,10 +231,10 @@ def _in_one_shape(config, settings, products):
             units = inner if projection_of(part) in ("intermediate", "gate") else hidden
             empty = np.zeros((0, inputs), "float32"), np.zeros((units, 0), "float32"), scale
             a, b, own_scale = products.get(part, empty)
-            more = size - len(a)
+            padding = size - len(a)
             b = b if own_scale == scale else b * (own_scale / scale)
-            added[part + "a"] = np.pad(a, [[0, more], [0, 0]]).T
-            added[part + "b"] = np.pad(b, [[0, 0], [0, more]]).T
+            added[part + "a"] = np.pad(a, [[0, padding], [0, 0]]).T
+            added[part + "b"] = np.pad(b, [[0, 0], [0, padding]]).T
     adapter = Adapter(
         "lora",
         size=size,

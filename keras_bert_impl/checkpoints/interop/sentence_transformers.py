@@ -45,7 +45,7 @@ _MOST_DIM = 2**20 - 1
 # The library has no module of this type. It therefore rejects the model instead of ignoring the
 # layer weights.
 CONCATENATION = "keras_bert_impl.ConcatenatedLayers"
-# Keys in the encoder's settings that do not affect embeddings, or that `_transformer` reads.
+# Keys in the encoder's settings that do not affect embeddings, or that `_read_transformer` reads.
 _HARMLESS = {"max_seq_length", "do_lower_case", "unpad_inputs"}
 # Settings of modules that do not affect embeddings.
 _TRANSFORMER_DEFAULTS = (
@@ -73,7 +73,7 @@ def pooling_modes(pooling: str) -> dict[str, bool]:
 
 def transformer_directory(directory: Path) -> Path:
     """Returns the folder with the encoder and tokenizer of a model."""
-    for kind, folder, _ in _modules(directory):
+    for kind, folder, _ in _read_modules(directory):
         if kind in _TRANSFORMERS and folder:
             return file_within(directory, f"{folder}/config.json").parent
     return directory
@@ -81,10 +81,10 @@ def transformer_directory(directory: Path) -> Path:
 
 def is_cross_encoder(directory: Path) -> bool:
     """Returns whether a directory contains a `CrossEncoder` of version 6 (a text classifier)."""
-    modules = _modules(directory)
+    modules = _read_modules(directory)
     for kind, folder, _ in modules:
         if kind in _TRANSFORMERS:
-            task = _transformer_settings(directory, folder).get("transformer_task")
+            task = _read_transformer_settings(directory, folder).get("transformer_task")
             if task == "sequence-classification" and len(modules) > 1:
                 raise InputError(
                     f"{directory / 'modules.json'}: the module {modules[1][2]!r:.80} of a "
@@ -95,7 +95,7 @@ def is_cross_encoder(directory: Path) -> bool:
 
 
 def read_sentence_settings(directory: Path) -> dict[str, Any]:
-    modules = _modules(directory)
+    modules = _read_modules(directory)
     if not modules or is_cross_encoder(directory):
         return {}
     path = directory / "modules.json"
@@ -114,51 +114,53 @@ def read_sentence_settings(directory: Path) -> dict[str, Any]:
             raise InputError(f"{path}: the module {name!r:.80} is not supported at this position.")
         stages.append(stage)
         if kind in _READ:
-            _check_module(_config(directory, folder), kind)
-        found = read(directory, folder)
-        settings["projections"] = settings["projections"] + found.pop("projections", [])
-        settings |= found
+            _check_module(_read_config(directory, folder), kind)
+        module_settings = read(directory, folder)
+        settings["projections"] = settings["projections"] + module_settings.pop("projections", [])
+        settings |= module_settings
     for stage, name in ((0, "Transformer"), (2, "Pooling")):
         if stage not in stages:
             raise InputError(f"{path} has no module {name}.")
-    settings |= _prompts_and_similarity(directory)
+    settings |= _read_prompts_and_similarity(directory)
     if settings["prompts"] and not settings.pop("include_prompt"):
         raise InputError(f"{directory}: include_prompt=false of a Pooling module is not supported.")
     settings.pop("include_prompt", None)
     return settings
 
 
-def _modules(directory):
+def _read_modules(directory):
     """Reads `modules.json`; returns a list of (class or None if unknown, folder, full name)."""
     path = file_within(directory, "modules.json")
     if not path.exists():
         return []
     modules = parse_config(read_text(path), path)
-    if not isinstance(modules, list) or not all(isinstance(one, dict) for one in modules):
+    if not isinstance(modules, list) or not all(isinstance(entry, dict) for entry in modules):
         raise InputError(f"{path} must contain a list of modules.")
-    found = []
+    parsed_modules = []
     for module in modules:
         name, folder = str(module.get("type")), module.get("path") or ""
         if not isinstance(folder, str):
             raise InputError(f"{path}: the path of a module must be a string, not {folder!r:.40}.")
         is_known = name.startswith("sentence_transformers.") or name == CONCATENATION
-        found.append((name.rpartition(".")[2] if is_known else None, folder.strip("/"), name))
-    return found
+        parsed_modules.append(
+            (name.rpartition(".")[2] if is_known else None, folder.strip("/"), name)
+        )
+    return parsed_modules
 
 
-def _transformer_settings(directory, folder):
+def _read_transformer_settings(directory, folder):
     """Reads the settings of the Transformer module from the first file that is not empty."""
-    found = (_config(directory, folder, name) for name in SENTENCE_ENCODER)
-    return next(filter(None, found), Document({}, directory / folder))
+    documents = (_read_config(directory, folder, name) for name in SENTENCE_ENCODER)
+    return next(filter(None, documents), Document({}, directory / folder))
 
 
-def _transformer(directory, folder):
-    settings = _transformer_settings(directory, folder)
+def _read_transformer(directory, folder):
+    settings = _read_transformer_settings(directory, folder)
     _check_transformer(settings)
-    read = {"do_lower_case": _flag(settings, "do_lower_case", False)}
+    read = {"do_lower_case": _read_flag(settings, "do_lower_case", False)}
     length = settings.get("max_seq_length")
     if length is None:  # Since version 6, the tokenizer has this setting.
-        length = _config(directory, folder, "tokenizer_config.json").get("model_max_length")
+        length = _read_config(directory, folder, "tokenizer_config.json").get("model_max_length")
         # Tokenizers without a limit have a number with 30 digits here.
         is_limit = type(length) is int and 0 < length < 2**20
         return read | {"max_length": length if is_limit else None}
@@ -187,27 +189,29 @@ def _check_module(settings, kind):
             raise InputError(f"{settings.source}: {key}={value!r:.60} is not supported.")
 
 
-def _weighted_layers(directory, folder):
-    settings = _config(directory, folder)
-    count = _count(settings, "num_hidden_layers") + 1 - _count(settings, "layer_start")
+def _read_weighted_layers(directory, folder):
+    settings = _read_config(directory, folder)
+    count = _read_count(settings, "num_hidden_layers") + 1 - _read_count(settings, "layer_start")
     tensors = open_tensors(directory / folder)
-    found = tensors.header.get("layer_weights", (None, None))[1]
-    if found != (count,):
-        raise InputError(f"{tensors.path}: layer_weights must have shape {(count,)}, not {found}.")
+    shape = tensors.header.get("layer_weights", (None, None))[1]
+    if shape != (count,):
+        raise InputError(f"{tensors.path}: layer_weights must have shape {(count,)}, not {shape}.")
     weights = tensors.read("layer_weights").astype("float32")
     return {"num_layers": count, "layer_weights": weights.tolist()}
 
 
-def _concatenated_layers(directory, folder):
-    return {"num_layers": _count(_config(directory, folder), "num_layers")}
+def _read_concatenated_layers(directory, folder):
+    return {"num_layers": _read_count(_read_config(directory, folder), "num_layers")}
 
 
-def _pooling(directory, folder):
-    settings = _config(directory, folder)
+def _read_pooling(directory, folder):
+    settings = _read_config(directory, folder)
     modes = settings.get("pooling_mode")
     if modes is None:
         names = {key: name for name, key in _KEYS.items()}
-        keys = [key for key in settings if key.startswith(_PREFIX) and _flag(settings, key, False)]
+        keys = [
+            key for key in settings if key.startswith(_PREFIX) and _read_flag(settings, key, False)
+        ]
         modes = {names.get(key, key.removeprefix(_PREFIX)) for key in keys}
         modes = [name for name in dict.fromkeys([*_KEYS, *modes]) if name in modes] or ["mean"]
     modes = list(map(str, modes if isinstance(modes, list) else [modes]))
@@ -215,12 +219,12 @@ def _pooling(directory, folder):
     ordered = [name for name in dict.fromkeys([*_KEYS, *modes]) if name in modes]
     if modes != ordered or not modes:
         raise settings.error("pooling_mode", f"in this order, without repetition: {list(_KEYS)}")
-    include_prompt = _flag(settings, "include_prompt", True)
+    include_prompt = _read_flag(settings, "include_prompt", True)
     return {"pooling": "+".join(modes), "include_prompt": include_prompt}
 
 
-def _dense(directory, folder):
-    settings = _config(directory, folder)
+def _read_dense(directory, folder):
+    settings = _read_config(directory, folder)
     names = {theirs: ours for ours, theirs in ACTIVATIONS.items()}
     activation = settings.get("activation_function", ACTIVATIONS["tanh"])
     if activation not in list(names):
@@ -231,7 +235,7 @@ def _dense(directory, folder):
         "kind": "dense",
         "dim": settings.integer("out_features", least=0, most=_MOST_DIM),
         "activation": names[activation],
-        "use_bias": _flag(settings, "bias", True),
+        "use_bias": _read_flag(settings, "bias", True),
     }
     return {"projections": [projection]}
 
@@ -239,11 +243,11 @@ def _dense(directory, folder):
 # Module class in the library -> (stage, function that reads its settings).
 _TRANSFORMERS = "Transformer BERT RoBERTa DistilBERT CamemBERT ALBERT XLMRoBERTa".split()
 _READERS = {
-    **{name: (0, _transformer) for name in _TRANSFORMERS},
-    "WeightedLayerPooling": (1, _weighted_layers),
-    "ConcatenatedLayers": (1, _concatenated_layers),
-    "Pooling": (2, _pooling),
-    "Dense": (3, _dense),
+    **{name: (0, _read_transformer) for name in _TRANSFORMERS},
+    "WeightedLayerPooling": (1, _read_weighted_layers),
+    "ConcatenatedLayers": (1, _read_concatenated_layers),
+    "Pooling": (2, _read_pooling),
+    "Dense": (3, _read_dense),
     "LayerNorm": (3, lambda directory, folder: {"projections": [{"kind": "layer_norm"}]}),
     "Dropout": (3, lambda directory, folder: {}),  # Dropout has no effect on embeddings.
     "Normalize": (4, lambda directory, folder: {"normalize": True}),
@@ -265,15 +269,15 @@ _ONCE = (0, 1, 2)  # stages with at most one module
 
 def read_projections(directory: Path) -> list[dict[str, np.ndarray]]:
     """Reads the tensors of all Dense and LayerNorm modules."""
-    modules = _modules(directory)
+    modules = _read_modules(directory)
     return [
-        _projection_tensors(directory / folder, kind)
+        _read_projection_tensors(directory / folder, kind)
         for kind, folder, _ in modules
         if kind in ("Dense", "LayerNorm")
     ]
 
 
-def _projection_tensors(folder, kind):
+def _read_projection_tensors(folder, kind):
     tensors = open_tensors(folder)
     names = {
         "Dense": {"kernel": "linear.weight", "bias": "linear.bias"},
@@ -289,8 +293,8 @@ def _projection_tensors(folder, kind):
     return read
 
 
-def _prompts_and_similarity(directory):
-    settings = _config(directory, "", SENTENCE_SETTINGS)
+def _read_prompts_and_similarity(directory):
+    settings = _read_config(directory, "", SENTENCE_SETTINGS)
     prompts = settings.get("prompts") or {}
     is_dict = isinstance(prompts, dict)
     if not is_dict or not all(isinstance(prompt, str) for prompt in prompts.values()):
@@ -309,17 +313,17 @@ def _prompts_and_similarity(directory):
     }
 
 
-def _config(directory, folder, name="config.json"):
+def _read_config(directory, folder, name="config.json"):
     """Reads a JSON object; a missing file gives an empty `Document`."""
     path = file_within(directory, f"{folder}/{name}" if folder else name)
     return read_json(path) if path.exists() else Document({}, path)
 
 
-def _count(settings, key):
+def _read_count(settings, key):
     return settings.integer(key, least=0, most=999)
 
 
-def _flag(settings, key, default):
+def _read_flag(settings, key, default):
     value = settings.get(key)
     return bool(value) if type(value) is int and value in (0, 1) else settings.flag(key, default)
 
@@ -394,6 +398,8 @@ def write_sentence_settings(
         for number, (folder, kind) in enumerate(modules)
     ]
     write_json(directory / "modules.json", described)
-    more = {name: settings[name] for name in ("prompts", "default_prompt_name", "truncate_dim")}
-    more["similarity_fn_name"] = settings["similarity_fn_name"]
-    write_json(directory / SENTENCE_SETTINGS, more)
+    model_settings = {
+        name: settings[name] for name in ("prompts", "default_prompt_name", "truncate_dim")
+    }
+    model_settings["similarity_fn_name"] = settings["similarity_fn_name"]
+    write_json(directory / SENTENCE_SETTINGS, model_settings)

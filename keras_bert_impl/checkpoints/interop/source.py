@@ -69,7 +69,7 @@ class ModelSource:
 
         Raises `InputError` for unsupported dtypes.
         """
-        spelling = self._spelling(name)
+        spelling = self._find_spelling(name)
         if spelling is None:
             return None
         dtype, shape = self._tensors.header[spelling]
@@ -85,7 +85,7 @@ class ModelSource:
 
         The array may be a read-only view of the file. Copy the array before you delete the file.
         """
-        spelling = self._spelling(name)
+        spelling = self._find_spelling(name)
         if spelling is None:
             return None
         self._read.add(spelling)
@@ -95,12 +95,12 @@ class ModelSource:
         """Returns the sorted names of the tensors that have not been read."""
         return sorted(set(self._tensors.header) - self._read)
 
-    def _spelling(self, name: str) -> str | None:
+    def _find_spelling(self, name: str) -> str | None:
         names = [name, f"{self.prefix}.{name}"]
         for new, old in _OLD_NAMES.items():
             if name.endswith(new):
                 names += [spelling.replace(new, old) for spelling in tuple(names)]
-        return next((known for known in names if known in self._tensors.header), None)
+        return next((candidate for candidate in names if candidate in self._tensors.header), None)
 
 
 _TYPES = {name: np.dtype(dtype) for dtype, name in DTYPES.items()}
@@ -162,7 +162,7 @@ class Shards:
             if not path.exists():
                 raise InputError(f"{index} lists {name}, which is missing.")
             self._shards[name] = kind(path)
-        self._files = {self._spelling(tensor, name): name for tensor, name in files.items()}
+        self._files = {self._find_spelling(tensor, name): name for tensor, name in files.items()}
         self.header = {t: self._shards[name].header[t] for t, name in self._files.items()}
         for name, shard in self._shards.items():
             for tensor in shard.header:
@@ -172,7 +172,7 @@ class Shards:
     def read(self, name: str) -> np.ndarray:
         return self._shards[self._files[name]].read(name)
 
-    def _spelling(self, tensor, name):
+    def _find_spelling(self, tensor, name):
         """Returns a tensor's name in its file. TensorFlow's index adds the model name as prefix."""
         for spelling in (tensor, tensor.partition("/")[2]):
             if spelling in self._shards[name].header:

@@ -51,7 +51,7 @@ def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
     # A PyTorch file may also contain a Keras layer.
     is_pytorch = any(name.endswith(".weight") for name in file.header)
     if is_pytorch or not any(_OTHERS.fullmatch(name) for name in file.header):
-        return config, _without_wrapper(config, file)
+        return config, _remove_wrapper(config, file)
     library = library_of(file.header)
     stated = dict(config)
     for key, value in library.settings.items() if library else ():
@@ -63,13 +63,13 @@ def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
     places = {place for stored in file.header for place in stored.split("/")[:2]}
     words = {re.sub(r"_\d+$", "", place).replace("_", "") for place in places}
     classes = layout_of(encoder).classes.values()
-    found = [name for name in classes if f"tf{name.lower()}" in words]
-    if len(set(found)) == 1:
-        stated["architectures"] = found[:1]
+    class_names = [name for name in classes if f"tf{name.lower()}" in words]
+    if len(set(class_names)) == 1:
+        stated["architectures"] = class_names[:1]
     return stated, RenamedTensors(file, encoder, library)
 
 
-def _without_wrapper(config, file):
+def _remove_wrapper(config, file):
     """Removes prefixes such as `module.`, which wrappers of PyTorch add to all names."""
     layout = LAYOUTS.get(config.get("model_type", "bert"))
     table = layout.token_embeddings if layout else ""
@@ -106,12 +106,12 @@ class RenamedTensors:
         self.path = file.path
         self._file = file
         self._stored: dict[str, str] = {}
-        known = _known(config, library)
+        names_by_parts = _index_names(config, library)
         for stored, name in with_ranks(file.header).items():
             # Scalars are the state of metrics.
             if file.header[stored][1] and not _OF_THE_RUN.match(stored):
-                self._add(_found(name, known) or stored, stored)
-        if not set(known.values()) & set(self._stored):
+                self._add(_find_name(name, names_by_parts) or stored, stored)
+        if not set(names_by_parts.values()) & set(self._stored):
             some = ", ".join(map(shown, [*file.header][:5]))
             raise InputError(
                 f"{file.path} contains no {config.architecture} encoder. Found: {some}."
@@ -120,17 +120,17 @@ class RenamedTensors:
             # ALBERT in TensorFlow adds this bias to the logits, and does not use `decoder/bias`.
             if copy in self._stored and copy.endswith("bias"):
                 self._stored[name] = self._stored.pop(copy)
-        self.header = {name: self._entry(stored) for name, stored in self._stored.items()}
+        self.header = {name: self._describe_tensor(stored) for name, stored in self._stored.items()}
         if library and config.num_segments and _SEGMENTS not in self.header:
             # bert-for-tf2 does not save this table if the model was called without segments.
             self.header[_SEGMENTS] = "F32", (config.num_segments, config.hidden_dim)
 
     def _add(self, name, stored):
-        other = self._stored.setdefault(name, stored)
+        first = self._stored.setdefault(name, stored)
         # Keras saves a shared variable once for each layer.
-        if other != stored and not np.array_equal(self._file.read(other), self._file.read(stored)):
+        if first != stored and not np.array_equal(self._file.read(first), self._file.read(stored)):
             raise InputError(
-                f"{self.path}: {shown(other)} and {shown(stored)} both represent {shown(name)}, "
+                f"{self.path}: {shown(first)} and {shown(stored)} both represent {shown(name)}, "
                 "but differ; a file with two encoders is not supported."
             )
 
@@ -138,38 +138,43 @@ class RenamedTensors:
         if name not in self._stored:
             return np.zeros(self.header[name][1], "float32")
         stored = self._stored[name]
-        array = self._file.read(stored).reshape(_flat(stored, self._file.header[stored][1]))
+        array = self._file.read(stored).reshape(_merge_heads(stored, self._file.header[stored][1]))
         return array.T if _is_matrix(stored) else array
 
-    def _entry(self, stored):
+    def _describe_tensor(self, stored):
         dtype, shape = self._file.header[stored]
-        shape = _flat(stored, shape)
+        shape = _merge_heads(stored, shape)
         return dtype, shape[::-1] if _is_matrix(stored) else shape
 
 
-def _known(config, library):
-    """Returns {`_parts` of a name: PyTorch name}."""
+def _index_names(config, library):
+    """Returns {`_split_name` of a name: PyTorch name}."""
     encoder, heads = all_tensors(config)
     names = [*encoder, *heads]
-    known = {_parts(name): name for name in (*(n.tensor for n in names), *tied_tensors(config))}
+    names_by_parts = {
+        _split_name(name): name for name in (*(n.tensor for n in names), *tied_tensors(config))
+    }
     # In a `.weights.h5` file, the embedding layer has tokens, segments and positions in this order.
     tables = {n.variable: n.tensor for n in encoder if n.variable.startswith("embeddings/")}
     kinds = [f"embeddings/{kind}_embeddings" for kind in ("token", "segment", "position")]
     for number, kind in enumerate(kind for kind in kinds if kind in tables):
-        known.setdefault(_parts(f"embeddings/vars/{number}"), tables[kind])
+        names_by_parts.setdefault(_split_name(f"embeddings/vars/{number}"), tables[kind])
     for name in names if library else ():
         spelling = library.spelling(name.variable)
         if spelling is not None:
-            known[_parts(spelling)] = name.tensor
-    return known
+            names_by_parts[_split_name(spelling)] = name.tensor
+    return names_by_parts
 
 
-def _found(stored, known):
-    parts = _parts(stored)
-    return next((known[end] for n in range(len(parts)) if (end := parts[n:]) in known), None)
+def _find_name(stored, names_by_parts):
+    parts = _split_name(stored)
+    return next(
+        (names_by_parts[end] for n in range(len(parts)) if (end := parts[n:]) in names_by_parts),
+        None,
+    )
 
 
-def _parts(name):
+def _split_name(name):
     """Splits a TensorFlow or Flax name; the names of one variable give equal parts."""
     name = name.removesuffix(":0").replace("/vars/", "/vars\\")
     *places, last = re.split(r"/|\.|_\._", name)
@@ -177,19 +182,19 @@ def _parts(name):
     # For a masked LM, TensorFlow has `mlm___cls` instead of `cls`. Flax adds `layers` to ALBERT's
     # groups.
     places = [place.rpartition("___")[2] for place in places if place != "layers"]
-    return (*map(_place, places), _LAST.get(last, last))
+    return (*map(_convert_place, places), _LAST.get(last, last))
 
 
-def _place(place):
-    in_a_list = _IN_A_LIST.fullmatch(place)
-    return (in_a_list[1] or "0") if in_a_list else _ATTRIBUTES.get(place, place)
+def _convert_place(place):
+    match = _IN_A_LIST.fullmatch(place)
+    return (match[1] or "0") if match else _ATTRIBUTES.get(place, place)
 
 
 def _is_matrix(stored):
     return bool(_MATRIX.fullmatch(stored.removesuffix(":0")))
 
 
-def _flat(stored, shape):
+def _merge_heads(stored, shape):
     """Merges the number and the width of the attention heads into one dimension of a shape."""
     if len(shape) == 2 and stored.removesuffix(":0").endswith("/bias"):
         return (math.prod(shape),)  # GPT-2 in TensorFlow has biases of shape [1, width].
@@ -198,5 +203,5 @@ def _flat(stored, shape):
     if not _is_matrix(stored):
         return (math.prod(shape),)
     is_output = "attention_output" in stored
-    first, *rest = (math.prod(shape[:2]), shape[2]) if is_output else (shape[0], *shape[1:])
-    return (first, math.prod(rest))
+    first, *widths = (math.prod(shape[:2]), shape[2]) if is_output else (shape[0], *shape[1:])
+    return (first, math.prod(widths))

@@ -88,7 +88,7 @@ class TorchFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with self._errors():
+        with self._convert_errors():
             # storage -> byte offset, only for old files
             self._offsets: dict[str, int] | None = None
             self._sizes: dict[str, int] = {}  # storage -> bytes available in the file
@@ -123,7 +123,7 @@ class TorchFile:
     def read(self, name: str) -> np.ndarray:
         tensor = self._tensors[name]
         itemsize = tensor.dtype.itemsize
-        with self._errors():
+        with self._convert_errors():
             data = self._read_storage(tensor.storage.key, tensor.offset, tensor.end, itemsize)
             strides = [stride * itemsize for stride in tensor.strides]
             return np.ndarray(tensor.shape, tensor.dtype, data, strides=strides)
@@ -137,7 +137,7 @@ class TorchFile:
             raise ValueError(f"tensor {name} is cut off")
 
     @contextlib.contextmanager
-    def _errors(self):
+    def _convert_errors(self):
         """Converts the exceptions raised by damaged files to an `InputError`."""
         try:
             yield
@@ -150,8 +150,8 @@ class TorchFile:
             # `zipfile` raises RuntimeError for encrypted files.
             *(struct.error, zipfile.BadZipFile, RuntimeError),
         ) as error:
-            what = str(error) or type(error).__name__
-            raise InputError(f"{self.path} is damaged: {what:.300}.") from error
+            reason = str(error) or type(error).__name__
+            raise InputError(f"{self.path} is damaged: {reason:.300}.") from error
 
     # === PyTorch 1.6 and newer: a zip archive of the program and the storages ===
 
@@ -162,7 +162,7 @@ class TorchFile:
                 raise ValueError("no data.pkl in the archive")
             self._folder = names[0].removesuffix("data.pkl")
             order = self._folder + "byteorder"
-            if order in archive.namelist() and _entry(archive, order).read(9) != b"little":
+            if order in archive.namelist() and _open_entry(archive, order).read(9) != b"little":
                 raise ValueError("big-endian numbers are not supported")
             if archive.getinfo(names[0]).file_size > _MAX_PROGRAM:
                 raise ValueError(f"data.pkl has more than {_MAX_PROGRAM >> 20} MiB")
@@ -172,7 +172,7 @@ class TorchFile:
                 for entry in archive.infolist()
                 if entry.header_offset + entry.file_size <= end
             }
-            return _interpret(io.BytesIO(_entry(archive, names[0]).read()), self.path)
+            return _evaluate(io.BytesIO(_open_entry(archive, names[0]).read()), self.path)
 
     def _read_storage(self, key, begin, end, itemsize):
         size = (end - begin) * itemsize
@@ -181,7 +181,7 @@ class TorchFile:
                 file.seek(self._offsets[key] + begin * itemsize)
                 return file.read(size)
         with zipfile.ZipFile(self.path) as archive:
-            file = _entry(archive, f"{self._folder}data/{key}")
+            file = _open_entry(archive, f"{self._folder}data/{key}")
             file.seek(begin * itemsize)
             return file.read(size)
 
@@ -190,20 +190,20 @@ class TorchFile:
     def _read_old_program(self):
         with open(self.path, "rb") as file:
             start = io.BytesIO(file.read(_MAX_PROGRAM))
-            if _interpret(start, self.path) != _MAGIC:
+            if _evaluate(start, self.path) != _MAGIC:
                 raise ValueError("not a PyTorch file")
-            _version, system = _interpret(start, self.path), _interpret(start, self.path)
+            _version, system = _evaluate(start, self.path), _evaluate(start, self.path)
             if not isinstance(system, dict) or system.get("little_endian") is not True:
                 raise ValueError("big-endian numbers are not supported")
             storages = {}
-            value = _interpret(start, self.path, storages)
-            keys = _interpret(start, self.path)
+            value = _evaluate(start, self.path, storages)
+            keys = _evaluate(start, self.path)
             if not isinstance(keys, list):
                 raise ValueError("no list of storages")
             self._offsets, self._folder = {}, ""
             end = os.path.getsize(self.path)
             file.seek(start.tell())
-            for key in map(_name, keys):
+            for key in map(_check_name, keys):
                 (size,) = struct.unpack("<q", file.read(8))
                 if size != storages[key].size:
                     raise ValueError(f"storage {key} has {size} numbers")
@@ -213,7 +213,7 @@ class TorchFile:
             return value
 
 
-def _entry(archive, name):
+def _open_entry(archive, name):
     """Opens an archive entry; raises if it is compressed, because it could be a zip bomb."""
     entry = archive.getinfo(name)
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
@@ -240,7 +240,7 @@ _VALUES = {"BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "BINUNI
 _VALUES |= {"SHORT_BINUNICODE", "BINUNICODE8", "SHORT_BINSTRING", "BINSTRING", "INT", "LONG"}
 
 
-def _interpret(file, path, storages=None):
+def _evaluate(file, path, storages=None):
     """Evaluates the instructions of a pickle up to STOP, without executing anything."""
     stack: list[Any] = []
     memo: dict[int, Any] = {}
@@ -250,7 +250,7 @@ def _interpret(file, path, storages=None):
             raise ValueError(f"more than {_MAX_INSTRUCTIONS} instructions")
         name = opcode.name
         if name in _VALUES:
-            stack.append(_checked(argument))
+            stack.append(_check_argument(argument))
         elif name in _CONSTANTS:
             stack.append(_CONSTANTS[name])
         elif name in _EMPTY:
@@ -262,10 +262,10 @@ def _interpret(file, path, storages=None):
             stack = []
         elif name == "TUPLE":
             items, stack = stack, marked.pop()
-            stack.append(_tuple(items))
+            stack.append(_build_tuple(items))
         elif name in _TUPLES:
             count = _TUPLES[name]
-            stack[-count:] = [_tuple(stack[-count:])]
+            stack[-count:] = [_build_tuple(stack[-count:])]
         elif name in ("BINPUT", "LONG_BINPUT"):
             memo[argument] = stack[-1]
         elif name == "MEMOIZE":
@@ -275,20 +275,20 @@ def _interpret(file, path, storages=None):
         elif name == "GLOBAL":
             stack.append(_Name(argument.replace(" ", ".")))
         elif name == "STACK_GLOBAL":
-            stack[-2:] = [_Name(".".join(_name(part, _MAX_IMPORT) for part in stack[-2:]))]
+            stack[-2:] = [_Name(".".join(_check_name(part, _MAX_IMPORT) for part in stack[-2:]))]
         elif name == "BINPERSID":
-            stack.append(_storage(stack.pop(), storages))
+            stack.append(_parse_storage(stack.pop(), storages))
         elif name == "REDUCE":
             arguments = stack.pop()
-            stack.append(_made(stack.pop(), arguments, path))
+            stack.append(_evaluate_call(stack.pop(), arguments, path))
         elif name == "BUILD":
             stack.pop()  # Attributes, such as module versions, are ignored.
         elif name == "SETITEM":
             key, value = stack.pop(-2), stack.pop()
-            stack[-1].update({_name(key): value})
+            stack[-1].update({_check_name(key): value})
         elif name == "SETITEMS":
             items, stack = stack, marked.pop()
-            stack[-1].update(zip(map(_name, items[::2]), items[1::2], strict=True))
+            stack[-1].update(zip(map(_check_name, items[::2]), items[1::2], strict=True))
         elif name == "APPEND":
             value = stack.pop()
             stack[-1].append(value)
@@ -298,53 +298,53 @@ def _interpret(file, path, storages=None):
         elif name == "STOP":
             return stack.pop()
         elif name not in ("PROTO", "FRAME"):
-            raise _refusal(path, f"the instruction {name}")
+            raise _make_refusal(path, f"the instruction {name}")
     raise ValueError("unexpected end of the pickle")
 
 
-def _checked(value):
+def _check_argument(value):
     """Returns the argument of an instruction; raises for an integer with too many bits."""
     if type(value) is int and value.bit_length() > _MAX_BITS:
         raise ValueError(f"a number has more than {_MAX_BITS} bits")
     return value
 
 
-def _name(value, most=_MAX_NAME):
+def _check_name(value, most=_MAX_NAME):
     """Returns a key or name; raises if it is not a str or has too many characters."""
     if type(value) is not str or len(value) > most:
         raise ValueError(f"a key is not a string of at most {most} characters")
     return value
 
 
-def _tuple(items):
+def _build_tuple(items):
     inner = [item for item in items if type(item) is tuple]
     if len(items) > _MAX_TUPLE or any(type(item) is tuple for items in inner for item in items):
         raise ValueError("tuples are too long or nested too deeply")
     return tuple(items)
 
 
-def _whole_numbers(values):
+def _check_whole_numbers(values):
     if type(values) is not tuple or not all(type(n) is int and n >= 0 for n in values):
         raise ValueError("a tensor has an invalid shape")
     return values
 
 
-def _storage(identity, storages):
+def _parse_storage(identity, storages):
     if type(identity) is not tuple or len(identity) < 5 or identity[0] != "storage":
         raise ValueError("a storage is not in PyTorch's format")
     kind, key, _location, size = identity[1:5]
     if type(kind) is not _Name or kind.name not in _TYPES:
         raise ValueError("a storage has an unknown type")
     if len(identity) > 5 and identity[5] is not None:
-        raise ValueError(f"storage {_name(key)} is a view of another storage")
-    _whole_numbers((size,))
-    storage = _Storage(kind.name, _name(key), size)
+        raise ValueError(f"storage {_check_name(key)} is a view of another storage")
+    _check_whole_numbers((size,))
+    storage = _Storage(kind.name, _check_name(key), size)
     if storages is not None:
         storages[key] = storage
     return storage
 
 
-def _made(function, arguments, path):
+def _evaluate_call(function, arguments, path):
     """Evaluates a call that builds a dict or a tensor; raises for every other call."""
     if type(function) is not _Name or type(arguments) is not tuple:
         raise ValueError("a call of a value that is not a function")
@@ -357,15 +357,15 @@ def _made(function, arguments, path):
             raise ValueError("a tensor has no storage")
         if len(arguments) > 6 and arguments[6]:  # These flags change the values.
             raise ValueError("a tensor is the negative or conjugate of the stored numbers")
-        _whole_numbers((offset,))
-        return _Tensor(storage, offset, _whole_numbers(shape), _whole_numbers(strides))
+        _check_whole_numbers((offset,))
+        return _Tensor(storage, offset, _check_whole_numbers(shape), _check_whole_numbers(strides))
     if name == "torch._utils._rebuild_parameter":
         return arguments[0]
-    raise _refusal(path, f"a call of {name}")
+    raise _make_refusal(path, f"a call of {name}")
 
 
-def _refusal(path, what):
+def _make_refusal(path, code):
     return InputError(
-        f"{path} contains more than weights: {what:.200}. No code was run. Save a state dict that "
+        f"{path} contains more than weights: {code:.200}. No code was run. Save a state dict that "
         "contains only tensors, preferably with safetensors."
     )

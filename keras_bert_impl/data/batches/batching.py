@@ -92,11 +92,11 @@ class TokenizedTexts(FlatRows):
             dict of int32 [rows, length]: `token_ids`, `segment_ids`, `padding_mask`.
         """
         tensors = self.row_splits, self.token_ids, self.second_starts, rows
-        return _padded_rows(*tensors, widths=self.widths, pad_id=self.pad_id)
+        return _pad_rows(*tensors, widths=self.widths, pad_id=self.pad_id)
 
 
 @in_one_graph
-def _padded_rows(row_splits, token_ids, second_starts, rows, *, widths, pad_id):
+def _pad_rows(row_splits, token_ids, second_starts, rows, *, widths, pad_id):
     flat, place, lengths = FlatRows(row_splits, widths).positions(rows)
     is_real = place < lengths  # [rows, length]
     is_second = is_real & (place >= tf.gather(second_starts, rows)[:, tf.newaxis])
@@ -116,12 +116,12 @@ def tokenize_texts(
     widths: list[int] | None = None,
     pack: Callable[[list], dict[str, tf.Tensor]] | None = None,
 ) -> TokenizedTexts:
-    pack = pack or functools.partial(_beginnings, tokenizer, max_length)
+    pack = pack or functools.partial(_tokenize_beginnings, tokenizer, max_length)
     chunks = [flat_rows(pack(block)) for block in blocks(texts)]
     return TokenizedTexts(**in_one(chunks), **padding(tokenizer, max_length, widths))
 
 
-def _beginnings(tokenizer, max_length, texts):
+def _tokenize_beginnings(tokenizer, max_length, texts):
     if not tokenizer.can_be_cut:
         return tokenizer(texts, length=max_length)
     cut = [beginning(text, max_length) if isinstance(text, str) else text for text in texts]
@@ -198,8 +198,8 @@ def widths(model: Any, longest: int) -> list[int]:
 
 def takes_any_shape(model: Any) -> bool:
     """Whether all batch shapes are efficient: only on a CPU without XLA compilation."""
-    on_tpu = isinstance(model.distribute_strategy, tf.distribute.TPUStrategy)
-    return not (_is_compiled(model) or on_tpu or tf.config.list_logical_devices("GPU"))
+    is_tpu = isinstance(model.distribute_strategy, tf.distribute.TPUStrategy)
+    return not (_is_compiled(model) or is_tpu or tf.config.list_logical_devices("GPU"))
 
 
 def _is_compiled(model):
@@ -224,25 +224,25 @@ def training_batches(
     steps = steps or per_epoch
 
     @tf.autograph.experimental.do_not_convert
-    def epoch_of_batches(epoch):
+    def build_epoch(epoch):
         order = tf.range(tf.size(tokenized.lengths, tf.int64))
         batches = tf.range(per_epoch, dtype=tf.int64)
         if shuffle:
-            order_seed, batches_seed = tf.unstack(_seeds(seed, epoch, 2))
+            order_seed, batches_seed = tf.unstack(_split_seed(seed, epoch, 2))
             order = tf.random.experimental.stateless_shuffle(order, order_seed)
             window = batch_size * window_batches(per_epoch)
-            order = _sorted_in_windows(order, tokenized.lengths, window)
+            order = _sort_in_windows(order, tokenized.lengths, window)
             batches = tf.random.experimental.stateless_shuffle(batches, batches_seed)
         rows = tf.data.Dataset.from_tensor_slices(batches)
         return rows.map(lambda batch: order[batch * batch_size : (batch + 1) * batch_size])
 
     @tf.autograph.experimental.do_not_convert
-    def batches(_):
+    def repeat_epochs(_):
         first = tf.cast(first_batch, tf.int64)
         epochs = tf.data.Dataset.range(first // per_epoch, np.iinfo(np.int64).max)
-        return epochs.flat_map(epoch_of_batches).skip(first % per_epoch)
+        return epochs.flat_map(build_epoch).skip(first % per_epoch)
 
-    rows = tf.data.Dataset.range(1).flat_map(batches).take(steps)
+    rows = tf.data.Dataset.range(1).flat_map(repeat_epochs).take(steps)
     rows = rows.apply(tf.data.experimental.assert_cardinality(steps))
     return with_features(rows, tokenized, targets)
 
@@ -256,12 +256,12 @@ def num_batches(tokenized: Any, batch_size: int) -> int:
     return -(-tokenized.num_texts // batch_size)
 
 
-def _seeds(seed, epoch, count):
+def _split_seed(seed, epoch, count):
     seeds = tf.stack([tf.constant(seed, tf.int64), epoch])
     return tf.random.experimental.stateless_split(seeds, count)  # [count, 2]
 
 
-def _sorted_in_windows(order, lengths, window):
+def _sort_in_windows(order, lengths, window):
     # Sort by (window, length). The sort is stable: equal lengths keep their random order.
     longest = tf.cast(tf.reduce_max(lengths), tf.int64) + 1
     windows = tf.range(tf.size(order, tf.int64)) // window
@@ -293,10 +293,10 @@ def batch_of(tokenized: Any, targets: tuple, numbers: tf.Tensor | None = None) -
         numbers = tf.range(tokenized.num_texts, dtype=tf.int64)
     features = tokenized.features(numbers)
     width = tf.shape(tf.nest.flatten(features)[0])[1]
-    return (features, *(_rows_of(target, numbers, width) for target in targets))
+    return (features, *(_gather_rows(target, numbers, width) for target in targets))
 
 
-def _rows_of(target, numbers, width):
+def _gather_rows(target, numbers, width):
     rows = tf.gather(target, numbers)
     if isinstance(rows, tf.RaggedTensor):  # each token has a target; padding gets 0
         rows = rows.to_tensor(shape=tf.stack([-1, tf.cast(width, tf.int64), *rows.shape[2:]]))
@@ -318,7 +318,7 @@ def sorted_batches(
         `dataset`, batches of `(features, *targets)`; and `order`, int64 array [texts]: the index of
         each text before sorting.
     """
-    batches, order = _batches_by_length(tokenized, batch_size, any_shape)
+    batches, order = _split_by_length(tokenized, batch_size, any_shape)
     sizes = np.array([len(batch) for batch in batches], "int64")
     ragged = tf.RaggedTensor.from_row_lengths(order, sizes)
     rows = tf.data.Dataset.from_tensor_slices(ragged)
@@ -328,20 +328,20 @@ def sorted_batches(
 def list_of_batches(
     tokenized: Any, batch_size: int, any_shape: bool = False
 ) -> tuple[list[tuple], np.ndarray]:
-    batches, order = _batches_by_length(tokenized, batch_size, any_shape)
+    batches, order = _split_by_length(tokenized, batch_size, any_shape)
     return [batch_of(tokenized, (), tf.constant(batch)) for batch in batches], order
 
 
-def _batches_by_length(tokenized, batch_size, any_shape):
+def _split_by_length(tokenized, batch_size, any_shape):
     lengths = tokenized.lengths.numpy()
     order = np.argsort(lengths, kind="stable")
     ends = np.arange(batch_size, len(order), batch_size)
     if any_shape:
-        ends = _ends_by_padding(lengths[order], batch_size)
+        ends = _choose_ends(lengths[order], batch_size)
     return np.split(order, ends) if len(order) else [], order
 
 
-def _ends_by_padding(lengths, batch_size):
+def _choose_ends(lengths, batch_size):
     """Returns the indices at which texts, sorted by length, are split into batches.
 
     A text starts a new batch if the batch is full, or if padding the batch to the length of the

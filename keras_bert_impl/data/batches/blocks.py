@@ -32,7 +32,7 @@ def blocks(
     count, characters = 0, 0
     for text in texts:
         block.append(text)
-        characters += _characters(text)
+        characters += _count_characters(text)
         if len(block) == most_texts or characters >= most_characters:
             yield block
             count += len(block)
@@ -56,20 +56,20 @@ def in_blocks(
             raise UndefinedScoresError(error.what, count + error.number) from error
         count += len(block)
         done(len(block))
-    return _joined(results)
+    return _join_results(results)
 
 
-def _joined(results):
+def _join_results(results):
     if len(results) == 1:
         return results[0]
     if isinstance(results[0], list):
-        return [one for result in results for one in result]
+        return [element for result in results for element in result]
     return np.concatenate(results)
 
 
-def _characters(text):
+def _count_characters(text):
     if isinstance(text, (str, bytes)):
         return len(text)
     if hasattr(text, "text"):
         return len(text.text)
-    return sum(map(_characters, text))
+    return sum(map(_count_characters, text))

@@ -66,7 +66,7 @@ class GroupedTexts:
     @property
     def lengths(self) -> tf.Tensor:
         """Sort keys, int32 [examples]: first the number of rows, then the longest row."""
-        return _lengths_of_groups(self.rows.lengths, self.splits, longest=self.rows.longest)
+        return _compute_lengths(self.rows.lengths, self.splits, longest=self.rows.longest)
 
     def features(self, numbers: tf.Tensor) -> dict[str, tf.Tensor]:
         """Computes the features of a batch.
@@ -77,20 +77,20 @@ class GroupedTexts:
         Returns:
             dict of int32 [batch, group, ..., length]; see `stack_groups`.
         """
-        rows, counts = _rows_of_groups(self.splits, numbers)
+        rows, counts = _find_group_rows(self.splits, numbers)
         features = self.rows.features(rows)
         return stack_groups(features, counts, sizes=self.sizes, pad_id=self.pad_id)
 
 
 @in_one_graph
-def _lengths_of_groups(lengths, splits, *, longest):
-    of_rows = tf.RaggedTensor.from_row_splits(lengths, splits, validate=False)
-    counts = tf.cast(of_rows.row_lengths(), tf.int32)
-    return counts * longest + tf.reduce_max(of_rows, axis=1)
+def _compute_lengths(lengths, splits, *, longest):
+    grouped_lengths = tf.RaggedTensor.from_row_splits(lengths, splits, validate=False)
+    counts = tf.cast(grouped_lengths.row_lengths(), tf.int32)
+    return counts * longest + tf.reduce_max(grouped_lengths, axis=1)
 
 
 @in_one_graph
-def _rows_of_groups(splits, numbers):
+def _find_group_rows(splits, numbers):
     begins, ends = tf.gather(splits, numbers), tf.gather(splits, numbers + 1)
     rows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
     return rows, ends - begins
@@ -139,12 +139,12 @@ def stack_groups(
     begins = tf.cumsum(counts, exclusive=True)[:, tf.newaxis]
     rows = tf.where(is_row, begins + place, 0)  # [batch, group]
 
-    def stacked(name, feature):
-        place_of = is_row[(..., *[tf.newaxis] * (feature.shape.rank - 1))]
-        stack = tf.where(place_of, tf.gather(feature, rows), padding_of(name, pad_id))
+    def stack_feature(name, feature):
+        is_value = is_row[(..., *[tf.newaxis] * (feature.shape.rank - 1))]
+        stack = tf.where(is_value, tf.gather(feature, rows), padding_of(name, pad_id))
         return tf.ensure_shape(stack, [None, static_size(sizes), *feature.shape[1:]])
 
-    return {name: stacked(name, feature) for name, feature in features.items()}
+    return {name: stack_feature(name, feature) for name, feature in features.items()}
 
 
 def padding_of(name: str, pad_id: int) -> int:
@@ -186,12 +186,12 @@ def pack_head_and_tail(
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
     """
-    other, long = as_other_and_long(one_kind(texts), long_part)
+    short, long = as_other_and_long(one_kind(texts), long_part)
     ids = tokenizer.tokenize(long)
     room = tf.fill([ids.nrows()], tf.constant(length - 2, tf.int64))
-    if other is not None:
-        other = tokenizer.tokenize(other)[:, : other_length(tokenizer, length)]
-        room -= other.row_lengths() + tokenizer.num_separators
+    if short is not None:
+        short = tokenizer.tokenize(short)[:, : other_length(tokenizer, length)]
+        room -= short.row_lengths() + tokenizer.num_separators
     head = room * 128 // 510 if head_tokens is None else tf.minimum(room, head_tokens)
     is_long = ids.row_lengths() > room
     num_first = tf.where(is_long, head, ids.row_lengths())
@@ -199,8 +199,8 @@ def pack_head_and_tail(
     begins, ends = ids.row_starts(), ids.row_limits()
     heads = tf.ragged.range(begins, begins + num_first, row_splits_dtype=tf.int64)
     tails = tf.ragged.range(ends - num_last, ends, row_splits_dtype=tf.int64)
-    kept = tf.gather(ids.flat_values, tf.concat([heads, tails], axis=1))
-    segments = (kept,) if other is None else in_order(other, kept, long_part)
+    shortened = tf.gather(ids.flat_values, tf.concat([heads, tails], axis=1))
+    segments = (shortened,) if short is None else in_order(short, shortened, long_part)
     return tokenizer.pack(*segments, length=length)
 
 
@@ -232,12 +232,12 @@ class DocumentWindows:
     def tokenize(self, texts: list) -> GroupedTexts:
         counts = []
 
-        def windows(block):
-            features, of_block = self._windows(block)
-            counts.append(of_block.numpy())
+        def pack_block(block):
+            features, block_counts = self._pack_windows(block)
+            counts.append(block_counts.numpy())
             return features
 
-        rows = tokenize_texts(texts, self.tokenizer, self.max_length, self.widths, windows)
+        rows = tokenize_texts(texts, self.tokenizer, self.max_length, self.widths, pack_block)
         return grouped(rows, np.concatenate(counts), self.counts)
 
     def features(self, texts: Any) -> dict[str, tf.Tensor]:
@@ -246,30 +246,30 @@ class DocumentWindows:
         Args:
             texts: string tensor [texts], or a tuple of two for pairs.
         """
-        features, counts = self._windows(texts)
+        features, counts = self._pack_windows(texts)
         length = tf.shape(features["token_ids"])[1]
-        more = [[0, 0], [0, least_of(self.widths, length) - length]]
+        paddings = [[0, 0], [0, least_of(self.widths, length) - length]]
         pad_id = self.tokenizer.pad_id
 
-        def padded(name, rows):
-            rows = tf.pad(rows, more, constant_values=padding_of(name, pad_id))
+        def pad_rows(name, rows):
+            rows = tf.pad(rows, paddings, constant_values=padding_of(name, pad_id))
             return tf.ensure_shape(rows, [None, static_size(self.widths)])
 
-        features = {name: padded(name, rows) for name, rows in features.items()}
+        features = {name: pad_rows(name, rows) for name, rows in features.items()}
         return stack_groups(features, counts, sizes=tuple(self.counts), pad_id=pad_id)
 
-    def _windows(self, texts):
+    def _pack_windows(self, texts):
         """Returns features, int32 [windows, length], and windows of each text, int64 [texts]."""
         short = other_length(self.tokenizer, self.max_length)
-        made = pack_windows(
+        packed = pack_windows(
             self.tokenizer, one_kind(texts), self.max_length, self.stride, short, self.long_part
         )
-        ones = tf.ones_like(made.texts)
-        counts = tf.math.unsorted_segment_sum(ones, made.texts, made.token_starts.nrows())
+        ones = tf.ones_like(packed.texts)
+        counts = tf.math.unsorted_segment_sum(ones, packed.texts, packed.token_starts.nrows())
         begins = tf.cumsum(counts, exclusive=True)
         counts = tf.minimum(counts, self.max_windows)
-        kept = tf.ragged.range(begins, begins + counts, row_splits_dtype=tf.int64).flat_values
-        return {name: tf.gather(rows, kept) for name, rows in made.features.items()}, counts
+        indices = tf.ragged.range(begins, begins + counts, row_splits_dtype=tf.int64).flat_values
+        return {name: tf.gather(rows, indices) for name, rows in packed.features.items()}, counts
 
 
 # === Windows, mapped to the tokens of their texts ===
@@ -320,9 +320,9 @@ def tokenize_windows(
 ) -> TokenizedWindows:
     rows, windows, start = [], [], 0
     for block in blocks(texts):
-        made = pack_windows(tokenizer, one_kind(block), max_length, stride, first_length)
-        rows.append(flat_rows(made.features))
-        windows.append(_flat_windows(made, start))
+        packed = pack_windows(tokenizer, one_kind(block), max_length, stride, first_length)
+        rows.append(flat_rows(packed.features))
+        windows.append(_convert_windows(packed, start))
         start += len(block)
     parts: dict[str, Any] = {
         name: np.concatenate([chunk[name] for chunk in windows]) for name in windows[0]
@@ -331,8 +331,8 @@ def tokenize_windows(
     return TokenizedWindows(**in_one(rows), **padding(tokenizer, max_length, widths), **parts)
 
 
-def _flat_windows(windows, first_text):
-    tokens, has_most_context = _positions(windows)
+def _convert_windows(windows, first_text):
+    tokens, has_most_context = _select_positions(windows)
     return {
         "texts": windows.texts.numpy() + first_text,
         "tokens": tokens.numpy(),
@@ -344,7 +344,7 @@ def _flat_windows(windows, first_text):
 
 
 @in_one_graph
-def _positions(windows):
+def _select_positions(windows):
     is_real = windows.features["padding_mask"] == 1
-    of_rows = windows.tokens(), windows.has_most_context()
-    return tuple(tf.boolean_mask(values, is_real) for values in of_rows)
+    positions = windows.tokens(), windows.has_most_context()
+    return tuple(tf.boolean_mask(values, is_real) for values in positions)

@@ -69,25 +69,25 @@ def as_words(texts: Any) -> list[Words]:
         raise InputError(f"expected a list. Received: {texts!r:.60}")
     if not isinstance(texts, tuple):
         texts = values(texts)
-    return [_words_of(text, position) for position, text in enumerate(texts)]
+    return [_convert_to_words(text, position) for position, text in enumerate(texts)]
 
 
-def _words_of(text, position):
+def _convert_to_words(text, position):
     if isinstance(text, Words):
         return text
-    text = _decoded(text)
+    text = _decode_text(text)
     if isinstance(text, str):
         return find_words(text)
     if not isinstance(text, (list, tuple, np.ndarray)):
         raise InputError(f"text {position} {not_a_text(text)}")
-    words = [_decoded(word) for word in text]
+    words = [_decode_text(word) for word in text]
     for word in words:
         if not isinstance(word, str):
             raise InputError(f"text {position}: a word {not_a_text(word)}")
     return join_words(words)
 
 
-def _decoded(text):
+def _decode_text(text):
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
@@ -116,8 +116,8 @@ class TokenAlignment:
 
 def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
     # Texts are concatenated, so that one search covers all of them.
-    bases = _splits([len(sentence.text) + 1 for sentence in sentences])
-    word_splits = _splits([len(sentence.starts) for sentence in sentences])
+    bases = _compute_splits([len(sentence.text) + 1 for sentence in sentences])
+    word_splits = _compute_splits([len(sentence.starts) for sentence in sentences])
     shifts = np.repeat(bases[:-1], np.diff(word_splits))
     nothing = np.zeros(0, "int64")
     starts, ends = (
@@ -139,10 +139,10 @@ def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
     owns = firsts >= 0
     # Words without a separate token use the token that contains their last character.
     holders = np.searchsorted(token_ends, ends - 1, side="right")
-    found = ~owns & (ends > starts) & (holders < len(token_ends))
-    found[found] = token_starts[holders[found]] < ends[found]
-    return TokenAlignment(words, np.where(found, holders, firsts), owns, word_splits)
+    has_holder = ~owns & (ends > starts) & (holders < len(token_ends))
+    has_holder[has_holder] = token_starts[holders[has_holder]] < ends[has_holder]
+    return TokenAlignment(words, np.where(has_holder, holders, firsts), owns, word_splits)
 
 
-def _splits(lengths):
+def _compute_splits(lengths):
     return np.cumsum([0, *lengths], dtype="int64")

@@ -53,7 +53,7 @@ class Calibration(NamedTuple):
     @property
     def thresholds(self) -> dict[str, float] | None:
         """Dict of label -> threshold; None if no threshold was selected."""
-        return {name: one.threshold for name, one in self.chosen.items()} or None
+        return {name: scores.threshold for name, scores in self.chosen.items()} or None
 
     def lines(self) -> list[str]:
         before, after = (f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in self[1:3])
@@ -61,16 +61,16 @@ class Calibration(NamedTuple):
             f"temperature {self.temperature:.3f}, n = {self.num_texts:,}",
             f"expected calibration error {before} before, {after} after",
             *(
-                f"threshold of {name} {one.threshold:.4f}: precision {one.precision:.4f}, "
-                f"recall {one.recall:.4f}, F1 {one.f1:.4f}"
-                for name, one in self.chosen.items()
+                f"threshold of {name} {scores.threshold:.4f}: precision {scores.precision:.4f}, "
+                f"recall {scores.recall:.4f}, F1 {scores.f1:.4f}"
+                for name, scores in self.chosen.items()
             ),
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        chosen = {name: one._asdict() for name, one in self.chosen.items()}
+        thresholds = {name: scores._asdict() for name, scores in self.chosen.items()}
         errors = {name: getattr(self, name)._asdict() for name in ("error_before", "error")}
-        return self._asdict() | errors | {"chosen": chosen}
+        return self._asdict() | errors | {"chosen": thresholds}
 
 
 def calibration_of(
@@ -89,30 +89,30 @@ def calibration_of(
         raise InputError("a regression model has no probabilities to calibrate.")
     if not len(scores) or np.isnan(scores).any():
         raise InputError("calibration requires texts with scores.")
-    names = _labels_of(goal, labels, problem_type)
+    names = _select_labels(goal, labels, problem_type)
     rule = None if goal.threshold is None else rule_of(goal.threshold)
     if problem_type == MULTI:  # each label has two logits: no and yes
         logits = np.stack([_log(1 - scores), _log(scores)], axis=-1)
         temperature = fit_temperature(logits.reshape(-1, 2), np.reshape(targets, -1).astype(int))
-        hot, calibrated = np.asarray(targets), _softmax(logits / temperature)[..., 1]
+        hot, calibrated = np.asarray(targets), _compute_softmax(logits / temperature)[..., 1]
         before, after = scores, calibrated
         is_right = hot
     else:
         classes = targets.argmax(axis=1) if np.ndim(targets) == 2 else np.asarray(targets)
         logits = _log(scores)
         temperature = fit_temperature(logits, classes)
-        hot, calibrated = np.eye(len(labels))[classes], _softmax(logits / temperature)
+        hot, calibrated = np.eye(len(labels))[classes], _compute_softmax(logits / temperature)
         before, after = scores.max(axis=1), calibrated.max(axis=1)
         is_right = scores.argmax(axis=1) == classes
-    chosen = {}
+    thresholds = {}
     for name in names if rule else ():
         column = labels.index(name)
-        chosen[name] = choose_threshold(rule, hot[:, column] > 0.5, calibrated[:, column], name)
-    first, last = (calibration_error(one, is_right) for one in (before, after))
-    return Calibration(temperature, first, last, chosen, len(scores))
+        thresholds[name] = choose_threshold(rule, hot[:, column] > 0.5, calibrated[:, column], name)
+    first, last = (calibration_error(confidences, is_right) for confidences in (before, after))
+    return Calibration(temperature, first, last, thresholds, len(scores))
 
 
-def _labels_of(goal, labels, problem_type):
+def _select_labels(goal, labels, problem_type):
     if goal.label is not None:
         if goal.label not in labels:
             raise InputError(f"label {goal.label!r} is not one of {listed(labels)}.")
@@ -128,7 +128,7 @@ def _log(probabilities):
     return np.log(np.maximum(np.asarray(probabilities, "float64"), 1e-38))
 
 
-def _softmax(logits):
+def _compute_softmax(logits):
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
@@ -147,10 +147,12 @@ def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
     Source: Guo et al. 2017 (arXiv:1706.04599), section 4.2.
     """
     logits = np.asarray(logits, "float64")
-    wanted = logits[np.arange(len(logits)), targets]
+    target_logits = logits[np.arange(len(logits)), targets]
 
     def slope(temperature):  # derivative of the loss with respect to 1 / temperature
-        return np.mean((_softmax(logits / temperature) * logits).sum(axis=1) - wanted)
+        return np.mean(
+            (_compute_softmax(logits / temperature) * logits).sum(axis=1) - target_logits
+        )
 
     low, high = _TEMPERATURES
     if slope(low) <= 0:
@@ -173,12 +175,12 @@ def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
 
 
 def rule_of(text: str) -> _Rule:
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"f(\d+\.?\d*)|(recall|precision)=(\d*\.?\d+)|cost=([\d.]+),([\d.]+)", text
     )
-    if found is None:
+    if match is None:
         raise InputError(f"threshold must be {_RULES}. Received: {text!r}")
-    beta, kind, bound, *costs = found.groups()
+    beta, kind, bound, *costs = match.groups()
     try:
         numbers = [float(number) for number in (beta or bound, *costs) if number]
     except ValueError as error:
@@ -187,17 +189,21 @@ def rule_of(text: str) -> _Rule:
         raise InputError(f"threshold {text!r}: {kind} must be above 0 and at most 1.")
     if beta:
         square = numbers[0] ** 2
-        return lambda hits, wanted, found: (1 + square) * hits / (square * wanted + found)
+        return lambda hits, positives, predicted: (
+            (1 + square) * hits / (square * positives + predicted)
+        )
     if kind:  # divisions, because a product such as 0.55 * 20 is not exact
         maximized, bounded = (0, 1) if kind == "precision" else (1, 0)
 
-        def rule(hits, wanted, found):
-            both = hits / wanted, hits / np.maximum(found, 1)  # recall and precision
-            is_allowed = (found > 0) & (both[bounded] >= numbers[0])
+        def rule(hits, positives, predicted):
+            both = hits / positives, hits / np.maximum(predicted, 1)  # recall and precision
+            is_allowed = (predicted > 0) & (both[bounded] >= numbers[0])
             return np.where(is_allowed, both[maximized], -np.inf)
 
         return rule
-    return lambda hits, wanted, found: -(numbers[0] * (found - hits) + numbers[1] * (wanted - hits))
+    return lambda hits, positives, predicted: (
+        -(numbers[0] * (predicted - hits) + numbers[1] * (positives - hits))
+    )
 
 
 def choose_threshold(
@@ -213,22 +219,24 @@ def choose_threshold(
         is_positive: bool `[examples]`.
         scores: float `[examples]`, in [0, 1].
     """
-    wanted = int(is_positive.sum())
-    if not wanted:
+    num_positive = int(is_positive.sum())
+    if not num_positive:
         raise InputError(f"the threshold of {name!r} cannot be selected: no text has this label.")
     scores = np.asarray(scores, "float32")  # as in decisions of models
     order = np.argsort(-scores, kind="stable")
     ranked = np.concatenate([[_ABOVE_ALL], scores[order], [-1]]).astype("float32")
-    found = np.flatnonzero(ranked[:-1] != ranked[1:])  # equal scores are not separated
-    hits = np.concatenate([[0], np.cumsum(is_positive[order])])[found]
-    values = rule(hits, wanted, found)
+    num_predicted = np.flatnonzero(ranked[:-1] != ranked[1:])  # equal scores are not separated
+    hits = np.concatenate([[0], np.cumsum(is_positive[order])])[num_predicted]
+    values = rule(hits, num_positive, num_predicted)
     best = int(values.argmax())
     if values[best] == -np.inf:
         raise InputError(f"no threshold of {name!r} reaches the required precision on these texts.")
-    higher, lower = np.maximum(ranked[found[best] : found[best] + 2], 0)
+    higher, lower = np.maximum(ranked[num_predicted[best] : num_predicted[best] + 2], 0)
     middle = (higher + lower) / 2
     threshold = float(str(middle if middle > lower else higher))
-    return ThresholdScores(threshold, *ratios(int(hits[best]), wanted, int(found[best])))
+    return ThresholdScores(
+        threshold, *ratios(int(hits[best]), num_positive, int(num_predicted[best]))
+    )
 
 
 def bounds_of(
@@ -256,5 +264,5 @@ def bounds_of(
 
 
 def thresholds_of(bounds: np.ndarray, labels: list[str]) -> dict[str, float] | None:
-    given = {n: float(str(b)) for n, b in zip(labels, bounds, strict=True) if not np.isnan(b)}
-    return given or None
+    thresholds = {n: float(str(b)) for n, b in zip(labels, bounds, strict=True) if not np.isnan(b)}
+    return thresholds or None

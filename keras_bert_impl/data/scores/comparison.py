@@ -75,13 +75,13 @@ class Comparison(NamedTuple):
             return [*self.remarks]
         if math.isnan(self.outcome.score(metric)):
             reason = undefined_because(self.outcome.labels, self.outcome.column(metric))
-            said = f"{metric} is undefined, because {reason}. The baselines are not compared."
+            sentence = f"{metric} is undefined, because {reason}. The baselines are not compared."
         elif not ranks:
-            said = f"{metric} of the baselines is undefined. They are not compared."
+            sentence = f"{metric} of the baselines is undefined. They are not compared."
         else:
             best = max(ranks, key=lambda name: ranks[name])
-            said = _compared(change(self.outcome, self.baselines[best]), best)
-        return [*self.remarks, said]
+            sentence = _describe_change(change(self.outcome, self.baselines[best]), best)
+        return [*self.remarks, sentence]
 
 
 def undefined_because(labels: np.ndarray, predictions: np.ndarray) -> str:
@@ -126,7 +126,7 @@ class Change(NamedTuple):
         return f"{interval}{p}, n = {self.num_examples:,}"
 
     def __str__(self) -> str:
-        said = {
+        phrases = {
             "better": "the model is better",
             "worse": "the model is worse",
             "too few": f"at least {FEWEST} examples are required to tell a difference",
@@ -134,7 +134,7 @@ class Change(NamedTuple):
         }
         return (
             f"{self.metric} {self.new:.4f}, before {self.old:.4f}: improvement "
-            f"{self.gain.value:+.4f}, {self.evidence}; {said[self.decision]}"
+            f"{self.gain.value:+.4f}, {self.evidence}; {phrases[self.decision]}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -146,13 +146,13 @@ def change(new: Outcome, old: Outcome) -> Change:
     metric, function = next(iter(new.metrics.items()))
     labels = new.labels
     columns = old.column(metric), new.column(metric)
-    difference = paired_difference(function, labels, *columns, _samples(len(labels)))
+    difference = paired_difference(function, labels, *columns, _limit_samples(len(labels)))
     value, *bounds = (comparable(metric, bound) for bound in difference.interval)
     gain = Interval(value, *sorted(bounds))
     return Change(metric, new.score(metric), old.score(metric), gain, len(labels), difference.p)
 
 
-def _compared(change, name):
+def _describe_change(change, name):
     """Returns a sentence that compares a model with a baseline."""
     both = f"{change.metric} {change.new:.3f}, baseline {name} {change.old:.3f}"
     train = "Train longer or change the learning rate, or use the baseline."
@@ -176,7 +176,7 @@ def _compared(change, name):
     return f"{both}: the difference may be chance ({change.evidence}). Score on more examples."
 
 
-def _samples(count):
+def _limit_samples(count):
     return min(SAMPLES, max(100, _DRAWN // count))
 
 
@@ -216,9 +216,9 @@ def never_predicted(
     missing = [n for n in np.unique(labels) if n not in predictions]
     if not missing or np.isnan(predictions).any():
         return ()
-    verb, these = ("is", "this label") if len(missing) == 1 else ("are", "these labels")
+    verb, noun = ("is", "this label") if len(missing) == 1 else ("are", "these labels")
     count = int(np.isin(labels, missing).sum())
     return (
         f"{listed([names[n] for n in missing])} {verb} never predicted, but {count:,} of "
-        f"{len(labels):,} examples have {these}. Try class_weight=balanced, or more epochs.",
+        f"{len(labels):,} examples have {noun}. Try class_weight=balanced, or more epochs.",
     )

@@ -25,17 +25,17 @@ class CountingMetric(keras.metrics.Metric):
 
         Source: Dekker 1971, "A floating-point technique for extending the available precision".
         """
-        total, rest = variables
-        values = ops.cast(values, total.dtype) + rest
+        total, rounding_error = variables
+        values = ops.cast(values, total.dtype) + rounding_error
         after = total + values
-        left = values - (after - total)  # compute it before `total` changes
+        new_error = values - (after - total)  # compute it before `total` changes
         total.assign(after)
-        rest.assign(left)
+        rounding_error.assign(new_error)
 
 
 def count(variables: tuple[Any, Any]) -> Any:
-    total, rest = variables
-    return ops.convert_to_tensor(total) + ops.convert_to_tensor(rest)
+    total, rounding_error = variables
+    return ops.convert_to_tensor(total) + ops.convert_to_tensor(rounding_error)
 
 
 def defined_weights(outputs: Any, weights: Any = None) -> Any:
@@ -63,8 +63,8 @@ class Accuracy(CountingMetric):
         if len(y_true.shape) == len(y_pred.shape):
             y_true = ops.argmax(y_true, axis=-1)
         weights = defined_weights(y_pred, sample_weight)
-        found = ops.argmax(y_pred, axis=-1)
-        hits = ops.equal(ops.cast(found, "int32"), ops.cast(y_true, "int32"))
+        predictions = ops.argmax(y_pred, axis=-1)
+        hits = ops.equal(ops.cast(predictions, "int32"), ops.cast(y_true, "int32"))
         self.add_count(self._hits, ops.sum(weights * ops.cast(hits, weights.dtype)))
         self.add_count(self._rows, ops.sum(weights))
 
@@ -140,7 +140,7 @@ class ConfusionScore(ScoreMetric):
     def result(self) -> Any:
         hits, missed, wrong = map(count, (self._hits, self._missed, self._wrong))
         if self.name == "matthews":
-            return _matthews(hits, missed, wrong)
+            return _compute_matthews(hits, missed, wrong)
         total = 2 * hits + missed + wrong
         f1 = ops.divide_no_nan(2 * hits, total)
         if self.name == "f1":
@@ -157,11 +157,11 @@ def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callab
     }
 
 
-def _matthews(hits, missed, wrong):
+def _compute_matthews(hits, missed, wrong):
     # Large counts are only added, because their difference would lose precision. The errors are
     # few where the rest of a class is small.
-    rest = _sum_of_others(hits) + ops.maximum(ops.sum(missed) - missed - wrong, 0)
-    covariance = ops.sum(hits * rest - missed * wrong)
+    true_negatives = _sum_of_others(hits) + ops.maximum(ops.sum(missed) - missed - wrong, 0)
+    covariance = ops.sum(hits * true_negatives - missed * wrong)
     deviations = [
         ops.sqrt(ops.sum(total * _sum_of_others(total))) for total in (hits + missed, hits + wrong)
     ]

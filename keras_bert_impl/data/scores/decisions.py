@@ -59,9 +59,9 @@ def likeliest(
 
 def at_least(scores: np.ndarray, bounds: np.ndarray | float = 0.5) -> np.ndarray:
     """Returns 1 for scores of at least `bounds`, 0 for lower scores, and NaN for NaN scores."""
-    chosen = (scores >= bounds).astype("int64")
+    decisions = (scores >= bounds).astype("int64")
     undefined = np.isnan(scores)
-    return np.where(undefined, np.nan, chosen) if undefined.any() else chosen
+    return np.where(undefined, np.nan, decisions) if undefined.any() else decisions
 
 
 def undefined(scores: Iterable[str]) -> dict[str, float]:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 
-def _nan_if_any_is(metric):
+def _handle_nan(metric):
 
     @functools.wraps(metric)
     def checked(labels, predictions):
@@ -20,13 +20,13 @@ def _nan_if_any_is(metric):
     return checked
 
 
-@_nan_if_any_is
+@_handle_nan
 def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Fraction of equal entries."""
     return float(np.mean(np.asarray(labels) == np.asarray(predictions)))
 
 
-@_nan_if_any_is
+@_handle_nan
 def f1(labels: ArrayLike, predictions: ArrayLike) -> float:
     """F1 of class 1: the harmonic mean of precision and recall; 0 if both are undefined."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
@@ -35,7 +35,7 @@ def f1(labels: ArrayLike, predictions: ArrayLike) -> float:
     return float(2 * hits / either) if either else 0.0
 
 
-@_nan_if_any_is
+@_handle_nan
 def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Mean F1 of the classes that occur."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
@@ -43,7 +43,7 @@ def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> float:
     return float(np.mean([f1(labels == c, predictions == c) for c in classes]))
 
 
-@_nan_if_any_is
+@_handle_nan
 def matthews(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Matthews correlation of class indices; 0 if labels or predictions have only one class.
 
@@ -53,11 +53,11 @@ def matthews(labels: ArrayLike, predictions: ArrayLike) -> float:
     classes = np.union1d(labels, predictions)
     true = np.asarray(labels)[:, None] == classes  # [examples, classes]
     predicted = np.asarray(predictions)[:, None] == classes
-    scale = np.sqrt(_covariance(true, true) * _covariance(predicted, predicted))
-    return float(_covariance(true, predicted) / scale) if scale else 0.0
+    scale = np.sqrt(_compute_covariance(true, true) * _compute_covariance(predicted, predicted))
+    return float(_compute_covariance(true, predicted) / scale) if scale else 0.0
 
 
-@_nan_if_any_is
+@_handle_nan
 def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Pearson correlation; NaN if labels or predictions are constant."""
     deviations = []
@@ -70,7 +70,7 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
     return float(np.sum(deviations[0] * deviations[1]))
 
 
-@_nan_if_any_is
+@_handle_nan
 def spearman(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Spearman correlation: the Pearson correlation of the ranks."""
     return pearson(ranks(labels), ranks(predictions))
@@ -83,26 +83,26 @@ def ranks(values: ArrayLike) -> np.ndarray:
     return (last - (counts - 1) / 2)[inverse]
 
 
-@_nan_if_any_is
+@_handle_nan
 def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> float:
     x, y = (np.asarray(v, "float64").ravel() for v in (labels, predictions))
     return float(np.mean((x - y) ** 2))
 
 
-@_nan_if_any_is
+@_handle_nan
 def subset_accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Fraction of examples whose labels are all correct."""
     return float(np.mean((np.asarray(labels) == np.asarray(predictions)).all(axis=1)))
 
 
-@_nan_if_any_is
+@_handle_nan
 def macro_f1_of_labels(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Macro F1 of multi-label predictions, 0 and 1 `[examples, labels]`."""
     columns = zip(np.asarray(labels).T, np.asarray(predictions).T, strict=True)
     return float(np.mean([f1(*column) for column in columns]))
 
 
-@_nan_if_any_is
+@_handle_nan
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     """Mean of the average precision of each class against the rest.
 
@@ -118,11 +118,15 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     if is_class.ndim == 1:
         is_class = is_class[:, None] == np.array(classes)
         classes = classes[1:] if len(classes) == 2 else classes
-    found = [_of_ranking(is_class[:, c], ranking[:, c]) for c in classes if is_class[:, c].any()]
-    return float(np.mean(found)) if found else 0.0
+    precisions = [
+        _compute_average_precision(is_class[:, c], ranking[:, c])
+        for c in classes
+        if is_class[:, c].any()
+    ]
+    return float(np.mean(precisions)) if precisions else 0.0
 
 
-def _of_ranking(is_positive, scores):
+def _compute_average_precision(is_positive, scores):
     order = np.argsort(-scores, kind="stable")
     hits, ranked = np.cumsum(is_positive[order]), scores[order]
     last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # last of equal scores
@@ -187,6 +191,6 @@ def highest(name: str) -> float:
     return 0.0 if name == "mean_squared_error" else 1.0
 
 
-def _covariance(a, b):
+def _compute_covariance(a, b):
     a, b = a - a.mean(axis=0), b - b.mean(axis=0)
     return np.sum(a * b)

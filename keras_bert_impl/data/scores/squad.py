@@ -27,10 +27,10 @@ def squad_v1_scores(examples: QuestionExamples, predictions: dict[str, str]) -> 
 
     Source: Rajpurkar et al. 2016, section 6.1, and the published `evaluate-v1.1.py`.
     """
-    exact, f1 = _v1_scores_of_questions(examples, predictions)
+    exact, f1 = _score_v1_questions(examples, predictions)
     return {
-        "exact_match": 100.0 * _total(exact) / len(examples),
-        "f1": 100.0 * _total(f1) / len(examples),
+        "exact_match": 100.0 * _sum_in_order(exact) / len(examples),
+        "f1": 100.0 * _sum_in_order(f1) / len(examples),
     }
 
 
@@ -39,19 +39,19 @@ def scores_of_questions(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Computes exact match and F1 of each question, float64 [questions], from 0 to 1."""
     is_v1 = examples.is_impossible is None
-    of_questions = _v1_scores_of_questions if is_v1 else _v2_scores_of_questions
+    of_questions = _score_v1_questions if is_v1 else _score_v2_questions
     return of_questions(examples, predictions)
 
 
-def _v1_scores_of_questions(examples, predictions):
+def _score_v1_questions(examples, predictions):
     """Returns exact match and F1 of each question. Questions without a prediction score 0."""
     exact, f1 = np.zeros((2, len(examples)))
     for number, (name, answers) in enumerate(zip(examples.ids, examples.answers)):
         if name in predictions:
-            wanted = [normalize_answer(text) for text, _ in answers]
-            given = normalize_answer(predictions[name])
-            exact[number] = given in wanted
-            f1[number] = max(_f1(given.split(), text.split()) for text in wanted)
+            true_answers = [normalize_answer(text) for text, _ in answers]
+            prediction = normalize_answer(predictions[name])
+            exact[number] = prediction in true_answers
+            f1[number] = max(_compute_f1(prediction.split(), text.split()) for text in true_answers)
     return exact, f1
 
 
@@ -65,26 +65,28 @@ def squad_v2_scores(
 
     Source: Rajpurkar et al. 2018, and the published `evaluate-v2.0.py`.
     """
-    raw = dict(zip(("exact", "f1"), _v2_scores_of_questions(examples, predictions)))
+    raw = dict(zip(("exact", "f1"), _score_v2_questions(examples, predictions)))
     possible = np.array([bool(answers) for answers in examples.answers])
-    counted = dict(raw)
+    thresholded = dict(raw)
     if null_odds is not None:
         _check_odds(examples, null_odds)
         is_null = np.array([null_odds[name] > null_threshold for name in examples.ids])
-        counted = {name: np.where(is_null, ~possible, values) for name, values in raw.items()}
+        thresholded = {name: np.where(is_null, ~possible, values) for name, values in raw.items()}
     scores: dict[str, float] = {}
     every = np.ones_like(possible)
-    for prefix, which in (("", every), ("HasAns_", possible), ("NoAns_", ~possible)):
-        total = int(which.sum())
+    for prefix, mask in (("", every), ("HasAns_", possible), ("NoAns_", ~possible)):
+        total = int(mask.sum())
         if total:
-            means = {name: 100.0 * _total(v[which]) / total for name, v in counted.items()}
+            means = {
+                name: 100.0 * _sum_in_order(v[mask]) / total for name, v in thresholded.items()
+            }
             scores |= {prefix + name: mean for name, mean in means.items()}
             scores[prefix + "total"] = total
     if null_odds is not None:
         is_text = np.array([predictions[name] != "" for name in examples.ids])
         for name, values in raw.items():
             gains = np.where(possible, values, -1.0 * is_text)
-            totals, thresholds = _totals_by_threshold(examples, gains, null_odds)
+            totals, thresholds = _sum_by_threshold(examples, gains, null_odds)
             best = int(np.argmax(totals))
             scores[f"best_{name}"] = 100.0 * float(totals[best]) / len(examples)
             # The official script returns 0 if "" is best for all questions.
@@ -100,15 +102,15 @@ def best_null_threshold(
 ) -> float:
     """Returns the null-odds threshold with the highest score."""
     _check_odds(examples, null_odds)
-    exact, f1 = _v2_scores_of_questions(examples, predictions)
+    exact, f1 = _score_v2_questions(examples, predictions)
     if_null = np.array([not answers for answers in examples.answers])
     gains = {"exact": exact, "f1": f1}[metric] - if_null
-    totals, thresholds = _totals_by_threshold(examples, gains, null_odds)
+    totals, thresholds = _sum_by_threshold(examples, gains, null_odds)
     is_last = np.append(thresholds[1:] != thresholds[:-1], True)
     return float(thresholds[np.argmax(np.where(is_last, totals, -np.inf))])
 
 
-def _totals_by_threshold(examples, gains, null_odds):
+def _sum_by_threshold(examples, gains, null_odds):
     """Returns the total score for each null threshold, and the thresholds, in two arrays."""
     gains = dict(zip(examples.ids, gains))
     names = [name for name in sorted(null_odds, key=null_odds.get) if name in gains]
@@ -118,25 +120,27 @@ def _totals_by_threshold(examples, gains, null_odds):
     return totals, np.concatenate([[odds[0] - 1.0], odds])
 
 
-def _v2_scores_of_questions(examples, predictions):
+def _score_v2_questions(examples, predictions):
     _check_ids(examples, predictions, "prediction")
     exact, f1 = [], []
     for name, answers in zip(examples.ids, examples.answers):
-        wanted = [normalize_answer(text) for text, _ in answers]
-        wanted = [text for text in wanted if text] or [""]
-        given = normalize_answer(predictions[name])
-        exact.append(given in wanted)
+        true_answers = [normalize_answer(text) for text, _ in answers]
+        true_answers = [text for text in true_answers if text] or [""]
+        prediction = normalize_answer(predictions[name])
+        exact.append(prediction in true_answers)
         # Empty texts match only empty texts.
         f1.append(
             max(
-                _f1(given.split(), text.split()) if text and given else float(given == text)
-                for text in wanted
+                _compute_f1(prediction.split(), text.split())
+                if text and prediction
+                else float(prediction == text)
+                for text in true_answers
             )
         )
     return np.array(exact, "float64"), np.array(f1, "float64")
 
 
-def _f1(prediction, answer):
+def _compute_f1(prediction, answer):
     shared = sum((collections.Counter(prediction) & collections.Counter(answer)).values())
     if not shared:
         return 0.0
@@ -144,7 +148,7 @@ def _f1(prediction, answer):
     return 2 * precision * recall / (precision + recall)
 
 
-def _total(values):
+def _sum_in_order(values):
     """Adds values in file order, as the official scripts do, so that all digits agree."""
     return float(np.cumsum(values, dtype="float64")[-1]) if len(values) else 0.0
 
@@ -156,11 +160,11 @@ def _check_odds(examples, null_odds):
             raise InputError(f"{examples.source}: the null odds of question {name!r} are NaN.")
 
 
-def _check_ids(examples, given, what):
-    missing = [name for name in examples.ids if name not in given]
+def _check_ids(examples, values, kind):
+    missing = [name for name in examples.ids if name not in values]
     if missing:
         raise InputError(
-            f"{examples.source}: {len(missing)} questions have no {what}. The first is "
+            f"{examples.source}: {len(missing)} questions have no {kind}. The first is "
             f"{missing[0]!r}."
         )
 
@@ -173,15 +177,15 @@ class ExactMatch(ScoreMetric):
         self._scores, self._rows = map(self.count_variable, ("scores", "rows"))
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        found = ops.cast(ops.argmax(y_pred, axis=-1), "int32")  # [rows, 2]
-        score = self._score(ops.cast(y_true, "int32"), found)
+        predictions = ops.cast(ops.argmax(y_pred, axis=-1), "int32")  # [rows, 2]
+        score = self._score(ops.cast(y_true, "int32"), predictions)
         weights = None if sample_weight is None else ops.reshape(sample_weight, (-1, 1))
         weights = ops.max(defined_weights(y_pred, weights), axis=-1)  # NaN if an output is NaN
         self.add_count(self._scores, ops.sum(score * weights))
         self.add_count(self._rows, ops.sum(weights))
 
-    def _score(self, labels, found):
-        return ops.cast(ops.all(ops.equal(labels, found), axis=-1), "float32")
+    def _score(self, labels, predictions):
+        return ops.cast(ops.all(ops.equal(labels, predictions), axis=-1), "float32")
 
     def result(self) -> Any:
         return ops.divide_no_nan(count(self._scores), count(self._rows))
@@ -193,10 +197,10 @@ class SpanF1(ExactMatch):
     def __init__(self, name: str = "f1") -> None:
         super().__init__(name=name)
 
-    def _score(self, labels, found):
-        starts = ops.maximum(labels[:, 0], found[:, 0])
-        ends = ops.minimum(labels[:, 1], found[:, 1])
+    def _score(self, labels, predictions):
+        starts = ops.maximum(labels[:, 0], predictions[:, 0])
+        ends = ops.minimum(labels[:, 1], predictions[:, 1])
         shared = ops.maximum(ends - starts + 1, 0)
-        sizes = [ops.maximum(span[:, 1] - span[:, 0] + 1, 0) for span in (labels, found)]
+        sizes = [ops.maximum(span[:, 1] - span[:, 0] + 1, 0) for span in (labels, predictions)]
         both = ops.cast(sizes[0] + sizes[1], "float32")
         return ops.divide_no_nan(2 * ops.cast(shared, "float32"), both)

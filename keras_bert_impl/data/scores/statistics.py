@@ -143,10 +143,12 @@ def paired_difference(
 
     differs = (first != second).reshape(len(first), -1).any(axis=1)
     if metric in (accuracy, subset_accuracy):
-        is_right = [(labels == one).reshape(len(differs), -1) for one in (first, second)]
-        p = _sign_test(*is_right)
+        is_right = [
+            (labels == predictions).reshape(len(differs), -1) for predictions in (first, second)
+        ]
+        p = _run_sign_test(*is_right)
     else:
-        p = _permutation_test(difference, columns, np.flatnonzero(differs), samples, seed)
+        p = _run_permutation_test(difference, columns, np.flatnonzero(differs), samples, seed)
     value, low, high = bootstrap(difference, *columns, samples=samples, seed=seed)
     if differs.sum() < _FEWEST_DIFFERENT:
         low = high = math.nan
@@ -157,15 +159,15 @@ def paired_difference(
     return Difference(Interval(value, low, high), p)
 
 
-def _sign_test(first, second):
+def _run_sign_test(first, second):
     """Returns the two-sided p-value of McNemar's test.
 
     Args:
         first, second: bool `[examples, labels]`, whether each label is predicted correctly.
     """
     is_right = first.all(axis=1), second.all(axis=1)
-    fewer, more = sorted(int((a & ~b).sum()) for a, b in (is_right, is_right[::-1]))
-    count = fewer + more
+    smaller, larger = sorted(int((a & ~b).sum()) for a, b in (is_right, is_right[::-1]))
+    count = smaller + larger
     shares = [
         math.exp(
             math.lgamma(count + 1)
@@ -173,14 +175,14 @@ def _sign_test(first, second):
             - math.lgamma(count - number + 1)
             - count * math.log(2)
         )
-        for number in range(fewer + 1)
+        for number in range(smaller + 1)
     ]
-    if fewer == more:
+    if smaller == larger:
         return 1.0
-    return 2 * (math.fsum(shares) - (1 - _weight_of_ties(count, len(first))) * shares[-1])
+    return 2 * (math.fsum(shares) - (1 - _weigh_ties(count, len(first))) * shares[-1])
 
 
-def _permutation_test(difference, columns, rows, samples, seed):
+def _run_permutation_test(difference, columns, rows, samples, seed):
     """Returns the two-sided p-value of a difference if the models are exchanged for random `rows`.
 
     Up to `_MOST_ENUMERATED` rows, all exchanges are computed.
@@ -191,21 +193,21 @@ def _permutation_test(difference, columns, rows, samples, seed):
         exchanges = (numbers[:, None] >> np.arange(len(rows)) & 1).astype(bool)
     else:
         exchanges = np.random.default_rng(seed).random((samples, len(rows))) < 0.5
-    observed, found = abs(difference(*columns)), []
+    observed, differences = abs(difference(*columns)), []
     for exchange in exchanges:
-        chosen = rows[exchange]
+        subset = rows[exchange]
         exchanged = first.copy(), second.copy()
-        exchanged[0][chosen], exchanged[1][chosen] = second[chosen], first[chosen]
-        found.append(abs(difference(labels, *exchanged)))
-    is_equal = np.isclose(found, observed, rtol=0, atol=_ROUNDING)
-    is_larger = ~is_equal & ~(np.array(found) < observed)  # an undefined score counts
-    as_large = is_larger.sum() + _weight_of_ties(len(rows), len(first)) * is_equal.sum()
+        exchanged[0][subset], exchanged[1][subset] = second[subset], first[subset]
+        differences.append(abs(difference(labels, *exchanged)))
+    is_equal = np.isclose(differences, observed, rtol=0, atol=_ROUNDING)
+    is_larger = ~is_equal & ~(np.array(differences) < observed)  # an undefined score counts
+    as_large = is_larger.sum() + _weigh_ties(len(rows), len(first)) * is_equal.sum()
     if len(rows) <= _MOST_ENUMERATED:
         return float(as_large / len(exchanges))
     return float((as_large + 1) / (samples + 1))
 
 
-def _weight_of_ties(num_different, count):
+def _weigh_ties(num_different, count):
     """Returns 1 for exact p-values, or 0.5 for mid-p-values.
 
     Mid-p-values of few examples, or if almost all examples differ, may be too low.
@@ -233,10 +235,10 @@ def confusion(labels: np.ndarray, predictions: np.ndarray, count: int) -> np.nda
 
 
 def class_scores(names: list[str], counts: np.ndarray) -> list[ClassScores]:
-    hits, wanted, found = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
+    hits, true_counts, predicted_counts = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
     return [
         ClassScores(name, *ratios(int(h), int(w), int(f)), int(w))
-        for name, h, w, f in zip(names, hits, wanted, found, strict=True)
+        for name, h, w, f in zip(names, hits, true_counts, predicted_counts, strict=True)
     ]
 
 
@@ -278,7 +280,7 @@ def calibration(
         inside = place == number
         mean = float(np.mean(confidences[inside])), float(np.mean(is_right[inside]))
         bins.append(Bin(number / count, (number + 1) / count, int(inside.sum()), *mean))
-    error = sum(one.size * abs(one.accuracy - one.confidence) for one in bins)
+    error = sum(bin_.size * abs(bin_.accuracy - bin_.confidence) for bin_ in bins)
     return bins, error / max(len(confidences), 1)
 
 
@@ -290,8 +292,8 @@ def calibration_error(confidences: np.ndarray, is_right: np.ndarray) -> Interval
     the diagonal. Accuracies of bins are estimated as in Agresti and Coull 1998.
     """
     bins, error = calibration(np.ravel(confidences), np.ravel(is_right))
-    sizes = np.array([one.size for one in bins])
-    accuracies = (sizes * [one.accuracy for one in bins] + 2) / (sizes + 4)
+    sizes = np.array([bin_.size for bin_ in bins])
+    accuracies = (sizes * [bin_.accuracy for bin_ in bins] + 2) / (sizes + 4)
     deviations = np.sqrt(accuracies * (1 - accuracies) * sizes) / sizes.sum()
     bias, half = math.sqrt(2 / math.pi) * deviations.sum(), _Z * np.linalg.norm(deviations)
     return Interval(error, max(0.0, float(error - bias - half)), min(1.0, float(error + half)))
@@ -308,11 +310,13 @@ class ThresholdScores(NamedTuple):
 
 def by_threshold(is_positive: np.ndarray, scores: np.ndarray) -> list[ThresholdScores]:
     """Computes the scores of the positive class for thresholds 0.00, 0.01, ..., 1.00."""
-    is_positive, found = np.asarray(is_positive, bool), []
+    is_positive, points = np.asarray(is_positive, bool), []
     for threshold in np.arange(101) / 100:
-        chosen = scores >= threshold
-        hits, wanted, picked = (int(np.sum(x)) for x in (chosen & is_positive, is_positive, chosen))
-        precision, recall, f1 = ratios(hits, wanted, picked)
-        precision = precision if picked else float("nan")
-        found.append(ThresholdScores(float(threshold), precision, recall, f1))
-    return found
+        is_predicted = scores >= threshold
+        hits, num_positive, num_predicted = (
+            int(np.sum(x)) for x in (is_predicted & is_positive, is_positive, is_predicted)
+        )
+        precision, recall, f1 = ratios(hits, num_positive, num_predicted)
+        precision = precision if num_predicted else float("nan")
+        points.append(ThresholdScores(float(threshold), precision, recall, f1))
+    return points

@@ -41,8 +41,8 @@ def count_html(texts: Iterable[Any]) -> int:
 
 def count_in_both(train: LabeledExamples, dev: LabeledExamples) -> int:
     """Counts the examples of `dev` whose text or context also occurs in `train`."""
-    known = set(map(same_text, train.undivided))
-    return sum(same_text(text) in known for text in dev.undivided)
+    train_keys = set(map(same_text, train.undivided))
+    return sum(same_text(text) in train_keys for text in dev.undivided)
 
 
 def count_repeated(examples: LabeledExamples) -> tuple[int, int]:
@@ -61,8 +61,8 @@ def count_repeated(examples: LabeledExamples) -> tuple[int, int]:
 
 
 def percentiles(lengths: Sequence[int]) -> dict[str, int]:
-    found = {str(n): int(np.percentile(lengths, n, method="higher")) for n in _PERCENTILES}
-    return found | {"max": int(max(lengths))}
+    limits = {str(n): int(np.percentile(lengths, n, method="higher")) for n in _PERCENTILES}
+    return limits | {"max": int(max(lengths))}
 
 
 # === Remarks ===
@@ -70,7 +70,7 @@ def percentiles(lengths: Sequence[int]) -> dict[str, int]:
 
 def check_learnable(train: LabeledExamples) -> None:
     """Raises `InputError` if all labels are equal, so that a model has nothing to learn."""
-    remark = next(_about_equal_labels(*train.label_counts()), None)
+    remark = next(_describe_equal_labels(*train.label_counts()), None)
     if remark:
         raise InputError(f"{train.source}: {remark}")
 
@@ -81,32 +81,34 @@ def remarks(train: LabeledExamples, dev: LabeledExamples | None = None) -> list[
     The texts are checked in a sample of 10,000 examples.
     """
     kind, counts = train.label_counts()
-    kind_of_dev, of_dev = (None, {}) if dev is None else dev.label_counts()
-    found = [*_about_equal_labels(kind, counts)]
+    kind_of_dev, dev_counts = (None, {}) if dev is None else dev.label_counts()
+    sentences = [*_describe_equal_labels(kind, counts)]
     if kind in ("classes", "entities", "tags"):
         # Entity labels without an entity are tags.
-        found += _about_classes(counts, of_dev if kind_of_dev == kind else {}, len(train))
+        sentences += _describe_odd_classes(
+            counts, dev_counts if kind_of_dev == kind else {}, len(train)
+        )
     if dev is not None:
-        found += gaps_of(dev, kind, counts)
+        sentences += gaps_of(dev, kind, counts)
     sample = [train.inputs[number] for number in sample_of(len(train))]
-    found += _about_texts(sample)
+    sentences += _describe_odd_texts(sample)
     if not hasattr(train, "contexts"):  # many questions may have the same context
-        found += _about_equal_texts(sample)
-    return found + train.remarks()
+        sentences += _describe_equal_texts(sample)
+    return sentences + train.remarks()
 
 
-def _about_equal_labels(kind, counts):
+def _describe_equal_labels(kind, counts):
     if kind == "numbers" and counts["min"] == counts["max"]:
         yield f"all labels are {counts['min']:g}, so a model has nothing to learn."
     if kind == "classes" and counts and not any(counts.values()):
         yield "no text has a label. In the label columns, write 1 for each label of a text."
 
 
-def _about_classes(train, dev, num_examples):
+def _describe_odd_classes(train, dev, num_examples):
     missing = [name for name, count in dev.items() if count and not train.get(name)]
     if missing:
         verb = "occurs" if len(missing) == 1 else "occur"
-        yield f"{_first(missing)} {verb} only in the validation set. Add training examples."
+        yield f"{_format_names(missing)} {verb} only in the validation set. Add training examples."
     if num_examples >= _FEW and len(train) > 0.9 * num_examples:
         yield (
             f"the {num_examples:,} examples have {len(train):,} different labels, as in a column "
@@ -115,20 +117,20 @@ def _about_classes(train, dev, num_examples):
         return
     never = [name for name, count in train.items() if not count and not dev.get(name)]
     if never:
-        yield f"no example has the label {_first(never)}. Add examples, or remove the label."
+        yield f"no example has the label {_format_names(never)}. Add examples, or remove the label."
     missing = [name for name in train if name in _MISSING]
     if missing:
         yield (
-            f"{_first(missing)} may mean that the label is missing. If so, leave the cells empty, "
+            f"{_format_names(missing)} may mean that the label is missing. If so, leave the cells empty, "
             "and pass --skip-bad-rows."
         )
     single = [name for name, count in train.items() if count == 1]
     if single:
         verb = "has" if len(single) == 1 else "have"
-        yield f"{_first(single)} {verb} one training example. Add some, or merge classes."
+        yield f"{_format_names(single)} {verb} one training example. Add some, or merge classes."
 
 
-def _about_texts(inputs):
+def _describe_odd_texts(inputs):
     """Yields remarks on a sample of inputs, which may have several segments."""
     segments = list(map(segments_of, inputs))
     without = sum(not any(map(str.isalpha, "".join(row))) for row in segments)
@@ -146,9 +148,9 @@ def _about_texts(inputs):
         )
 
 
-def _about_equal_texts(inputs):
+def _describe_equal_texts(inputs):
     # A tuple is a pair of texts or a prompt with its endings, a list is words.
-    segments = [row if isinstance(row, tuple) else (_joined(row),) for row in inputs]
+    segments = [row if isinstance(row, tuple) else (_join_words(row),) for row in inputs]
     if len(inputs) < _FEW or not all(isinstance(part, str) for row in segments for part in row):
         return
     equal = sum(len(row) > 1 and row[0] == row[1] for row in segments)
@@ -157,11 +159,11 @@ def _about_equal_texts(inputs):
     names = ("first", "second", "third") if isinstance(inputs[0], tuple) else ("",)
     for name, column in zip(names, zip(*segments)):
         if len(set(column)) == 1:
-            which = f"the {name} texts of all pairs" if name else "all texts"
-            yield f"{which} are {shown(column[0])}. Check the column."
+            subject = f"the {name} texts of all pairs" if name else "all texts"
+            yield f"{subject} are {shown(column[0])}. Check the column."
 
 
-def _joined(text):
+def _join_words(text):
     return text if isinstance(text, str) else " ".join(text)
 
 
@@ -231,30 +233,30 @@ def about_unknown_tokens(share: float, words: Sequence[str]) -> list[str]:
     ]
 
 
-def _first(names):
+def _format_names(names):
     return listed(names) if len(names) <= _SHOWN else f"{len(names):,} classes"
 
 
 def advice(train: LabeledExamples) -> list[str]:
     """Returns a sentence for each problem that `keras-bert check` prints as a number."""
     kind, counts = train.label_counts()
-    found = []
+    sentences = []
     for group in similar_labels(counts) if kind != "numbers" else ():
         names = ", ".join(f"{shown(name)} {counts[name]:,}" for name in group)
-        found.append(f"classes differ in their spelling only: {names}. Use one spelling.")
+        sentences.append(f"classes differ in their spelling only: {names}. Use one spelling.")
     facts = train.facts()
     if facts.get("invalid_entities"):
-        found.append(
+        sentences.append(
             f"{facts['invalid_entities']:,} entities do not follow the scheme "
             f"{facts['label_scheme']}, the first in {facts['first_invalid_entity']}. Check them."
         )
     different = count_repeated(train)[1]
     if different:
-        found.append(f"{different:,} duplicate texts have different labels. Check them.")
+        sentences.append(f"{different:,} duplicate texts have different labels. Check them.")
     html = count_html(train.inputs)
     if html:
-        found.append(f"{html:,} texts have HTML tags or entities such as &nbsp;. Remove them.")
-    return found
+        sentences.append(f"{html:,} texts have HTML tags or entities such as &nbsp;. Remove them.")
+    return sentences
 
 
 def token_numbers(counts: TokenCounts, max_length: int, are_split: bool) -> dict[str, Any]:
@@ -267,8 +269,8 @@ def token_numbers(counts: TokenCounts, max_length: int, are_split: bool) -> dict
     """
     fraction = float(np.mean(np.array(counts.lengths) > max_length))
     name = "split" if are_split else "truncated"
-    found = {"tokens": percentiles(counts.lengths), "max_length": max_length, name: fraction}
-    return found | {"unknown": counts.unknown, "unknown_words": counts.unknown_words}
+    statistics = {"tokens": percentiles(counts.lengths), "max_length": max_length, name: fraction}
+    return statistics | {"unknown": counts.unknown, "unknown_words": counts.unknown_words}
 
 
 def check_examples(
@@ -285,7 +287,7 @@ def check_examples(
         form: encoding, delimiter and columns of the file.
         tokens: return value of `token_numbers`.
     """
-    counted, labels = train.label_counts()
+    kind, labels = train.label_counts()
     repeated, different = count_repeated(train)
     return {
         "file": train.source,
@@ -293,8 +295,8 @@ def check_examples(
         "rows": len(train) + len(train.skipped),
         "usable": len(train),
         "skipped": count_reasons(train.skipped),
-        counted or "classes": labels,
-        "similar_labels": [] if counted == "numbers" else similar_labels(labels),
+        kind or "classes": labels,
+        "similar_labels": [] if kind == "numbers" else similar_labels(labels),
         **train.facts(),
         "repeated": repeated,
         "repeated_with_other_label": different,
@@ -324,11 +326,11 @@ def lines_of(found: Mapping[str, Any]) -> list[str]:
         reasons = list(found["skipped"].items())[:_SHOWN]
         parts = (f"{count:,} ({reason.removesuffix('.')})" for reason, count in reasons)
         lines.append(f"skipped: {', '.join(parts)}")
-    counted = next((name for name in _COUNTED if found.get(name)), None)
-    if counted is not None:
-        lines.append(f"{counted}: {counts_text(found[counted])}")
+    kind = next((name for name in _COUNTED if found.get(name)), None)
+    if kind is not None:
+        lines.append(f"{kind}: {counts_text(found[kind])}")
     for group in found["similar_labels"][:2]:
-        counts = {name: found[counted][name] for name in group}
+        counts = {name: found[kind][name] for name in group}
         lines.append(f"labels that differ in their spelling only: {counts_text(counts)}")
     if "contexts" in found:
         lines.append(f"contexts: {found['contexts']:,}")
@@ -337,8 +339,10 @@ def lines_of(found: Mapping[str, Any]) -> list[str]:
         invalid = f"{count:,} invalid entities, the first in {first}" if count else "valid"
         lines.append(f"label scheme: {found['label_scheme']}, {invalid}")
     if found["repeated"]:
-        other = found["repeated_with_other_label"]
-        lines.append(f"duplicate texts: {found['repeated']:,}, {other:,} with a different label")
+        different = found["repeated_with_other_label"]
+        lines.append(
+            f"duplicate texts: {found['repeated']:,}, {different:,} with a different label"
+        )
     lines.append(f"words: {lengths_text(found['words'])}")
     if "tokens" in found:
         how = "split" if "split" in found else "truncated"
@@ -349,12 +353,12 @@ def lines_of(found: Mapping[str, Any]) -> list[str]:
     if found["html"]:
         lines.append(f"HTML: {found['html']:,} texts have tags or entities such as &nbsp;")
     if found["in_both"]:
-        what = (
+        template = (
             "contexts of {:,} validation questions"
             if "contexts" in found
             else "{:,} validation texts"
         )
-        lines.append(f"leak: {what.format(found['in_both'])} are also in the training set")
+        lines.append(f"leak: {template.format(found['in_both'])} are also in the training set")
     return [*lines, *(f"warning: {warning}" for warning in found["warnings"])]
 
 
@@ -368,5 +372,5 @@ def counts_text(counts: Mapping[str, float]) -> str:
         f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:g}"
         for name, value in list(counts.items())[:_SHOWN]
     ]
-    more = len(counts) - len(shown_counts)
-    return ", ".join([*shown_counts, f"and {more:,} more"] if more else shown_counts)
+    num_omitted = len(counts) - len(shown_counts)
+    return ", ".join([*shown_counts, f"and {num_omitted:,} more"] if num_omitted else shown_counts)

@@ -32,7 +32,7 @@ def csv_header(
 ) -> tuple[list[str], str]:
     """Returns the column names and the delimiter, which is detected if it is None."""
     headers, errors = [], []
-    possible = "\t" if suffix_of(path) == ".tsv" else _stated_delimiter(path) or _DELIMITERS
+    possible = "\t" if suffix_of(path) == ".tsv" else _read_stated_delimiter(path) or _DELIMITERS
     for each in delimiter or possible:
         record = next(csv_records(path, each), None)
         try:
@@ -48,7 +48,7 @@ def csv_header(
     return max(headers, key=lambda header: len(header[0]))
 
 
-def _stated_delimiter(path):
+def _read_stated_delimiter(path):
     """Returns the delimiter in a first line such as `sep=;` (Excel)."""
     stated = _SEPARATOR.fullmatch(next(raw_lines(path), (1, b""))[1])
     return stated and stated[1].decode("ascii", "replace")
@@ -75,15 +75,15 @@ def csv_records(path: str | Path, delimiter: str = ",") -> Iterator[Record]:
     A stray quote joins the rows up to the next quote. If the lines of a record look like rows, each
     line is yielded as a record with an `error`.
     """
-    usual_cells = functools.cache(functools.partial(_usual_cells, path, delimiter))
-    for record in _records(path, delimiter):
+    usual_cells = functools.cache(functools.partial(_collect_usual_cells, path, delimiter))
+    for record in _read_records(path, delimiter):
         if record.first < record.last and _has_rows(record, delimiter, usual_cells):
-            yield from _lines_of(record)
+            yield from _split_into_lines(record)
         else:
             yield record
 
 
-def _records(path, delimiter):
+def _read_records(path, delimiter):
     raw, first, number = bytearray(), 1, 0
     is_open, before = False, delimiter.encode("utf-8")[-1:]
     for number, line in raw_lines(path):
@@ -93,7 +93,7 @@ def _records(path, delimiter):
             first = number
         if len(raw) <= LONGEST_ROW:
             raw += line
-        is_open = _ends_in_quotes(line, is_open, before)
+        is_open = _has_open_quote(line, is_open, before)
         if not is_open:
             if raw.strip(b" \r\n"):
                 yield Record(first, number, bytes(raw))
@@ -102,7 +102,7 @@ def _records(path, delimiter):
         yield Record(first, number, bytes(raw))
 
 
-def _ends_in_quotes(line, is_open, before):
+def _has_open_quote(line, is_open, before):
     """Whether a quoted cell continues after this line."""
     place, closed_at = line.find(b'"'), -1
     while place >= 0:
@@ -124,17 +124,17 @@ def csv_cells(record: Record, delimiter: str = ",") -> list[str]:
         texts = (text_of(line) + "\n" for line in io.BytesIO(record.raw))
         rows = list(csv.reader(texts, strict=True, delimiter=delimiter))
     except csv.Error as error:
-        raise InputError(f"not valid CSV: {error}.{_about_quotes(delimiter)}") from error
+        raise InputError(f"not valid CSV: {error}.{_explain_quotes(delimiter)}") from error
     finally:
         csv.field_size_limit(before)
     if len(rows) != 1:
         raise InputError(
-            f"not valid CSV: a quote in the middle of a cell.{_about_quotes(delimiter)}"
+            f"not valid CSV: a quote in the middle of a cell.{_explain_quotes(delimiter)}"
         )
     return rows[0]
 
 
-def _about_quotes(delimiter):
+def _explain_quotes(delimiter):
     is_tab = delimiter == "\t"
     return " If quotes are part of the texts, rename the file to .tsv." if is_tab else ""
 
@@ -142,7 +142,7 @@ def _about_quotes(delimiter):
 # === Stray quotes ===
 
 
-def _lines_of(record):
+def _split_into_lines(record):
     message = (
         f"lines {record.first} to {record.last} are one quoted cell, but look like rows. Remove "
         f"the stray quote on line {record.first} or {record.last}, or write it twice inside of a "
@@ -173,8 +173,8 @@ def _has_rows(record: Record, delimiter: str, usual_cells: Callable[[], list]) -
     width = len(rows[0])
     if width < 2 or len(_split(lines[-1], delimiter)) != width:
         return False
-    more = (_split(line, delimiter) for line in lines[1:])
-    rows += [cells for cells in more if len(cells) == width]
+    later_rows = (_split(line, delimiter) for line in lines[1:])
+    rows += [cells for cells in later_rows if len(cells) == width]
     share = len(rows) / len(lines)
     columns = usual_cells()
     if share < 0.5 or (columns and len(columns) != width):
@@ -197,11 +197,11 @@ def _split(line, delimiter):
     return line.split(delimiter)
 
 
-def _usual_cells(path, delimiter):
+def _collect_usual_cells(path, delimiter):
     """Returns the cells of each column in the rows that have one line; [] for a pipe."""
     if not local_path(path).is_file():
         return []
-    records = itertools.islice(_records(path, delimiter), 1, _SAMPLE)
+    records = itertools.islice(_read_records(path, delimiter), 1, _SAMPLE)
     rows = [
         _split(record.raw.decode("utf-8", "replace"), delimiter)
         for record in records
@@ -255,7 +255,7 @@ def has_quoted_cells(path: str | Path) -> bool:
         if not any(b'"' in part for part in iter(functools.partial(file.read, CHUNK), b"")):
             return False
     is_shown = False
-    for number, record in enumerate(_records(path, "\t")):
+    for number, record in enumerate(_read_records(path, "\t")):
         if b'"' not in record.raw:
             continue
         if b'"' in _QUOTED.sub(b"", record.raw):

@@ -111,8 +111,8 @@ class LabeledExamples:
     def columns(self) -> dict[str, list]:
         """Fields that contain a list with one value per example, by name."""
         names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
-        found = {name: getattr(self, name) for name in names if name not in OF_ALL}
-        return {name: values for name, values in found.items() if isinstance(values, list)}
+        fields = {name: getattr(self, name) for name in names if name not in OF_ALL}
+        return {name: values for name, values in fields.items() if isinstance(values, list)}
 
     def select(self, numbers: Iterable[int]) -> Self:
         numbers = list(numbers)
@@ -151,7 +151,7 @@ class LabeledExamples:
     @property
     def sequences(self) -> list[tuple[str, ...]]:
         """The segments of each model input."""
-        return [segments_of(one) for one in self.inputs]
+        return [segments_of(text) for text in self.inputs]
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
         """Returns the kind of labels, such as `"classes"`, and the count of each label."""
@@ -179,8 +179,10 @@ class LabeledExamples:
                 columns[name] = getattr(self, values)
         parts = [(text,) if isinstance(text, str) else text for text in self.texts]
         for number, name in enumerate(("text", "pair")):
-            if all(len(one) > number and isinstance(one[number], str) for one in parts):
-                columns[name] = [one[number][:_MOST_SHOWN] for one in parts]
+            if all(
+                len(segments) > number and isinstance(segments[number], str) for segments in parts
+            ):
+                columns[name] = [segments[number][:_MOST_SHOWN] for segments in parts]
         return columns
 
     def label_text(self, label: Any) -> str:
@@ -272,19 +274,19 @@ class Examples(LabeledExamples):
         Raises:
             InputError: a label is not in `names`.
         """
-        indices = self._indices_of(names, self.labels)
+        indices = self._map_labels(names, self.labels)
         labels = [self._index(indices, *numbered) for numbered in enumerate(self.labels)]
         return np.array(labels, "int32")
 
     def multi_hot(self, names: list[str]) -> np.ndarray:
         """Converts labels to a multi-hot float32 array [texts, names]."""
-        indices = self._indices_of(names, (name for labels in self.labels for name in labels))
+        indices = self._map_labels(names, (name for labels in self.labels for name in labels))
         rows = np.zeros((len(self), len(names)), "float32")
         for position, labels in enumerate(self.labels):
             rows[position, [self._index(indices, position, label) for label in labels]] = 1
         return rows
 
-    def _indices_of(self, names, labels):
+    def _map_labels(self, names, labels):
         """Maps each label to its index; if classes have no names, labels may be indices."""
         numbers = index_of_name(map(str, range(len(names))))
         if list(names) != made_names(len(names)) or not all(

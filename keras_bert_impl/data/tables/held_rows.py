@@ -30,22 +30,24 @@ def write_held_out(examples: LabeledExamples, directory: Path, copy: Copy) -> li
         Paths of the new files: `dev.csv` for one source file, or `dev.1.csv`, `dev.2.csv`, ... for
         several. Empty if the examples are not from files.
     """
-    how = examples.read_with or {}
+    read_with = examples.read_with or {}
     lines = getattr(examples, "lines", None)
-    if not (how.get("dev_split") and lines) or how.get("tfds"):
+    if not (read_with.get("dev_split") and lines) or read_with.get("tfds"):
         return []
-    options = {name: how[name] for name in how.keys() & _OPTIONS}
-    sources = {one.file("dev"): one for one in ExampleSource(**options, splits=()).each("dev")}
+    options = {name: read_with[name] for name in read_with.keys() & _OPTIONS}
+    sources = {
+        source.file("dev"): source for source in ExampleSource(**options, splits=()).each("dev")
+    }
     written, width = [], len(str(len(sources)))
     for number, (file, source) in enumerate(sources.items(), 1):
         rows, name = lines, "dev"
         if examples.files is not None:
-            rows = [line for one, line in zip(examples.files, lines) if one == file]
+            rows = [line for path, line in zip(examples.files, lines) if path == file]
             name = f"dev.{number:0{width}}"
         if rows:
             written.append(directory / f"{name}{suffix_of(file) or '.txt'}")
             with encoded_as(source.encoding), replace_file(written[-1]) as temporary:
-                copy(source, rows, temporary, bool(how.get("encoding")))
+                copy(source, rows, temporary, bool(read_with.get("encoding")))
     return written
 
 
@@ -62,7 +64,7 @@ def copy_rows(source: ExampleSource, rows: list[int], path: Path, has_mark: bool
     if kind == "arrow":
         copy_arrow(origin, rows, path)
     else:
-        path.write_bytes(b"".join(_text_of_rows(source, kind, rows, has_mark)))
+        path.write_bytes(b"".join(_extract_rows(source, kind, rows, has_mark)))
 
 
 def copy_arrow(source: str | Path, rows: Sequence[int], path: Path) -> None:
@@ -84,25 +86,25 @@ def held_out_files(path: str) -> str | list[str]:
     """Returns the held-out files if `path` is a run directory; otherwise, returns `path`."""
     if not os.path.isdir(path):
         return path
-    found = sorted(map(str, Path(path).glob("dev.*")))
-    if not found:
+    paths = sorted(map(str, Path(path).glob("dev.*")))
+    if not paths:
         raise InputError(
             f"{path} is a directory without held-out rows. Pass a run with --dev-split, or a file."
             f"{files_in(path)}"
         )
-    return found if len(found) > 1 else found[0]
+    return paths if len(paths) > 1 else paths[0]
 
 
-def _text_of_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
+def _extract_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
     if kind == "json" and table_rows.is_json_array(source.dev):
         items = list(table_rows.array_items(source.dev))
         yield ("[" + ",\n".join(items[row - 1] for row in rows) + "]\n").encode("utf-8")
         return
     if has_mark:
         yield BYTE_ORDER_MARK
-    wanted = lines_of_rows(source, kind == "csv", kind in ("csv", "tsv"), set(rows))
+    line_numbers = lines_of_rows(source, kind == "csv", kind in ("csv", "tsv"), set(rows))
     for number, line in raw_lines(source.dev):
-        if number in wanted:
+        if number in line_numbers:
             yield line if line.endswith(b"\n") else line + b"\n"
 
 

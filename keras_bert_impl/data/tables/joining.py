@@ -35,10 +35,10 @@ def join_examples(parts: Iterable[AnyExamples]) -> AnyExamples:
         files = "train.csv", "all.csv"
         train = join_examples([read_table(path, "text", label="label") for path in files])
     """
-    given: Any = parts
-    is_one = isinstance(given, (str, LabeledExamples))
-    parts = [given] if is_one else list(given)
-    for part in parts or [given]:
+    argument: Any = parts
+    is_one = isinstance(argument, (str, LabeledExamples))
+    parts = [argument] if is_one else list(argument)
+    for part in parts or [argument]:
         check_read(part)
     if len(parts) == 1:
         return parts[0]
@@ -47,11 +47,13 @@ def join_examples(parts: Iterable[AnyExamples]) -> AnyExamples:
     for number, part in enumerate(parts):
         _check_fits(part, parts[:number])
     fields: dict[str, Any] = {
-        name: _column([getattr(part, name) for part in parts]) for name in first.columns
+        name: _join_column([getattr(part, name) for part in parts]) for name in first.columns
     }
     names = [getattr(part, "label_names", None) for part in parts]
-    if any(one != names[0] for one in names):
-        fields["label_names"] = sort_names(name for one in names for name in one or ())
+    if any(label_names != names[0] for label_names in names):
+        fields["label_names"] = sort_names(
+            name for label_names in names for name in label_names or ()
+        )
     if any(getattr(part, "is_impossible", None) is not None for part in parts):
         # SQuAD 1.1 does not have this column.
         fields["is_impossible"] = [not answers for answers in fields["answers"]]
@@ -64,22 +66,22 @@ def join_examples(parts: Iterable[AnyExamples]) -> AnyExamples:
         skipped=tuple(itertools.chain.from_iterable(part.skipped for part in parts)),
         read_with=_read_with(parts),
     )
-    return _with_unique_ids(joined)
+    return _ensure_unique_ids(joined)
 
 
 def _check_fits(part, before):
-    if part.read_with and part.source in [other.source for other in before]:
+    if part.read_with and part.source in [earlier.source for earlier in before]:
         raise InputError(f"{part.source} is passed twice.")
-    for other in before[:1]:
-        one, another = _label_kind(part), _label_kind(other)
-        if one != another:
+    for earlier in before[:1]:
+        kind, earlier_kind = _label_kind(part), _label_kind(earlier)
+        if kind != earlier_kind:
             raise InputError(
-                f"{part.source} has {one} per example, but {other.source} has {another}."
+                f"{part.source} has {kind} per example, but {earlier.source} has {earlier_kind}."
             )
-        if type(part) is not type(other):
+        if type(part) is not type(earlier):
             raise InputError(
-                f"{part.source} contains {type(part).__name__}, but {other.source} contains "
-                f"{type(other).__name__}."
+                f"{part.source} contains {type(part).__name__}, but {earlier.source} contains "
+                f"{type(earlier).__name__}."
             )
 
 
@@ -88,36 +90,40 @@ def _label_kind(examples):
     return _KINDS.get(type(labels and labels[0]), "one label")
 
 
-def _column(parts):
+def _join_column(parts):
     return None if None in parts else list(itertools.chain.from_iterable(parts))
 
 
 def _read_with(parts):
     """Returns options for reading all files; None if the files require different options."""
     options = [part.read_with or {} for part in parts]
-    of_all = {
-        name: next(filter(None, (one.get(name) for one in options)), None)
+    shared = {
+        name: next(filter(None, (read_with.get(name) for read_with in options)), None)
         for name in _FORM
         if name in options[0]
     }
-    of_all["dev"] = [one.get("dev") for one in options]
-    first, *others = (one | of_all for one in options)
-    return first if None not in of_all["dev"] and all(one == first for one in others) else None
+    shared["dev"] = [read_with.get("dev") for read_with in options]
+    first, *later = (read_with | shared for read_with in options)
+    return (
+        first
+        if None not in shared["dev"] and all(read_with == first for read_with in later)
+        else None
+    )
 
 
-def _with_unique_ids(examples):
+def _ensure_unique_ids(examples):
     """Raises if two examples have the same id; with `skip_bad_rows`, drops the second example."""
     first: dict[str, int] = {}
     repeated = {}
     for number, name in enumerate(getattr(examples, "ids", None) or ()):
         if first.setdefault(name, number) != number:
-            place, other = examples.where(number), examples.where(first[name])
-            repeated[number] = f"{place}: id {name!r:.80} is already used in {other}."
+            place, first_place = examples.where(number), examples.where(first[name])
+            repeated[number] = f"{place}: id {name!r:.80} is already used in {first_place}."
     if not repeated:
         return examples
     if not (examples.read_with or {}).get("skip_bad_rows"):
         raise InputError(next(iter(repeated.values())) + SKIP_HINT)
     skipped = list(repeated.values())
     warn_of_skipped(examples.source, skipped)
-    kept = examples.select([n for n in range(len(examples)) if n not in repeated])
-    return kept.replace(skipped=(*examples.skipped, *skipped))
+    unique = examples.select([n for n in range(len(examples)) if n not in repeated])
+    return unique.replace(skipped=(*examples.skipped, *skipped))

@@ -107,11 +107,11 @@ def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[i
         number = indices.get(label, label)
         if isinstance(number, (bool, np.bool_)) or number not in factors:
             raise InputError(f"class_weight: label {label!r} is not one of {listed(names)}.")
-        factors[number] = _factor(label, weight)
+        factors[number] = _check_weight(label, weight)
     return factors
 
 
-def _factor(label, weight):
+def _check_weight(label, weight):
     if isinstance(weight, np.ndarray) and weight.ndim == 0:
         weight = weight.item()
     is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
@@ -133,13 +133,13 @@ def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
     """
     y = tf.convert_to_tensor(y)
     numbers = tf.argmax(y, axis=-1) if y.dtype.is_floating else y
-    found = tf.gather(tf.constant(factors, tf.float32), tf.maximum(tf.cast(numbers, tf.int32), 0))
+    weights = tf.gather(tf.constant(factors, tf.float32), tf.maximum(tf.cast(numbers, tf.int32), 0))
     if sample_weight is None:
-        return found
+        return weights
     sample_weight = tf.cast(sample_weight, tf.float32)
-    if sample_weight.shape.rank < found.shape.rank:
+    if sample_weight.shape.rank < weights.shape.rank:
         sample_weight = sample_weight[:, tf.newaxis]
-    return found * sample_weight
+    return weights * sample_weight
 
 
 def with_class_weights(data: tf.data.Dataset, factors: Sequence[float]) -> tf.data.Dataset:

@@ -80,7 +80,7 @@ class ClassLabels(LabelCodec):
         return list(class_weights(class_weight, self.names, labels).values())
 
     def encode(self, labels: Any, count: int) -> np.ndarray:
-        labels = label_values(_named_columns(labels, count, self.names), count)
+        labels = label_values(_order_columns(labels, count, self.names), count)
         if len(labels) and all(map(_is_list_of_names, labels)):
             for position, row in enumerate(labels):
                 if len(row) != 1:
@@ -91,11 +91,11 @@ class ClassLabels(LabelCodec):
             return np.array(
                 [number_of(label, i, indices) for i, label in enumerate(labels)], "int32"
             )
-        numbers = _numeric(labels, "a class index or a label name")
+        numbers = _read_numbers(labels, "a class index or a label name")
         if numbers.ndim == 2 and numbers.shape[1] == 1:
             numbers = numbers[:, 0]
         if numbers.ndim == 2 and numbers.shape[1] == len(self.names):
-            return self._rows(numbers.astype("float32"))
+            return self._check_rows(numbers.astype("float32"))
         if numbers.ndim != 1:
             raise InputError(f"{self.about_numbers} Received: shape {numbers.shape}")
         self._check_numbers_are_indices()
@@ -116,19 +116,19 @@ class ClassLabels(LabelCodec):
             check_labels(tf.reduce_any(matches, axis=1), labels, message)
             return tf.argmax(matches, axis=1, output_type=tf.int32)
         if labels.shape.rank == 2:
-            return self._row_tensor(labels)
+            return self._check_row_tensor(labels)
         self._check_numbers_are_indices()
         return class_numbers(labels, len(self.names))
 
     def _check_numbers_are_indices(self):
-        if all(_as_number(name) in (None, index) for index, name in enumerate(self.names)):
+        if all(_parse_number(name) in (None, index) for index, name in enumerate(self.names)):
             return
         raise InputError(
             f"the labels of this model are {listed(self.names)}, so numbers may mean names or "
             "class indices. Pass names, [str(label) for label in labels]."
         )
 
-    def _rows(self, rows):
+    def _check_rows(self, rows):
         wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
         wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
         if wrong.any():
@@ -145,7 +145,7 @@ class ClassLabels(LabelCodec):
             )
         return rows
 
-    def _row_tensor(self, rows):
+    def _check_row_tensor(self, rows):
         check_width(rows, len(self.names), "one-hot rows")
         rows = tf.cast(rows, tf.float32)
         if self.takes_soft:
@@ -178,13 +178,13 @@ class SeveralLabels(LabelCodec):
         )
 
     def encode(self, labels: Any, count: int) -> np.ndarray:
-        labels = label_values(_named_columns(labels, count, self.names), count)
+        labels = label_values(_order_columns(labels, count, self.names), count)
         if all(map(_is_list_of_names, labels)):
             rows, indices = np.zeros((count, len(self.names)), "float32"), index_of_name(self.names)
             for position, names in enumerate(labels):
                 rows[position, [number_of(name, position, indices) for name in names]] = 1
             return rows
-        rows = _numeric(labels, "a row of 0 and 1, or a list of label names").astype("float32")
+        rows = _read_numbers(labels, "a row of 0 and 1, or a list of label names").astype("float32")
         if rows.shape != (count, len(self.names)) or not np.isin(rows, (0, 1)).all():
             raise InputError(
                 f"labels must be 0 and 1, [texts, {len(self.names)}]. "
@@ -193,12 +193,12 @@ class SeveralLabels(LabelCodec):
         return rows
 
     def tensor(self, labels: Any) -> tf.Tensor:
-        what = "0 and 1"
-        check_numbers(labels, what)
-        check_width(labels, len(self.names), what)
+        expected = "0 and 1"
+        check_numbers(labels, expected)
+        check_width(labels, len(self.names), expected)
         labels = tf.cast(labels, tf.float32)
         is_right = tf.reduce_all((labels == 0) | (labels == 1), axis=-1)
-        check_labels(is_right, labels, f"labels must be {what}.")
+        check_labels(is_right, labels, f"labels must be {expected}.")
         return labels
 
 
@@ -218,7 +218,7 @@ class NumberLabels(LabelCodec):
 
     def encode(self, labels: Any, count: int) -> np.ndarray:
         labels = label_values(labels, count)
-        numbers = _numeric(labels, "a number").astype("float32").reshape(count, -1)
+        numbers = _read_numbers(labels, "a number").astype("float32").reshape(count, -1)
         wrong = np.argwhere(~np.isfinite(numbers))
         if numbers.shape[1] != self.width or len(wrong):
             received: Any = numbers.shape
@@ -252,15 +252,15 @@ class ScoreLabels(LabelCodec):
         labels = labels.astype("float32").reshape(count)
         wrong = np.flatnonzero(~(np.abs(labels) <= self.limit))
         if wrong.size:
-            what = "from -1 to 1. Scale the labels" if self.limit == 1 else "finite"
-            raise InputError(f"example {wrong[0]}: the label {labels[wrong[0]]} must be {what}.")
+            limits = "from -1 to 1. Scale the labels" if self.limit == 1 else "finite"
+            raise InputError(f"example {wrong[0]}: the label {labels[wrong[0]]} must be {limits}.")
         return labels
 
     def tensor(self, labels: Any) -> tf.Tensor:
         check_numbers(labels, "a number for each example")
         labels = tf.reshape(tf.cast(labels, tf.float32), [-1])
-        what = "cosines, from -1 to 1. Scale the labels" if self.limit == 1 else "finite"
-        check_labels(tf.abs(labels) <= self.limit, labels, f"labels must be {what}.")
+        limits = "cosines, from -1 to 1. Scale the labels" if self.limit == 1 else "finite"
+        check_labels(tf.abs(labels) <= self.limit, labels, f"labels must be {limits}.")
         return labels
 
 
@@ -314,8 +314,8 @@ class WordLabels(LabelCodec):
     def encode(self, labels: Any, count: int) -> np.ndarray | list[np.ndarray]:
         labels = label_values(labels, count)
         if isinstance(labels, np.ndarray) and labels.ndim > 1:
-            return self._numbers(labels, "labels", num_dimensions=2)
-        return [self._numbers(row, f"text {position}") for position, row in enumerate(labels)]
+            return self._encode_row(labels, "labels", num_dimensions=2)
+        return [self._encode_row(row, f"text {position}") for position, row in enumerate(labels)]
 
     def tensor(self, labels: Any) -> tf.Tensor:
         check_numbers(labels, "class indices or one-hot rows")
@@ -323,7 +323,7 @@ class WordLabels(LabelCodec):
             return one_hot_tensor(labels)
         return class_numbers(labels, len(self.names), least=-np.inf)
 
-    def _numbers(self, labels, where, num_dimensions=1):
+    def _encode_row(self, labels, where, num_dimensions=1):
         """Returns int32 class indices, or one-hot labels as float32."""
         if not isinstance(labels, (list, tuple, np.ndarray)):
             raise InputError(f"{where} requires a label for each word. Received: {labels!r:.60}")
@@ -351,16 +351,16 @@ class WordLabels(LabelCodec):
 # === Helper functions ===
 
 
-def _named_columns(labels, count, known):
+def _order_columns(labels, count, label_names):
     """Converts a table of 0 and 1 to an array with the columns in the order of the labels."""
     names = column_names(labels)
     if names is None or len(names) < 2:
         return labels
-    if sorted(names, key=str) != sorted(known):
+    if sorted(names, key=str) != sorted(label_names):
         raise InputError(
-            f"a table of labels must have the columns {listed(known)}. Received: {listed(names)}"
+            f"a table of labels must have the columns {listed(label_names)}. Received: {listed(names)}"
         )
-    columns = [_numeric(label_values(labels[name], count), "0 or 1") for name in known]
+    columns = [_read_numbers(label_values(labels[name], count), "0 or 1") for name in label_names]
     return np.stack(columns, axis=1)
 
 
@@ -369,7 +369,7 @@ def _is_list_of_names(row):
     return is_list and all(isinstance(name, (str, bytes)) for name in row)
 
 
-def _as_number(name):
+def _parse_number(name):
     if name.lower() in ("true", "false"):
         return float(name.lower() == "true")
     try:
@@ -383,14 +383,14 @@ def _is_number(label):
     return np.asarray(label).dtype.kind in "biuf"
 
 
-def _numeric(labels, what):
+def _read_numbers(labels, kind):
     try:
         array = np.asarray(labels)
     except ValueError as error:
-        raise InputError(f"labels must be {what} for each text; rows differ in length.") from error
+        raise InputError(f"labels must be {kind} for each text; rows differ in length.") from error
     if array.dtype.kind not in "biuf":
         wrong = next((i for i, x in enumerate(labels) if not _is_number(x)), 0)
         raise InputError(
-            f"labels must be {what} for each text. Received: {labels[wrong]!r:.60} (text {wrong})"
+            f"labels must be {kind} for each text. Received: {labels[wrong]!r:.60} (text {wrong})"
         )
     return array

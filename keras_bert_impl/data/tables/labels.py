@@ -120,7 +120,7 @@ def with_labels(
     """Adds the class names from `config.json` to the arguments of a task model."""
     if arguments.get("labels") is not None:
         return dict(arguments)
-    stated, count = _stated_labels(source), arguments.get("num_classes")
+    stated, count = _read_stated_labels(source), arguments.get("num_classes")
     if last is None and stated and stated == made_names(len(stated)):
         stated = None  # `transformers` writes default names if the classes have no names
     if count is not None and count != len(stated or ()):
@@ -145,14 +145,14 @@ def classes_in_head(source: "ModelSource", labels: list[str]) -> list[int] | Non
     Returns None if the labels are the same, or if no label is in the saved head. Generated names,
     such as `LABEL_0`, do not identify a class.
     """
-    stated = _stated_labels(source, warn=lambda *args: None)
+    stated = _read_stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or made_names(len(stated)) == stated:
         return None
     indices = index_of_name(stated)
     return [indices.get(label, -1) for label in labels] if indices.keys() & {*labels} else None
 
 
-def _stated_labels(source, warn=_LOG.warning):
+def _read_stated_labels(source, warn=_LOG.warning):
     """Reads the class names in `config.json`; makes duplicate names unique, with a warning."""
     names = source.config.mapping("id2label", None)
     if not names:
@@ -160,20 +160,20 @@ def _stated_labels(source, warn=_LOG.warning):
     if not all(re.fullmatch("[0-9]{1,9}", key) for key in names):
         raise source.config.error("id2label", 'an object that maps "0", "1", ... to class names')
     keys = {int(key): key for key in names}
-    labels, seen = [], set()
+    labels, used_names = [], set()
     for number in range(len(names)):
         key = keys.get(number)
         if key is None:
             warn("%s: id2label has no name for class %d", source.config.source, number)
         label = f"LABEL_{number}" if key is None else _label(names, key)
-        while label in seen:
+        while label in used_names:
             warn("%s: two classes are named %s", source.config.source, shown(label))
             label = f"{label}_{number}"
         labels.append(label)
-        seen.add(label)
+        used_names.add(label)
     # Users who rename labels often change only one dict; `transformers` does not check this.
-    other = source.config.mapping("label2id")
-    if any(other.get(label, i) not in (i, str(i)) for i, label in enumerate(labels)):
+    indices = source.config.mapping("label2id")
+    if any(indices.get(label, i) not in (i, str(i)) for i, label in enumerate(labels)):
         warn("%s: label2id contradicts id2label; id2label is used", source.config.source)
     return labels
 
@@ -291,10 +291,10 @@ def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names:
     learned = np.asarray(labels) >= 0
     if sample_weight is not None:
         learned &= np.broadcast_to(np.asarray(sample_weight).T, mask.T.shape).T != 0
-    at_padding = np.argwhere(learned & (mask == 0))
-    if len(at_padding):
-        row, column = at_padding[0]
+    labeled_padding = np.argwhere(learned & (mask == 0))
+    if len(labeled_padding):
+        row, column = labeled_padding[0]
         raise InputError(
             f"labels, row {row}, position {column}: label {names[labels[row][column]]!r} "
-            f"is on padding ({len(at_padding)} in total); labels of padding must be negative."
+            f"is on padding ({len(labeled_padding)} in total); labels of padding must be negative."
         )

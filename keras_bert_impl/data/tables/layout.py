@@ -112,9 +112,9 @@ class Layout:
         if isinstance(self.label, list):
             names = names_of_set((name, row[name]) for name in self.label)
         elif self.numeric:
-            return _number(row[self.label])
+            return _parse_number(row[self.label])
         else:
-            names = self._names(row[self.label])
+            names = self._parse_names(row[self.label])
             if not isinstance(names, list):
                 return self._name(names)
         names = [self._name(name) for name in names]
@@ -126,16 +126,16 @@ class Layout:
             raise InputError(f"{len(names)} labels; --single-label requires one in every row.")
         return names[0]
 
-    def _names(self, value):
+    def _parse_names(self, value):
         if isinstance(value, str) and value.strip() not in self._known:
             value = parsed(value)
         if isinstance(value, dict):
             return names_of_set(value.items())
         if isinstance(value, list) or self.label_separator is None:
             return value
-        return self._parts(value)
+        return self._split_cell(value)
 
-    def _parts(self, value):
+    def _split_cell(self, value):
         """Splits a cell into label names; names that contain the separator are quoted."""
         separator = self.label_separator
         if len(separator) == 1 and '"' in value:
@@ -164,7 +164,7 @@ class Layout:
         return frozenset(label.strip() for label in self.labels or ())
 
 
-def _number(value):
+def _parse_number(value):
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
@@ -185,18 +185,18 @@ def cells(row: Any, layout: Layout, classes: dict[str, list[str]] | None = None)
     """
     if not isinstance(row, dict):
         raise InputError(f"expected a row with the columns {listed(layout.columns)}: a dict.")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in layout.columns:
         value = value_of(row, name)
         if not (type(value) is str and value.isascii()):
-            value = _cell(name, value, name in layout.label_columns)
+            value = _convert_cell(name, value, name in layout.label_columns)
         if classes and name == layout.label and name in classes and not layout.numeric:
-            value = _class_name(value, classes[name])
-        found[name] = value
-    return found
+            value = _convert_class_index(value, classes[name])
+        values[name] = value
+    return values
 
 
-def _cell(name, value, is_label):
+def _convert_cell(name, value, is_label):
     if is_label and isinstance(value, (list, dict)):
         return value
     if is_label and isinstance(value, bool):
@@ -216,9 +216,9 @@ def _cell(name, value, is_label):
     return text
 
 
-def _class_name(value, names):
+def _convert_class_index(value, names):
     if isinstance(value, list):
-        return [_class_name(str(one), names) for one in value]
+        return [_convert_class_index(str(index), names) for index in value]
     if value in names or not re.fullmatch("-?[0-9]{1,9}", value):
         return value
     if not 0 <= int(value) < len(names):
@@ -277,7 +277,7 @@ def examples_of(
     ids: dict[str, int] = {}
     skipped: list[str] = []
 
-    def example(numbered):
+    def read_example(numbered):
         number, read = numbered
         try:
             row = read()
@@ -293,7 +293,7 @@ def examples_of(
             raise type(error)(f"{source}, {table.unit} {number}: {error}") from error
         return text, label, number, described
 
-    rows = usable(example, table.rows, skipped, skip_bad_rows)
+    rows = usable(read_example, table.rows, skipped, skip_bad_rows)
     warn_of_skipped(source, skipped)
     if not rows:
         raise InputError(f"{source} has no {'usable ' if skipped else ''}rows.")
@@ -358,13 +358,13 @@ def usable(function: Callable, items: Iterable, skipped: list[str], skip_bad_row
 def warn_of_skipped(source: str | Path, skipped: list[str], unit: str = "rows") -> None:
     """Logs a warning with the number of skipped rows and the reasons."""
     if skipped:
-        shown = " ".join(skipped)
+        summary = " ".join(skipped)
         if len(skipped) > _SHOWN_SKIPPED:
             reasons = list(count_reasons(skipped).items())
             parts = [f"{reason.rstrip('.')} ({count:,})" for reason, count in reasons]
             parts = [*parts[:_SHOWN_REASONS], *["others"] * (len(parts) > _SHOWN_REASONS)]
-            shown = f"{'; '.join(parts)}. The first: {skipped[0]}"
-        _LOG.warning("%s: %s skipped: %d. %s", source, unit, len(skipped), shown)
+            summary = f"{'; '.join(parts)}. The first: {skipped[0]}"
+        _LOG.warning("%s: %s skipped: %d. %s", source, unit, len(skipped), summary)
 
 
 def count_reasons(skipped: Iterable[str]) -> dict[str, int]:
@@ -373,18 +373,18 @@ def count_reasons(skipped: Iterable[str]) -> dict[str, int]:
     If there are more than ten different reasons, quoted values and numbers in the reasons are
     replaced by `...`.
     """
-    reasons = [_BYTE.sub("", _PLACE.sub("", one, count=1)) for one in skipped]
+    reasons = [_BYTE.sub("", _PLACE.sub("", reason, count=1)) for reason in skipped]
     if len(set(reasons)) > _SHOWN_REASONS:
-        reasons = [_VALUES.sub("...", one) for one in reasons]
+        reasons = [_VALUES.sub("...", reason) for reason in reasons]
     return dict(Counter(reasons).most_common())
 
 
-def _check_id(value, number, seen, unit):
+def _check_id(value, number, ids, unit):
     if not value:
         raise InputError("the id is empty.")
-    if value in seen:
-        raise InputError(f"id {value!r:.80} is already used in {unit} {seen[value]}.")
-    seen[value] = number
+    if value in ids:
+        raise InputError(f"id {value!r:.80} is already used in {unit} {ids[value]}.")
+    ids[value] = number
 
 
 # === Cells with several labels ===
@@ -403,7 +403,7 @@ def parsed(cell: str) -> str | list | dict:
         if _PYTHON_LIST.fullmatch(text):
             # The cell may contain invalid escape sequences.
             with contextlib.suppress(SyntaxError, ValueError):
-                return [ast.literal_eval(one) for one in re.findall(_STRING, text, re.DOTALL)]
+                return [ast.literal_eval(name) for name in re.findall(_STRING, text, re.DOTALL)]
     raise InputError(
         f"label {shown(text)} is a list or dict, not a name. Write names with a separator, such as "
         "a|b, and pass --label-separator '|', or write a column of 0 and 1 for each label, and "

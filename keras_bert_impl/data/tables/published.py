@@ -146,44 +146,44 @@ def read_glue(
     rows = tsv_rows(path, layout, None if has_header else spec.columns)
     examples = examples_of(path, Table(rows, "line"), layout, skip_bad_rows)
     read_with = {"task": task, "data": str(directory), "skip_bad_rows": skip_bad_rows}
-    return _with_names(examples, spec.labels, spec.metrics, read_with)
+    return _index_labels(examples, spec.labels, spec.metrics, read_with)
 
 
 def find_glue(task: str, split: str, directory: str | Path) -> Path:
-    return find_file(directory, TASKS[task].folder, _name_of(task, split))
+    return find_file(directory, TASKS[task].folder, _name_file(task, split))
 
 
 def has_glue(task: str, directory: str | Path, split: str) -> bool:
-    paths = _paths(directory, TASKS[task].folder, _name_of(task, split))
+    paths = _list_paths(directory, TASKS[task].folder, _name_file(task, split))
     return any(path.is_file() for path in paths)
 
 
 def read_more_mnli(directory: str | Path, skip_bad_rows: bool = False) -> dict[str, Examples]:
     """Reads the MNLI sets `"mismatched"` and `"diagnostic"`, if the files exist."""
-    more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
+    sets = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
     return {
         name: read_glue(task, directory, split, skip_bad_rows)
-        for name, (task, split) in more.items()
+        for name, (task, split) in sets.items()
         if has_glue(task, directory, split)
     }
 
 
-def _name_of(task, split):
+def _name_file(task, split):
     return _FILES.get((task, split), split) + ".tsv"
 
 
 def find_file(directory: str | Path, folder: str, name: str) -> Path:
-    for path in _paths(directory, folder, name):
+    for path in _list_paths(directory, folder, name):
         if path.is_file():
             return path
     raise InputError(f"{directory} has neither {folder}/{name} nor {name}.")
 
 
-def _paths(directory, folder, name):
+def _list_paths(directory, folder, name):
     return local_path(directory) / folder / name, local_path(directory) / name
 
 
-def _with_names(examples, names, metrics, read_with):
+def _index_labels(examples, names, metrics, read_with):
     """Replaces label values (keys of `names`) by class indices."""
     labels, label_names = examples.labels, None
     if names is not None:
@@ -230,10 +230,10 @@ def read_xnli(
     else:
         path = find_file(directory, "XNLI-1.0", f"xnli.{split}.tsv")
         layout = Layout("sentence1", "sentence2", "gold_label", labels=list(NLI))
-        rows = _of_language(path, tsv_rows(path, layout), language)
+        rows = _filter_language(path, tsv_rows(path, layout), language)
     examples = examples_of(path, Table(rows, "line"), layout, skip_bad_rows)
-    read_with = _options("xnli", directory, language, skip_bad_rows)
-    return _with_names(examples, _TRANSLATED_NLI, ("accuracy",), read_with)
+    read_with = _collect_options("xnli", directory, language, skip_bad_rows)
+    return _index_labels(examples, _TRANSLATED_NLI, ("accuracy",), read_with)
 
 
 def read_paws_x(
@@ -258,29 +258,29 @@ def read_paws_x(
     check("split", split, Annotated[str, OneOf(*names)])
     path = find_file(directory, language, names[split] + ".tsv")
     layout = Layout("sentence1", "sentence2", "label", labels=list(_PARAPHRASE))
-    rows = _translated(tsv_rows(path, layout))
+    rows = _check_translated(tsv_rows(path, layout))
     examples = examples_of(path, Table(rows, "line"), layout, skip_bad_rows)
-    read_with = _options("paws_x", directory, language, skip_bad_rows)
-    return _with_names(examples, _PARAPHRASE, ("accuracy", "f1"), read_with)
+    read_with = _collect_options("paws_x", directory, language, skip_bad_rows)
+    return _index_labels(examples, _PARAPHRASE, ("accuracy", "f1"), read_with)
 
 
-def _options(task, directory, language, skip_bad_rows):
+def _collect_options(task, directory, language, skip_bad_rows):
     options = {"task": task, "data": str(directory), "language": language}
     return options | {"skip_bad_rows": skip_bad_rows}
 
 
-def _translated(rows):
-    def checked(read):
+def _check_translated(rows):
+    def read_checked(read):
         row = read()
         if "NS" in (row["sentence1"].strip(), row["sentence2"].strip()):
             raise InputError("a text is 'NS', which marks a missing translation.")
         return row
 
     for line, read in rows:
-        yield line, functools.partial(checked, read)
+        yield line, functools.partial(read_checked, read)
 
 
-def _of_language(path, rows, language):
+def _filter_language(path, rows, language):
     languages = set()
     for line, read in rows:
         try:
@@ -292,8 +292,8 @@ def _of_language(path, rows, language):
         if row.get("language") == language:
             yield line, functools.partial(dict, row)
     if language not in languages:
-        found = ", ".join(sorted(map(str, languages)))
-        raise InputError(f"{path} has no rows in language {language!r}. Found: {found}.")
+        codes = ", ".join(sorted(map(str, languages)))
+        raise InputError(f"{path} has no rows in language {language!r}. Found: {codes}.")
 
 
 # === TensorFlow Datasets ===
@@ -342,7 +342,7 @@ def read_tfds(
     numeric = label is not None and names is None
     layout = Layout(text, pair, label, labels=names, numeric=numeric)
     rows = (
-        (number, functools.partial(_row, example, layout.columns, label, names))
+        (number, functools.partial(_convert_row, example, layout.columns, label, names))
         for number, example in enumerate(dataset.as_numpy_iterator())
     )
     source = f"{name}, split {split}"
@@ -351,17 +351,17 @@ def read_tfds(
     if data_dir is None:  # the command line has no option for `data_dir`
         read_with = {"tfds": str(name), "dev": split, "text": text, "pair": pair, "label": label}
         read_with["skip_bad_rows"] = skip_bad_rows
-    return _with_names(examples, names and {name: name for name in names}, None, read_with)
+    return _index_labels(examples, names and {name: name for name in names}, None, read_with)
 
 
-def _row(example, columns, label, names):
+def _convert_row(example, columns, label, names):
     return {
-        column: _label(example[column], names) if column == label else _text(example, column)
+        column: _label(example[column], names) if column == label else _decode_text(example, column)
         for column in columns
     }
 
 
-def _text(example, column):
+def _decode_text(example, column):
     value = example[column]
     if not isinstance(value, bytes):
         raise InputError(f"feature {column!r} is not text.")

@@ -71,11 +71,11 @@ class ExampleSource:
             if not getattr(self, name):
                 needed = ", ".join(f"--{name}" for name in names)
                 is_dev = name == "dev" and "train" in names
-                more = " (or --dev-split 0.1 instead of --dev)" if is_dev else ""
+                hint = " (or --dev-split 0.1 instead of --dev)" if is_dev else ""
                 raise InputError(
-                    f"--{name} is missing. Pass --{name} COLUMN.{self._columns()}"
+                    f"--{name} is missing. Pass --{name} COLUMN.{self._describe_columns()}"
                     if name in columns
-                    else f"--{name} is missing. Pass {needed}{more}, or a GLUE task with --data."
+                    else f"--{name} is missing. Pass {needed}{hint}, or a GLUE task with --data."
                 )
         if split == "test":
             raise InputError(
@@ -98,7 +98,7 @@ class ExampleSource:
             for file in files
         ]
 
-    def _columns(self):
+    def _describe_columns(self):
         from keras_bert_impl.data.tables.tables import table_columns
 
         if self.tfds:
@@ -112,8 +112,8 @@ class ExampleSource:
 
     def check_table(self, *needed: str) -> None:
         for split in self.splits:
-            for one in self.each(split):
-                one._check_columns(one.file(split, *needed))
+            for source in self.each(split):
+                source._check_columns(source.file(split, *needed))
 
     def _check_columns(self, path):
         from keras_bert_impl.data.tables.layout import Layout
@@ -174,14 +174,14 @@ class ExampleSource:
                 "--task requires the folder of the task in --data. Leave out --train and --dev."
             )
         if split == "train" and self.train:
-            return self._augmented(like=self.published(name, "dev"))
+            return self._read_augmented(like=self.published(name, "dev"))
         skip = self.skip_bad_rows
         if name in MULTILINGUAL:
             read = read_xnli if name == "xnli" else read_paws_x
             return read(self.data, split, self.language, skip)
         return read_glue(name, self.data, split, skip)
 
-    def _augmented(self, like):
+    def _read_augmented(self, like):
         """Reads a file written by `keras-bert augment`, with the label names of `like`."""
         from keras_bert_impl.data.tables.tables import read_table
 
@@ -201,12 +201,12 @@ def applicable(form: dict[str, Any], file: str | Path) -> dict[str, Any]:
     """Removes the encoding and delimiter if they do not apply to `file`."""
     from keras_bert_impl.data.tables.tables import WITHOUT_DELIMITER
 
-    found = dict(form)
-    if found.get("encoding") and is_utf8(file):
-        del found["encoding"]
-    if found.get("delimiter") and suffix_of(file) in WITHOUT_DELIMITER:
-        del found["delimiter"]
-    return found
+    options = dict(form)
+    if options.get("encoding") and is_utf8(file):
+        del options["encoding"]
+    if options.get("delimiter") and suffix_of(file) in WITHOUT_DELIMITER:
+        del options["delimiter"]
+    return options
 
 
 def given_options(options: dict[str, Any]) -> dict[str, Any]:

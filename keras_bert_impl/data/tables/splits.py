@@ -39,19 +39,19 @@ def hold_out(
     is_held = np.zeros(len(examples), bool)
     dates = getattr(examples, "dates", None)
     if dates is not None:
-        is_held = np.array(dates) > _last_of_training(dates, fraction)
+        is_held = np.array(dates) > _find_last_training_date(dates, fraction)
     else:
-        is_held[_held_out_indices(_strata(examples), fraction, np.random.default_rng(seed))] = True
+        is_held[_choose_held(_build_strata(examples), fraction, np.random.default_rng(seed))] = True
     if is_held.all() or not is_held.any():
         raise InputError(
             f"{examples.source}: fraction={fraction:g} of {len(examples)} examples leaves one set "
             "empty. Examples with the same text, group or date stay in the same set."
         )
-    train, dev = (examples.select(np.flatnonzero(chosen)) for chosen in (~is_held, is_held))
+    train, dev = (examples.select(np.flatnonzero(mask)) for mask in (~is_held, is_held))
     read_with = examples.read_with
     if read_with is not None:  # --dev-split supports only files
-        of_split = {"dev_split": fraction, "seed": seed}
-        read_with = read_with | of_split if "dev" in read_with else None
+        split_options = {"dev_split": fraction, "seed": seed}
+        read_with = read_with | split_options if "dev" in read_with else None
     source = f"{examples.source} (held out)"
     return train, dev.replace(source=source, read_with=read_with)
 
@@ -77,13 +77,13 @@ def folds(
         )
     draw, numbers = np.random.default_rng(seed), np.zeros(len(examples), int)
     sizes = np.zeros(count, int)
-    for units in _strata(examples):
-        of_stratum = np.zeros(count, int)
+    for units in _build_strata(examples):
+        stratum_sizes = np.zeros(count, int)
         for place in sorted(draw.permutation(len(units)), key=lambda place: -len(units[place])):
             # The fold has the fewest examples of the stratum and, among equals, of all strata.
-            fold = np.lexsort((sizes, of_stratum))[0]
+            fold = np.lexsort((sizes, stratum_sizes))[0]
             numbers[units[place]] = fold
-            of_stratum[fold] += len(units[place])
+            stratum_sizes[fold] += len(units[place])
             sizes[fold] += len(units[place])
     if not sizes.all():
         raise InputError(
@@ -93,7 +93,7 @@ def folds(
     parts = []
     for fold in range(count):
         is_held = numbers == fold
-        train, dev = (examples.select(np.flatnonzero(chosen)) for chosen in (~is_held, is_held))
+        train, dev = (examples.select(np.flatnonzero(mask)) for mask in (~is_held, is_held))
         train, dev = (part.replace(read_with=None) for part in (train, dev))
         source = f"{examples.source} (fold {fold + 1} of {count})"
         parts.append((train, dev.replace(source=source), np.flatnonzero(is_held)))
@@ -111,14 +111,14 @@ def with_all_names(examples: AnyExamples) -> AnyExamples:
 
 def leave_out(examples: AnyExamples, held: LabeledExamples) -> AnyExamples:
     """Removes the examples whose text or context occurs in `held`."""
-    known = set(map(same_text, held.undivided))
-    kept = [n for n, text in enumerate(examples.undivided) if same_text(text) not in known]
-    if not kept:
+    held_keys = set(map(same_text, held.undivided))
+    indices = [n for n, text in enumerate(examples.undivided) if same_text(text) not in held_keys]
+    if not indices:
         raise InputError(f"all examples of {examples.source} are in {held.source}.")
-    return examples.select(kept)
+    return examples.select(indices)
 
 
-def _last_of_training(dates, fraction):
+def _find_last_training_date(dates, fraction):
     """Returns the last date of the training set; about `fraction` of the examples are later."""
     ordered = np.sort(dates)
     later = len(ordered) - np.searchsorted(ordered, ordered, "right")  # counts later examples
@@ -130,11 +130,11 @@ def same_text(text: Any) -> Hashable:
     return text.strip().casefold() if isinstance(text, str) else tuple(map(same_text, text))
 
 
-def _units(examples):
+def _find_units(examples):
     """Returns units: lists of the indices of examples that must stay in the same set."""
     parents = list(range(len(examples)))
 
-    def root(number):
+    def find_root(number):
         while parents[number] != number:
             parents[number] = number = parents[parents[number]]
         return number
@@ -144,15 +144,15 @@ def _units(examples):
     for column in columns:
         first: dict[Hashable, int] = {}
         for number, value in enumerate(column):
-            one, other = sorted((root(first.setdefault(value, number)), root(number)))
-            parents[other] = one
+            parent, child = sorted((find_root(first.setdefault(value, number)), find_root(number)))
+            parents[child] = parent
     units = collections.defaultdict(list)
     for number in range(len(examples)):
-        units[root(number)].append(number)
+        units[find_root(number)].append(number)
     return list(units.values())
 
 
-def _strata(examples):
+def _build_strata(examples):
     """Groups units by label. The label of a unit is the most common label of its examples."""
     labels = getattr(examples, "labels", None)
     if labels is None or hasattr(examples, "contexts") or isinstance(examples.texts[0], list):
@@ -163,33 +163,33 @@ def _strata(examples):
     else:
         keys = [tuple(sorted(label)) if isinstance(label, list) else label for label in labels]
     strata = collections.defaultdict(list)
-    for unit in _units(examples):
+    for unit in _find_units(examples):
         ((key, _),) = collections.Counter(keys[number] for number in unit).most_common(1)
         strata[key].append(unit)
     return [strata[key] for key in sorted(strata, key=str)]
 
 
-def _held_out_indices(strata, fraction, draw):
+def _choose_held(strata, fraction, draw):
     held: list[int] = []
-    targets = np.cumsum(_sizes_of_held(strata, fraction))
+    targets = np.cumsum(_plan_sizes(strata, fraction))
     for units, target in zip(strata, targets):
-        kept, before = len(units), len(held)
+        num_left, before = len(units), len(held)
         order = draw.permutation(len(units))
         for number in order:
             # Hold out a unit if the total is then closer to its target.
             missing = target - len(held)
-            if missing <= 0 or kept == 1:
+            if missing <= 0 or num_left == 1:
                 break
             if len(units[number]) < 2 * missing:
                 held += units[number]
-                kept -= 1
+                num_left -= 1
         smallest = min(units, key=len)
-        if len(held) == before < target and kept > 1 and len(smallest) <= targets[-1]:
+        if len(held) == before < target and num_left > 1 and len(smallest) <= targets[-1]:
             held += smallest
     return held
 
 
-def _sizes_of_held(strata, fraction):
+def _plan_sizes(strata, fraction):
     """Returns the number of examples to hold out of each stratum, at least one if possible."""
     ends = np.cumsum([sum(map(len, units)) for units in strata])
     sizes = np.diff([round(fraction * end) for end in ends], prepend=0)

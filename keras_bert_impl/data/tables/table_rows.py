@@ -78,15 +78,15 @@ def is_json_array(path: str | Path) -> bool:
 def json_lines(path: str | Path) -> Rows:
     for line, raw in raw_lines(path):
         if raw.strip():
-            yield line, functools.partial(_json_row, raw)
+            yield line, functools.partial(_parse_json_row, raw)
 
 
 def json_array(path: str | Path) -> Rows:
     for number, text in enumerate(array_items(path), 1):
-        yield number, functools.partial(_json_row, text.encode("utf-8"))
+        yield number, functools.partial(_parse_json_row, text.encode("utf-8"))
 
 
-def _json_row(raw):
+def _parse_json_row(raw):
     check_size(raw)
     row = parse_json_line(text_of(raw), finite=True)
     if not isinstance(row, dict):
@@ -103,8 +103,8 @@ def array_items(path: str | Path) -> Iterator[str]:
         parts = iter(functools.partial(file.read, CHUNK), b"")
         text, place, number = "", 0, 0
         while True:
-            start, what = _next_item(text, place, number)
-            if what == "end":
+            start, kind = _find_next_item(text, place, number)
+            if kind == "end":
                 if text[start:].strip() or any(part.strip() for part in parts):
                     raise InputError(
                         f"{path}: unexpected content after the array of {number} rows. Write one "
@@ -112,26 +112,26 @@ def array_items(path: str | Path) -> Iterator[str]:
                     )
                 return
             try:
-                if what != "item":
+                if kind != "item":
                     raise InputError("expected a JSON object.")
                 _, place = decoder.raw_decode(text, start)
             except (ValueError, RecursionError) as error:
-                is_over = what != "item" and bool(text[start:]) or len(text) - place > LONGEST_ROW
+                is_over = kind != "item" and bool(text[start:]) or len(text) - place > LONGEST_ROW
                 part = None if is_over else next(parts, None)
                 if part is None:
                     is_long = len(text) - place > LONGEST_ROW
-                    reason = _TOO_LONG if is_long else _reason(error)
+                    reason = _TOO_LONG if is_long else _describe_error(error)
                     raise InputError(f"{path}, row {number + 1}: {reason}") from error
-                text, place = text[place:] + _decoded(decode, part, path, number + 1), 0
+                text, place = text[place:] + _decode_part(decode, part, path, number + 1), 0
                 continue
             number += 1
             yield text[start:place]
 
 
-def _next_item(text, place, number):
+def _find_next_item(text, place, number):
     """Returns the start of the next item and its kind: "item", "end" or "other"."""
-    found = _ITEM.match(text, place)  # a bracket or comma precedes the next value
-    before, start = found[1], found.end()
+    match = _ITEM.match(text, place)  # a bracket or comma precedes the next value
+    before, start = match[1], match.end()
     if before == "[" and not number and text[start : start + 1] == "]":
         return start + 1, "end"
     if before == "]" and number:
@@ -140,14 +140,14 @@ def _next_item(text, place, number):
     return start, "item" if is_item else "other"
 
 
-def _decoded(decode, part, path, number):
+def _decode_part(decode, part, path, number):
     try:
         return decode(part)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}, row {number}: not UTF-8; convert the file to UTF-8.") from error
 
 
-def _reason(error):
+def _describe_error(error):
     if isinstance(error, InputError):
         return str(error)
     is_json = isinstance(error, json.JSONDecodeError)
@@ -171,7 +171,7 @@ def arrow_rows(path: str | Path, columns: Collection[str] | None = None) -> Rows
         names = [name for name in schema.names if columns is None or name in columns]
         for batch in batches(names):
             batch.validate(full=True)  # a damaged file may have offsets out of range
-            for row in _python_rows(batch):
+            for row in _convert_batch(batch):
                 number += 1
                 yield number, functools.partial(dict, row)
 
@@ -185,7 +185,7 @@ def arrow_classes(path: str | Path) -> dict[str, list[str]]:
 
 def class_names(features: Any) -> dict[str, list[str]]:
     """Returns {column: class names} for the features of `datasets`, as objects or as JSON."""
-    found = {}
+    classes = {}
     for column, feature in features.items():
         while getattr(feature, "feature", None) is not None:
             feature = feature.feature
@@ -195,11 +195,11 @@ def class_names(features: Any) -> dict[str, list[str]]:
         names = feature.get("names") if isinstance(feature, dict) else None
         names = names or getattr(feature, "names", None)
         if names:
-            found[column] = list(names)
-    return found
+            classes[column] = list(names)
+    return classes
 
 
-def _python_rows(batch):
+def _convert_batch(batch):
     import pyarrow
 
     longest = 1
@@ -240,7 +240,7 @@ def open_arrow(path: str | Path) -> Iterator[tuple[Any, Callable[[list[str]], It
         if path.suffix.lower() in PARQUET:
             file = pyarrow.parquet.ParquetFile(path)
             _check_parquet(path, file.metadata)
-            yield file.schema_arrow, functools.partial(_parquet_batches, path, file)
+            yield file.schema_arrow, functools.partial(_read_parquet_batches, path, file)
             return
         with pyarrow.memory_map(str(path)) as source:
             try:
@@ -249,7 +249,7 @@ def open_arrow(path: str | Path) -> Iterator[tuple[Any, Callable[[list[str]], It
             except pyarrow.ArrowInvalid:
                 source.seek(0)
                 file = batches = pyarrow.ipc.open_stream(source)
-            yield file.schema, functools.partial(_slices, batches)
+            yield file.schema, functools.partial(_slice_batches, batches)
 
 
 def _check_is_no_other(path):
@@ -261,7 +261,7 @@ def _check_is_no_other(path):
             pass
 
 
-def _parquet_batches(path, file, columns):
+def _read_parquet_batches(path, file, columns):
     """Yields batches of about 64 MiB, also if a file stores a long value once for many rows."""
     import pyarrow.compute
     import pyarrow.parquet
@@ -303,7 +303,7 @@ def _check_parquet(path, metadata):
             )
 
 
-def _slices(batches, columns):
+def _slice_batches(batches, columns):
     for batch in batches:
         batch = batch.select(columns)
         for start in range(0, batch.num_rows, _ROWS):
@@ -322,9 +322,12 @@ def table_in_memory(table: Any) -> Table:
     if hasattr(table, "to_dict") and hasattr(table, "columns"):
         table = table.rename(columns=str).to_dict("records")
     if isinstance(table, dict):
-        columns = [list(one.values()) if isinstance(one, dict) else one for one in table.values()]
-        are_columns = all(isinstance(one, list) for one in columns) and not all(
-            isinstance(row, dict) for one in columns for row in one[:1]
+        columns = [
+            list(column.values()) if isinstance(column, dict) else column
+            for column in table.values()
+        ]
+        are_columns = all(isinstance(column, list) for column in columns) and not all(
+            isinstance(row, dict) for column in columns for row in column[:1]
         )
         if not are_columns or len(set(map(len, columns))) > 1:
             raise InputError(
@@ -333,12 +336,12 @@ def table_in_memory(table: Any) -> Table:
         table = [dict(zip(table, row)) for row in zip(*columns)]
     if isinstance(table, (str, bytes)) or not hasattr(table, "__iter__"):
         raise InputError(f"expected a table or the path of a file. Received: {shown(table)}")
-    rows = ((number, functools.partial(_plain, row)) for number, row in enumerate(table, 1))
+    rows = ((number, functools.partial(_convert_row, row)) for number, row in enumerate(table, 1))
     return Table(rows, "row", class_names(features))
 
 
-def _plain(value):
+def _convert_row(value):
     """Converts the arrays and numbers of NumPy in a row to values of Python."""
     if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {name: _convert_row(inner) for name, inner in value.items()}
     return value.tolist() if hasattr(value, "tolist") else value

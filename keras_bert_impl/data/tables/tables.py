@@ -131,18 +131,18 @@ def read_table(
     with encoded_as(encoding):
         layout = Layout(
             str(text),
-            _column(pair),
-            label_columns(path, label, delimiter, header) if is_file else _column(label),
+            _normalize_column(pair),
+            label_columns(path, label, delimiter, header) if is_file else _normalize_column(label),
             labels,
             numeric,
             allow_empty,
-            _column(id),
+            _normalize_column(id),
             label_separator,
-            _column(negative),
+            _normalize_column(negative),
             header,
             single_label,
-            _column(groups),
-            _column(dates),
+            _normalize_column(groups),
+            _normalize_column(dates),
         )
         layout.check_labels()
         table = open_table(path, layout, delimiter) if is_file else table_in_memory(path)
@@ -150,7 +150,7 @@ def read_table(
     if not is_file:
         return examples
     read_with = {name: getattr(layout, name) for name in _COLUMNS}
-    read_with["label"] = join_names(label) if isinstance(label, list) else _column(label)
+    read_with["label"] = join_names(label) if isinstance(label, list) else _normalize_column(label)
     read_with |= {"dev": str(path), "labels": labels, "delimiter": delimiter}
     read_with |= {
         "encoding": encoding,
@@ -161,7 +161,7 @@ def read_table(
     return dataclasses.replace(examples, read_with=read_with)
 
 
-def _column(name):
+def _normalize_column(name):
     if isinstance(name, (list, tuple)):
         return list(map(str, name))
     return None if name is None else str(name)
@@ -172,7 +172,7 @@ def label_columns(
 ) -> Any:
     """Returns the column of the labels, or a list of columns if `label` is a string `A,B`."""
     if not isinstance(label, str) or "," not in label:
-        return _column(label)
+        return _normalize_column(label)
     if label in table_columns(path, delimiter, header):
         return label
     return [name.strip() for name in next(csv.reader([label], skipinitialspace=True))]
@@ -190,7 +190,7 @@ def open_table(
     if kind == "csv":
         if delimiter is None and suffix_of(path) == ".tsv":
             _LOG.warning("%s: %s", path, _ABOUT_QUOTES)
-        return Table(_csv_rows(path, layout, delimiter), "line")
+        return Table(_read_csv_rows(path, layout, delimiter), "line")
     if kind == "tsv":
         return Table(tsv_rows(path, layout), "line")
     if kind == "arrow" and not whole:
@@ -280,7 +280,7 @@ def text_lines(path: str | Path, columns: Iterable[str | None] = ()) -> Iterator
     """Yields the number and text of each line of a text file."""
     lines = read_lines(path)
     first = list(itertools.islice(lines, 2))
-    suffix = _table_suffix([text for _, text in first], {*_USUAL_COLUMNS, *columns})
+    suffix = _guess_suffix([text for _, text in first], {*_USUAL_COLUMNS, *columns})
     if suffix:
         name = "standard input" if str(path) == STANDARD_INPUT else path
         raise InputError(
@@ -290,7 +290,7 @@ def text_lines(path: str | Path, columns: Iterable[str | None] = ()) -> Iterator
     yield from itertools.chain(first, lines)
 
 
-def _table_suffix(lines, names):
+def _guess_suffix(lines, names):
     if lines and re.match(r'\s*(\{\s*"|\[\s*\{\s*")', lines[0]):
         return ".json" if lines[0].lstrip().startswith("[") else ".jsonl"
     if len(lines) < 2:
@@ -315,27 +315,27 @@ def tsv_rows(path: str | Path, layout: Layout, columns: list[str] | None = None)
             if layout.header:
                 continue
         if raw.strip(b" \r\n"):
-            yield line, functools.partial(_tsv_row, columns, raw)
+            yield line, functools.partial(_parse_tsv_row, columns, raw)
 
 
-def _tsv_row(columns, raw):
-    return _row(columns, text_of(raw).split("\t"))
+def _parse_tsv_row(columns, raw):
+    return _build_row(columns, text_of(raw).split("\t"))
 
 
-def _csv_rows(path, layout, delimiter):
+def _read_csv_rows(path, layout, delimiter):
     columns, delimiter = csv_header(path, delimiter, layout.columns, layout.header)
     if columns:
         _check_header(path, columns, layout)
     for record in itertools.islice(csv_records(path, delimiter), int(layout.header), None):
-        yield record.last, functools.partial(_csv_row, columns, delimiter, record)
+        yield record.last, functools.partial(_parse_csv_row, columns, delimiter, record)
 
 
-def _csv_row(columns, delimiter, record):
+def _parse_csv_row(columns, delimiter, record):
     try:
         cells = csv_cells(record, delimiter)
         if len(cells) > 1 and [cell.strip() for cell in cells] == columns:
             raise InputError("the row repeats the header; remove it if files were concatenated.")
-        return _row(columns, cells)
+        return _build_row(columns, cells)
     except InputError as error:
         if record.first == record.last:
             raise
@@ -347,15 +347,15 @@ def _check_header(path, columns, layout, are_nested=False):
         if columns.count(name) == 1 or (are_nested and name.partition(".")[0] in columns):
             continue
         count = f"{columns.count(name)} columns" if name in columns else "no column"
-        more = ""
+        hint = ""
         if layout.header and not are_nested:
-            more = (
+            hint = (
                 " If the first line is not a header, pass --no-header and 0-based column numbers."
             )
-        raise InputError(f"{path}: {count} named {name!r}. Found: {listed(columns)}.{more}")
+        raise InputError(f"{path}: {count} named {name!r}. Found: {listed(columns)}.{hint}")
 
 
-def _row(columns, cells):
+def _build_row(columns, cells):
     if len(cells) != len(columns):
         raise InputError(f"{len(cells)} columns, expected {len(columns)} ({listed(columns)}).")
     return dict(zip(columns, cells))

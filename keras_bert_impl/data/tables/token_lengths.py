@@ -48,7 +48,7 @@ def count_tokens(directory: Path, sequences: Sequence[tuple[str, ...]]) -> Token
     tokenizer.no_padding()
     rows = [sequences[number] for number in sample_of(len(sequences))]
     encoded = tokenizer.encode_batch([row if len(row) > 1 else row[0] for row in rows])
-    unknown_token, words = _unknown_token(path), collections.Counter[str]()
+    unknown_token, words = _read_unknown_token(path), collections.Counter[str]()
     for row, encoding in zip(rows, encoded):
         if unknown_token in encoding.tokens:
             parts = zip(encoding.tokens, encoding.sequence_ids, encoding.offsets)
@@ -61,7 +61,7 @@ def count_tokens(directory: Path, sequences: Sequence[tuple[str, ...]]) -> Token
     return TokenCounts(lengths, share, [word for word, _ in words.most_common(5)])
 
 
-def _unknown_token(path):
+def _read_unknown_token(path):
     model = json.loads(path.read_text(encoding="utf-8"))["model"]
     if model.get("unk_id") is not None:  # Unigram
         return model["vocab"][model["unk_id"]][0]

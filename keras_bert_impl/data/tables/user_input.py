@@ -116,7 +116,7 @@ def values(x: Any, pairs: bool = False) -> list:
     # Methods of Arrow; of pandas, polars and ragged tensors; and of NumPy.
     for name in ("to_pylist", "to_list", "tolist"):
         if hasattr(x, name):
-            return _rows(getattr(x, name)(), getattr(x, "shape", ()), pairs)
+            return _convert_rows(getattr(x, name)(), getattr(x, "shape", ()), pairs)
     if hasattr(x, "numpy"):
         return values(x.numpy(), pairs)
     if isinstance(x, (str, bytes, dict, set, frozenset)) or not hasattr(x, "__len__"):
@@ -125,7 +125,7 @@ def values(x: Any, pairs: bool = False) -> list:
     return list(x)
 
 
-def _rows(rows, shape, pairs):
+def _convert_rows(rows, shape, pairs):
     """If `pairs`, converts rows of two texts to tuples, and rows of one text to the text."""
     if not isinstance(rows, list):  # the array has no dimensions
         return [rows]
@@ -149,34 +149,34 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
     """
     are_rows = isinstance(x, list) and bool(x) and all(isinstance(row, dict) for row in x)
     if are_rows:
-        x = _columns_of(x)
+        x = _transpose_rows(x)
     _check_is_no_row(x)
     columns = column_names(x)
-    if columns is None or (isinstance(x, dict) and not any(map(_holds_texts, x.values()))):
+    if columns is None or (isinstance(x, dict) and not any(map(_has_texts, x.values()))):
         return x
     _check_is_table(x, columns)
-    texts = [x[name] for name in _text_columns(x, columns, names, most, are_rows)]
+    texts = [x[name] for name in _choose_text_columns(x, columns, names, most, are_rows)]
     is_one_row = isinstance(x, dict) and all(isinstance(text, (str, bytes)) for text in texts)
     texts = texts if is_one_row else [values(column) for column in texts]
     return tuple(texts) if len(texts) > 1 else texts[0]
 
 
-def _text_columns(x, columns, names, most, are_rows):
+def _choose_text_columns(x, columns, names, most, are_rows):
     """Returns `names`, or all columns if the table does not have these columns.
 
     Raises if it is not clear which columns contain texts.
     """
     if names and set(names) <= set(columns):
         return list(names)
-    others = [
+    doubtful = [
         name
         for name in columns
         if str(name).lower() in NO_TEXTS
-        or not _holds_texts(x[name])
+        or not _has_texts(x[name])
         or (len(columns) > 1 and not names_texts(name))
     ]
-    if others or len(columns) > most:
-        raise InputError(_which(x, columns, others, most, are_rows))
+    if doubtful or len(columns) > most:
+        raise InputError(_describe_ambiguity(x, columns, doubtful, most, are_rows))
     return columns
 
 
@@ -193,13 +193,13 @@ def column_names(x: Any) -> list | None:
     if isinstance(x, dict):
         return list(x)
     for holder, name in ((x, "column_names"), (x, "columns"), (getattr(x, "dtype", None), "names")):
-        found = getattr(holder, name, None)
-        if found is not None and hasattr(type(x), "__getitem__"):
-            return list(found)
+        names = getattr(holder, name, None)
+        if names is not None and hasattr(type(x), "__getitem__"):
+            return list(names)
     return None
 
 
-def _columns_of(rows):
+def _transpose_rows(rows):
     names = list(rows[0])
     for number, row in enumerate(rows):
         if row.keys() != rows[0].keys():
@@ -231,7 +231,7 @@ def _check_is_table(x, columns):
         )
 
 
-def _holds_texts(column):
+def _has_texts(column):
     """Whether the first value of a column is a text. Missing values are ignored."""
     if isinstance(column, (str, bytes)):
         return True
@@ -248,15 +248,15 @@ def _holds_texts(column):
     return isinstance(first, (str, bytes))
 
 
-def _which(x, columns, others, most, are_rows):
+def _describe_ambiguity(x, columns, doubtful, most, are_rows):
     able = [name for name in columns if str(name).lower() not in NO_TEXTS]
-    able = [name for name in able if _holds_texts(x[name])] or columns
-    texts = [name for name in able if name not in others]
-    texts += [name for name in able if name in others]
+    able = [name for name in able if _has_texts(x[name])] or columns
+    texts = [name for name in able if name not in doubtful]
+    texts += [name for name in able if name in doubtful]
     column = "[row[{!r}] for row in x]" if are_rows else "x[{!r}]"
-    one = column.format(texts[0])
-    pair = f"({one}, {column.format(texts[min(1, len(texts) - 1)])})"
-    line = one if len(texts) < 2 or most < 2 else f"{one}, or for pairs {pair}"
+    single = column.format(texts[0])
+    pair = f"({single}, {column.format(texts[min(1, len(texts) - 1)])})"
+    line = single if len(texts) < 2 or most < 2 else f"{single}, or for pairs {pair}"
     return (
         f"it is not clear which columns contain the texts: {listed(columns)}. Pass {line}; labels "
         "are a separate argument."

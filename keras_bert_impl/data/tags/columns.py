@@ -78,7 +78,7 @@ def read_columns(
             f"{path} is a {'CoNLL-U file' if is_conllu else f'table ({form})'}. Use "
             f"{'read_conllu' if is_conllu else 'read_tags'}."
         )
-    has_tabs, width = _layout(path)
+    has_tabs, width = _detect_layout(path)
     if is_ontonotes := next(raw_lines(path), (0, b""))[1].startswith(ONTONOTES):
         word, label = (3, 10) if (word, label) == (0, -1) else (word, label)
     for name, column in (("word", word), ("label", label)):
@@ -91,17 +91,21 @@ def read_columns(
         )
     _check_words(path, has_tabs, width, word, label)
     width = None if is_ontonotes else width  # differs between sentences
-    rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
+    rows = functools.partial(_read_column_rows, path, has_tabs, width, word, label, word_prefix)
     read_with = {"dev": str(path), "text": str(word), "label": str(label)}
     read_with |= {"word_prefix": word_prefix}
     arguments = labels, outside, skip_bad_rows
-    return tagged_examples(str(path), rows, _sentences(path), *arguments, read_with=read_with)
+    return tagged_examples(str(path), rows, _read_sentences(path), *arguments, read_with=read_with)
 
 
 def _check_words(path, has_tabs, width, word, label):
     rows = [
-        [cells for _, line in lines if len(cells := _cells(_text(line), has_tabs)) == width]
-        for lines in itertools.islice(_sentences(path), SAMPLE)
+        [
+            cells
+            for _, line in lines
+            if len(cells := _split_cells(_decode_line(line), has_tabs)) == width
+        ]
+        for lines in itertools.islice(_read_sentences(path), SAMPLE)
     ]
     columns = {str(i): [[cells[i] for cells in row] for row in rows] for i in range(width)}
     check_words(path, columns, str(word % width), None if label is None else str(label % width))
@@ -133,13 +137,13 @@ def read_conllu(
     """
     if label not in (None, *_CONLLU_COLUMNS):
         raise InputError(f"label must be one of {listed(_CONLLU_COLUMNS)}. Received: {label!r}")
-    rows = functools.partial(_conllu_rows, path, label, {})
+    rows = functools.partial(_read_conllu_rows, path, label, {})
     read_with = {"dev": str(path), "label": label}
     arguments = labels, "O", skip_bad_rows
-    return tagged_examples(str(path), rows, _sentences(path), *arguments, read_with=read_with)
+    return tagged_examples(str(path), rows, _read_sentences(path), *arguments, read_with=read_with)
 
 
-def _sentences(path):
+def _read_sentences(path):
     """Yields the lines of each sentence as (line number, bytes) tuples."""
     sentence = []
     for number, line in raw_lines(path):
@@ -159,7 +163,7 @@ def _is_between(line):
 # === Columns ===
 
 
-def _layout(path):
+def _detect_layout(path):
     """Returns whether tabs separate the columns, and the number of columns."""
     first = None
     for _, line in raw_lines(path):
@@ -171,24 +175,24 @@ def _layout(path):
         line = first  # each row starts with "#"
     if first is None:
         raise InputError(f"{path} has no rows.")
-    text = _text(line)
-    return "\t" in text, len(_cells(text, "\t" in text))
+    text = _decode_line(line)
+    return "\t" in text, len(_split_cells(text, "\t" in text))
 
 
-def _text(line):
+def _decode_line(line):
     return line.decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _cells(text, has_tabs):
+def _split_cells(text, has_tabs):
     return text.split("\t") if has_tabs else re.split("[ \t]+", text.strip(" \t"))
 
 
-def _column_rows(path, has_tabs, width, word, label, prefix, lines):
+def _read_column_rows(path, has_tabs, width, word, label, prefix, lines):
     rows = []
     for number, line in lines:
         where = f"{path}, line {number}"
         text = decoded(line, path, number)
-        cells = _cells(text, has_tabs)
+        cells = _split_cells(text, has_tabs)
         is_comment = len(cells) != width or _COMMENT.match(text)
         if not rows and text.startswith("#") and is_comment:
             continue
@@ -203,12 +207,12 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
         cells[word] = cells[word].removeprefix(prefix)
         rows.append(row_of(where, number, cells[word], None if label is None else cells[label]))
     if width is None and label is not None and all(_BRACKETS.fullmatch(row.label) for row in rows):
-        labels = _without_brackets([row.label for row in rows])
+        labels = _convert_brackets([row.label for row in rows])
         rows = [row._replace(label=label) for row, label in zip(rows, labels)]
     return rows
 
 
-def _without_brackets(labels):
+def _convert_brackets(labels):
     """Converts labels such as "(GPE*", "*)" and "*" to "B-GPE", "I-GPE" and "O"."""
     converted, kind = [], None
     for label in labels:
@@ -222,18 +226,18 @@ def _without_brackets(labels):
 # === CoNLL-U ===
 
 
-def _conllu_rows(path, label, sentence_ids, lines):
+def _read_conllu_rows(path, label, sentence_ids, lines):
     """Converts the lines of a sentence to rows, and adds the sentence id to `sentence_ids`."""
     rows = []
     for number, line in lines:
         where = f"{path}, line {number}"
         text = decoded(line, path, number)
         cells = text.split("\t")
-        found = _SENTENCE_ID.fullmatch(text)
-        if found and sentence_ids.setdefault(found[1], number) != number:
+        match = _SENTENCE_ID.fullmatch(text)
+        if match and sentence_ids.setdefault(match[1], number) != number:
             raise InputError(
-                f"{where}: sent_id {found[1]!r:.60} is already used in line "
-                f"{sentence_ids[found[1]]}."
+                f"{where}: sent_id {match[1]!r:.60} is already used in line "
+                f"{sentence_ids[match[1]]}."
             )
         if text.startswith("#") or _NO_WORD.fullmatch(cells[0]):
             continue

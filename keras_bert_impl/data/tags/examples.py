@@ -109,8 +109,8 @@ class TaggedExamples(LabeledExamples):
         scheme, invalid = invalid_spans(self.labels, self.label_names)
         if scheme is None:
             return {}
-        found: dict[str, Any] = {"label_scheme": scheme, "invalid_entities": len(invalid)}
-        return found | ({"first_invalid_entity": self.where(*invalid[0])} if invalid else {})
+        scheme_facts: dict[str, Any] = {"label_scheme": scheme, "invalid_entities": len(invalid)}
+        return scheme_facts | ({"first_invalid_entity": self.where(*invalid[0])} if invalid else {})
 
     def remarks(self) -> list[str]:
         """Returns a sentence about each property that may be a mistake in the data."""
@@ -136,12 +136,12 @@ class TaggedExamples(LabeledExamples):
     def described(self) -> dict[str, list]:
         """Returns columns for a file of predictions: label, file, line and text of each word."""
         labels = [[""] * len(words) for words in self.texts] if self.labels is None else self.labels
-        columns = {TRUE_LABEL: _flat(labels)}
+        columns = {TRUE_LABEL: _join_rows(labels)}
         if self.files is not None:
-            columns["file"] = [one for one, words in zip(self.files, self.texts) for _ in words]
+            columns["file"] = [file for file, words in zip(self.files, self.texts) for _ in words]
         if self.lines is not None:
-            columns["line"] = _flat(self.lines)
-        return columns | {"word": _flat(self.texts)}
+            columns["line"] = _join_rows(self.lines)
+        return columns | {"word": _join_rows(self.texts)}
 
     @property
     def fingerprint(self) -> str:
@@ -179,12 +179,12 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
         raise InputError(f"{examples.source} has no words.")
     names = {*true_labels, *predicted, *(examples.label_names or [])}
     if read_labels(names) is None:
-        if others := misfits(names) or outside_candidates(names):
+        if misfit_labels := misfits(names) or outside_candidates(names):
             _LOG.warning(
                 "%s: entity F1 is not computed, because %s is not in the format of the entity "
                 "labels.",
                 examples.source,
-                listed(others),
+                listed(misfit_labels),
             )
         return {
             "accuracy": accuracy(true_labels, predicted),
@@ -221,22 +221,22 @@ def write_tag_predictions(
     """
     _check_lengths(examples, predictions)
     indices = [number for number, words in enumerate(examples.texts) for _ in words]
-    columns = {"label": _flat(predictions)}
+    columns = {"label": _join_rows(predictions)}
     if scores is not None:
-        columns["score"] = cells(_flat(scores))
+        columns["score"] = cells(_join_rows(scores))
     write_predictions_table(path, list(columns), zip(*columns.values()), examples, indices)
 
 
 def read_tag_predictions(path: Path) -> list[list[str]]:
     """Reads the predicted labels from a file that `write_tag_predictions` has written."""
-    found = read_column(path, "label")
-    rows: list[list[str]] = [[] for _ in range(found[-1][0] + 1 if found else 0)]
-    for number, label in found:
+    column = read_column(path, "label")
+    rows: list[list[str]] = [[] for _ in range(column[-1][0] + 1 if column else 0)]
+    for number, label in column:
         rows[number].append(label)
     return rows
 
 
-def _flat(rows):
+def _join_rows(rows):
     return [value for row in rows for value in row]
 
 

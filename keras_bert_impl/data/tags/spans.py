@@ -98,7 +98,7 @@ def _read(labels, of_scheme):
                 for label, match in matches.items()
             }
             return EntityLabels(out | parts, written)
-    if labels & set(OUTSIDE) and not _matched(inside):
+    if labels & set(OUTSIDE) and not _find_prefixed(inside):
         return EntityLabels(out | {label: ("I", label) for label in inside}, {})
     return None
 
@@ -123,7 +123,7 @@ def _has_whole_entities(style, matches):
     return any("B" in of_type and of_type & after for of_type in letters.values())
 
 
-def _matched(inside):
+def _find_prefixed(inside):
     """Returns the labels with a prefix in the notation that most labels have, or []."""
     best = []
     for style in (*_STYLES, *_RARE_STYLES):
@@ -144,7 +144,7 @@ def misfits(labels: Iterable[str]) -> list[str]:
     if read_labels(labels) is not None or not labels & set(OUTSIDE):
         return []
     inside = labels - {*OUTSIDE, *_NO_WORDS}
-    matched = _matched(inside)
+    matched = _find_prefixed(inside)
     return sorted(inside - set(matched)) if matched else []
 
 
@@ -171,11 +171,11 @@ def outside_candidates(labels: Iterable[str]) -> list[str]:
     if labels & set(OUTSIDE):
         return []
     names = labels - set(_NO_WORDS)
-    matched = set(_matched(names))
-    others = {x for x in names - matched if not any(style.fullmatch(x) for style in _STYLES)}
-    others |= set(filter(means_none, names))
-    rest = read_labels((names - others) | {"O"}) if names - others else None
-    return sorted(others) if rest is not None and "B" in rest.letters else []
+    matched = set(_find_prefixed(names))
+    candidates = {x for x in names - matched if not any(style.fullmatch(x) for style in _STYLES)}
+    candidates |= set(filter(means_none, names))
+    entity_labels = read_labels((names - candidates) | {"O"}) if names - candidates else None
+    return sorted(candidates) if entity_labels is not None and "B" in entity_labels.letters else []
 
 
 def outside_number(labels: list[str]) -> int:
@@ -202,15 +202,15 @@ class Span(NamedTuple):
 
 
 def detect_scheme(labels: Iterable[str]) -> str | None:
-    found = read_labels(labels)
-    if found is None:
+    entity_labels = read_labels(labels)
+    if entity_labels is None:
         return None
-    if not found.letters:
+    if not entity_labels.letters:
         return "IO"
-    if found.letters - set("BI"):
-        return next(s for s, letters in LETTERS.items() if found.letters <= set(letters))
-    begun = {type_ for prefix, type_ in found.parts.values() if prefix == "B"}
-    inside = {type_ for prefix, type_ in found.parts.values() if prefix == "I"}
+    if entity_labels.letters - set("BI"):
+        return next(s for s, letters in LETTERS.items() if entity_labels.letters <= set(letters))
+    begun = {type_ for prefix, type_ in entity_labels.parts.values() if prefix == "B"}
+    inside = {type_ for prefix, type_ in entity_labels.parts.values() if prefix == "I"}
     return "IOB1" if inside - begun else "IOB2"
 
 
@@ -225,11 +225,11 @@ def spans_of(
     `seqeval`.
     """
     check("scheme", scheme, Scheme | None)
-    parts = _parts_of(labels, scheme, parts)
+    parts = _split_labels(labels, scheme, parts)
     spans: list[Span] = []
     start = None
     for place, (before, word) in enumerate(zip([("O", ""), *parts], [*parts, ("O", "")])):
-        begins = _begins(before, word)
+        begins = _is_start(before, word)
         if start is not None and (begins or word[0] == "O"):
             spans.append(Span(before[1], start, place))
             start = None
@@ -255,17 +255,17 @@ def invalid_spans(
         return None, []
     parts = read_labels(labels).parts
     schemes = ("IOB2", "IOB1") if scheme in ("IOB1", "IOB2") else (scheme,)
-    found: dict[str, list[tuple[int, int]]] = {one: [] for one in schemes}
+    places_by_scheme: dict[str, list[tuple[int, int]]] = {candidate: [] for candidate in schemes}
 
     @functools.cache
-    def invalid(labels, one):
-        valid = set(spans_of(labels, one, parts))
+    def invalid(labels, candidate):
+        valid = set(spans_of(labels, candidate, parts))
         return [span.start for span in spans_of(labels, parts=parts) if span not in valid]
 
     for number, start, labels in runs_of(sentences, parts):
-        for one, places in found.items():
-            places += [(number, start + place) for place in invalid(labels, one)]
-    return min(found.items(), key=lambda item: len(item[1]))
+        for candidate, places in places_by_scheme.items():
+            places += [(number, start + place) for place in invalid(labels, candidate)]
+    return min(places_by_scheme.items(), key=lambda item: len(item[1]))
 
 
 def runs_of(
@@ -325,21 +325,21 @@ def entity_scores(
     # Correct, predicted and true entities by type.
     counts: list[Counter] = [Counter(), Counter(), Counter()]
     every = {*labels, *(x for rows in (true_labels, predicted) for row in rows for x in row)}
-    found = read_labels(every, scheme)
-    parts = None if found is None else found.parts
+    entity_labels = read_labels(every, scheme)
+    parts = None if entity_labels is None else entity_labels.parts
     if len(true_labels) != len(predicted):
         raise InputError(f"{len(true_labels)} sentences, but predictions for {len(predicted)}.")
     for number, (true, guess) in enumerate(zip(true_labels, predicted)):
         if len(true) != len(guess):
             raise InputError(f"sentence {number}: {len(true)} labels, but {len(guess)} predicted.")
-        wanted, given = (set(spans_of(labels, scheme, parts)) for labels in (true, guess))
-        for counter, spans in zip(counts, (wanted & given, given, wanted)):
+        true_spans, guess_spans = (set(spans_of(labels, scheme, parts)) for labels in (true, guess))
+        for counter, spans in zip(counts, (true_spans & guess_spans, guess_spans, true_spans)):
             counter.update(span.type for span in spans)
     types = {
-        name: _scores(*(counter[name] for counter in counts))
+        name: _compute_scores(*(counter[name] for counter in counts))
         for name in sorted(set(counts[1]) | set(counts[2]))
     }
-    scores = _scores(*(counter.total() for counter in counts))
+    scores = _compute_scores(*(counter.total() for counter in counts))
     for name in ("precision", "recall", "f1"):
         values = [score[name] for score in types.values()]
         scores[f"macro_{name}"] = sum(values) / len(values) if values else 0.0
@@ -347,18 +347,18 @@ def entity_scores(
     return {**scores, "types": types}
 
 
-def _scores(found, predicted, support):
-    precision = found / predicted if predicted else 0.0
-    recall = found / support if support else 0.0
-    f1 = 2 * precision * recall / (precision + recall) if found else 0.0
+def _compute_scores(correct, predicted, support):
+    precision = correct / predicted if predicted else 0.0
+    recall = correct / support if support else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
     return {"precision": precision, "recall": recall, "f1": f1, "support": support}
 
 
-def _parts_of(labels, scheme, parts):
+def _split_labels(labels, scheme, parts):
     """Splits each label into (prefix, type)."""
-    found = read_labels(labels, scheme)
+    entity_labels = read_labels(labels, scheme)
     if parts is None:
-        parts = found.parts if found else {label: ("O", "") for label in OUTSIDE}
+        parts = entity_labels.parts if entity_labels else {label: ("O", "") for label in OUTSIDE}
     for label in labels:
         if label not in parts:
             label = next(iter(misfits({*labels, "O"})), label)
@@ -366,40 +366,40 @@ def _parts_of(labels, scheme, parts):
                 f"label {label!r} is neither 'O' nor like 'B-PER'. Sentences in which every word is "
                 "in an entity need the labels of the data set: parts=read_labels(labels).parts."
             )
-    if scheme is not None and found:
-        for label, letter in found.written.items():
+    if scheme is not None and entity_labels:
+        for label, letter in entity_labels.written.items():
             if letter not in LETTERS.get(scheme, ""):
                 raise InputError(f"label {label!r} is not valid in {scheme}.")
     return [parts[label] for label in labels]
 
 
-def _begins(before, word):
+def _is_start(before, word):
     """Returns whether a word starts an entity, given (prefix, type) of two consecutive words."""
     if word[0] in "OBS":
         return word[0] != "O"
     return before[0] in "OES" or before[1] != word[1]
 
 
-def _strict_iob1(span, parts):
+def _validate_iob1(span, parts):
     # In IOB1, B is only valid for a word directly after an entity of the same type.
     if parts[span.start][0] == "I":
         return span
     if not span.start or parts[span.start - 1][1] != span.type:
-        rest = span._replace(start=span.start + 1)  # leave out the word with B
-        return rest if rest.start < rest.end else None
+        shortened = span._replace(start=span.start + 1)  # leave out the word with B
+        return shortened if shortened.start < shortened.end else None
     after = parts[span.end] if span.end < len(parts) else ("O", "")
     is_cut = span.end == span.start + 1 and after[0] == "B" and after[1] != span.type
     return None if is_cut else span
 
 
-def _strict_iob2(span, parts):
+def _validate_iob2(span, parts):
     return span if parts[span.start][0] == "B" else None
 
 
-def _strict_bioes(span, parts):
+def _validate_bioes(span, parts):
     prefixes = "".join(prefix for prefix, _ in parts[span.start : span.end])
     return span if re.fullmatch("S|BI*E", prefixes) else None
 
 
-_STRICT = {"IOB1": _strict_iob1, "IOB2": _strict_iob2, "IO": lambda span, _: span}
-_STRICT |= dict.fromkeys(("BIOES", "BILOU", "BMES", "BMEWO"), _strict_bioes)
+_STRICT = {"IOB1": _validate_iob1, "IOB2": _validate_iob2, "IO": lambda span, _: span}
+_STRICT |= dict.fromkeys(("BIOES", "BILOU", "BMES", "BMEWO"), _validate_bioes)

@@ -31,12 +31,12 @@ def check_words(
     are_swapped = _are_labels(columns[word]) and not _are_labels(columns.get(label, columns[word]))
     problem = "labels" if are_swapped else unlike_words(columns[word])
     fitting = {
-        name: len({*_flat(values)})
+        name: len({*_join_rows(values)})
         for name, values in columns.items()
-        if name != word and (are_swapped or name != label) and _may_be_words(values)
+        if name != word and (are_swapped or name != label) and _can_be_words(values)
     }
     most = max(fitting.values(), default=0)
-    problem = problem or _compared(_flat(columns[word]), most)
+    problem = problem or _compare_counts(_join_rows(columns[word]), most)
     if problem is None or not fitting:
         return
     better = max(fitting, key=lambda name: fitting[name])
@@ -45,11 +45,11 @@ def check_words(
         advice = f"text={better}, label={word} (--text {better} --label {word})"
     raise InputError(
         f"{source}: column {word} does not contain words, but {problem}, such as "
-        f"{listed(_flat(columns[word])[:3])}. Pass {advice}, or another column."
+        f"{listed(_join_rows(columns[word])[:3])}. Pass {advice}, or another column."
     )
 
 
-def _compared(values, most):
+def _compare_counts(values, most):
     """Like `unlike_words`, for values of which another column has `most` different ones."""
     count = len(set(values))
     if len(values) < _MANY:
@@ -62,12 +62,12 @@ def _compared(values, most):
 
 def unlike_words(sentences: Sentences) -> str | None:
     """Returns what the values are if they look like ids. Returns None if they may be words."""
-    values, several = _flat(sentences), [row for row in sentences if len(row) > 1]
+    values, several = _join_rows(sentences), [row for row in sentences if len(row) > 1]
     if values and not any(values):
         return "empty cells"
-    if _most(len(set(row)) == 1 for row in several) and sum(map(len, several)) > 4:
+    if _has_majority(len(set(row)) == 1 for row in several) and sum(map(len, several)) > 4:
         return "one value for each sentence"
-    if len(set(values)) > 4 and _most(bool(_CODE.fullmatch(value)) for value in values):
+    if len(set(values)) > 4 and _has_majority(bool(_CODE.fullmatch(value)) for value in values):
         return "ids"
     shapes = collections.Counter(re.sub(r"\d+", "0", value) for value in values)
     shape, count = shapes.most_common(1)[0] if shapes else ("", 0)
@@ -77,14 +77,14 @@ def unlike_words(sentences: Sentences) -> str | None:
         [tuple(map(int, re.findall(r"\d{1,18}", value))) for value in row] for row in several
     ]
     pairs = [pair for row in numbers for pair in itertools.pairwise(row) if all(pair)]
-    if _most(after[-1] - before[-1] == 1 for before, after in pairs):
+    if _has_majority(after[-1] - before[-1] == 1 for before, after in pairs):
         return "numbers of words"
-    is_ascending = _most(before < after for before, after in pairs)
+    is_ascending = _has_majority(before < after for before, after in pairs)
     return "ids or offsets" if is_ascending and len(values) >= 4 else None
 
 
-def _may_be_words(sentences):
-    values = _flat(sentences)
+def _can_be_words(sentences):
+    values = _join_rows(sentences)
     with_letters = sum(any(map(str.isalpha, value)) for value in values)
     return (
         2 * with_letters >= len(values)
@@ -96,7 +96,7 @@ def _may_be_words(sentences):
 
 def _are_labels(sentences):
     """Returns whether the values are entity labels such as "B-PER"."""
-    labels = read_labels(_flat(sentences))
+    labels = read_labels(_join_rows(sentences))
     return labels is not None and any(
         letter == "B" and kind != "_" for letter, kind in labels.parts.values()
     )
@@ -107,7 +107,7 @@ def word_remarks(source: str, sentences: Sentences) -> list[str]:
     remarks = []
     if problem := unlike_words(sentences[:SAMPLE]):
         remarks.append(
-            f"{source}: the words may be {problem}, such as {listed(_flat(sentences)[:3])}. Pass "
+            f"{source}: the words may be {problem}, such as {listed(_join_rows(sentences)[:3])}. Pass "
             "the column of the words as text=... (--text COLUMN)."
         )
     longest = max(map(len, sentences), default=0)
@@ -129,10 +129,10 @@ def word_remarks(source: str, sentences: Sentences) -> list[str]:
     return remarks
 
 
-def _flat(sentences):
+def _join_rows(sentences):
     return list(itertools.chain.from_iterable(sentences))
 
 
-def _most(flags):
+def _has_majority(flags):
     flags = list(flags)
     return bool(flags) and sum(flags) >= _MOST * len(flags)

@@ -92,12 +92,12 @@ def convert(
 
 def check_target(target: str | Path, model: ModelSource) -> None:
     """Raises `InputError` if the target contains files that would be loaded with the new model."""
-    kept = _KEPT if read_sentence_settings(model.task_path) else ("modules.json", *_KEPT)
-    found = [name for name in kept if (local_path(target) / name).exists()]
-    if found:
+    file_names = _KEPT if read_sentence_settings(model.task_path) else ("modules.json", *_KEPT)
+    existing_names = [name for name in file_names if (local_path(target) / name).exists()]
+    if existing_names:
         raise InputError(
-            f"{target} already contains {listed(found)}, which do not belong to the new model. "
-            "Choose a new folder."
+            f"{target} already contains {listed(existing_names)}, which do not belong to the new "
+            "model. Choose a new folder."
         )
 
 
@@ -142,23 +142,25 @@ def read_tensors(
         encoder, _ = all_tensors(dataclasses.replace(config, num_layers=len(layers)))
     heads = [name for name in heads if model.shape(name.tensor) is not None]
     prefix = f"{model.prefix}." if heads else ""
-    kept = {prefix + name.tensor: arrays[_in_whole(name.variable, layers)] for name in encoder}
-    tensors = {name: array for name, array in kept.items() if array is not None}
+    encoder_arrays = {
+        prefix + name.tensor: arrays[_translate_path(name.variable, layers)] for name in encoder
+    }
+    tensors = {name: array for name, array in encoder_arrays.items() if array is not None}
     tensors |= {name.tensor: model.read(name.tensor) for name in heads}
     copies = tied_tensors(config)
     check_tied(model, copies)
-    left = [n for n in model.unread() if n not in copies and not n.endswith("position_ids")]
-    if left:
-        _log.warning("%s: not converted: %s", model.path, ", ".join(left))
+    unread_names = [n for n in model.unread() if n not in copies and not n.endswith("position_ids")]
+    if unread_names:
+        _log.warning("%s: not converted: %s", model.path, ", ".join(unread_names))
     return tensors
 
 
-def _in_whole(variable, layers):
+def _translate_path(variable, layers):
     """Converts the path of a variable in the student to the path in the teacher."""
-    found = re.match(r"layer_(\d+)/", variable)
-    if layers is None or not found:
+    match = re.match(r"layer_(\d+)/", variable)
+    if layers is None or not match:
         return variable
-    return f"layer_{layers[int(found[1])]}/{variable[found.end() :]}"
+    return f"layer_{layers[int(match[1])]}/{variable[match.end() :]}"
 
 
 def _compare(source, tensors, config, written):
@@ -227,13 +229,13 @@ def student_of(
     """
     model = open_model(teacher)
     config = read_encoder_config(model)
-    chosen = _chosen(layers, config)
-    smaller = dataclasses.replace(config, num_layers=len(chosen))
+    indices = _select_layers(layers, config)
+    smaller = dataclasses.replace(config, num_layers=len(indices))
     ours, theirs = huggingface_config(smaller), huggingface_config(config)
     described = theirs | model.config | {k: v for k, v in ours.items() if theirs[k] != v}
     if "layer_types" in described:
-        described["layer_types"] = [described["layer_types"][layer] for layer in chosen]
-    tensors, tokenizer = read_tensors(model, config, chosen), read_tokenizer(model)
+        described["layer_types"] = [described["layer_types"][layer] for layer in indices]
+    tensors, tokenizer = read_tensors(model, config, indices), read_tokenizer(model)
     check_target(directory, model)
     warn_of_generator(model)
     with replace_directory(directory) as temporary:
@@ -242,10 +244,10 @@ def student_of(
         written = open_model(temporary)
         _compare_tensors(tensors, written)
         encoder_outputs(written, read_encoder_config(written))
-    return chosen
+    return indices
 
 
-def _chosen(layers: int | Sequence[int], config: EncoderConfig) -> list[int]:
+def _select_layers(layers: int | Sequence[int], config: EncoderConfig) -> list[int]:
     if config.num_layer_groups is not None or config.global_every > 1:
         raise InputError(
             f"the layers of this {config.architecture} encoder share weights or have different "
@@ -256,10 +258,10 @@ def _chosen(layers: int | Sequence[int], config: EncoderConfig) -> list[int]:
         count = check("layers", layers, int)
         check("layers", count, Annotated[int, Range(least=1, most=config.num_layers)])
         return [round(layer) for layer in np.linspace(0, config.num_layers - 1, count)]
-    chosen = [check("layers", layer, int) for layer in layers]
-    if not chosen or sorted(set(chosen) & set(range(config.num_layers))) != chosen:
+    indices = [check("layers", layer, int) for layer in layers]
+    if not indices or sorted(set(indices) & set(range(config.num_layers))) != indices:
         raise InputError(
             f"layers must be numbers from 0 to {config.num_layers - 1}, in ascending order. "
-            f"Received: {chosen}"
+            f"Received: {indices}"
         )
-    return chosen
+    return indices

@@ -104,7 +104,7 @@ def _write(target, model, tokenizer, larger, old_ids):
     names = {name.tensor for name in encoder + heads if name.variable in _PER_TOKEN}
     for key, array in tensors.items():
         if key.removeprefix(f"{model.prefix}.") in names:
-            tensors[key] = _with_means(array, tokenizer.vocabulary_size, old_ids, size)
+            tensors[key] = _extend_with_means(array, tokenizer.vocabulary_size, old_ids, size)
     described = model.config | huggingface_config(dataclasses.replace(config, vocabulary_size=size))
     described["architectures"] = model.config.get("architectures", described["architectures"])
     check_target(target, model)
@@ -115,7 +115,7 @@ def _write(target, model, tokenizer, larger, old_ids):
         encoder_outputs(written, read_encoder_config(written))
 
 
-def _with_means(array, first, old_ids, size):
+def _extend_with_means(array, first, old_ids, size):
     """Extends `array` to `size` rows. A new row is the mean of the rows of the old token ids."""
     rows = np.zeros((size, *array.shape[1:]), array.dtype)
     rows[: len(array)] = array  # A table may have more rows than the tokenizer has tokens.

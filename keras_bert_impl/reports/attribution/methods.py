@@ -66,8 +66,8 @@ def attribute(
         [(word.text, round(word.score, 3)) for word in result.words]
     """
     if not getattr(model, "has_attribution", False):
-        known = dict.fromkeys(kind for task in all_tasks() for kind in task.model_classes)
-        names = ", ".join(kind.__name__ for kind in known if kind.has_attribution)
+        model_classes = dict.fromkeys(kind for task in all_tasks() for kind in task.model_classes)
+        names = ", ".join(kind.__name__ for kind in model_classes if kind.has_attribution)
         raise InputError(f"attribute supports only {names}, not a {type(model).__name__}.")
     check("method", method, Annotated[str, OneOf(*METHODS)])
     if method == METHODS[0] and model.is_quantized and model.encoder.compute_dtype != "float32":
@@ -88,9 +88,9 @@ def attribute(
     if method == "occlusion":
         scores = output - network.occluded(row.word_of, len(row.words), masked, objective)
     else:
-        of_tokens = network.integrated(masked, objective, steps)
+        token_scores = network.integrated(masked, objective, steps)
         scores = np.zeros(len(row.words))
-        np.add.at(scores, row.word_of[row.word_of >= 0], of_tokens[row.word_of >= 0])
+        np.add.at(scores, row.word_of[row.word_of >= 0], token_scores[row.word_of >= 0])
     words = [word._replace(score=float(score)) for word, score in zip(row.words, scores)]
     return Attribution(words, name, method, output, baseline, row.is_cut)
 
@@ -107,33 +107,33 @@ class _Network:
     def occluded(self, word_of, count, masked, objective):
         """Returns the output for each word, float64 `[words]`, if only this word is masked."""
         ids = self.features["token_ids"]
-        found = []
-        for words in _batches(np.arange(count)):
+        outputs = []
+        for words in _split_into_batches(np.arange(count)):
             is_hidden = (word_of == words[:, None]).reshape(len(words), *ids.shape[1:])
-            features = self._repeated(len(words))
+            features = self._repeat_features(len(words))
             features["token_ids"] = np.where(is_hidden, masked, ids)
-            found.append(ops.convert_to_numpy(objective(self(features))))
-        return np.concatenate(found).astype("float64")
+            outputs.append(ops.convert_to_numpy(objective(self(features))))
+        return np.concatenate(outputs).astype("float64")
 
     def integrated(self, masked, objective, steps):
         """Returns the integrated gradients of each token, float64 `[length]`."""
         nodes, weights = np.polynomial.legendre.leggauss(steps)
         total: Any = 0.0
-        for chosen in _batches(np.arange(steps)):
-            alphas = ((nodes[chosen] + 1) / 2).astype("float32")[:, None, None]
+        for indices in _split_into_batches(np.arange(steps)):
+            alphas = ((nodes[indices] + 1) / 2).astype("float32")[:, None, None]
             path = _Path(self.model.encoder, masked.reshape(1, -1), alphas)
-            output = functools.partial(self._output_along, path, objective)
-            gradients = _float64(gradient(output, path.no_offsets()))
-            share = (weights[chosen] / 2)[:, None, None]  # [steps, 1, 1]
-            total += np.sum(share * gradients * _float64(path.difference), axis=(0, 2))
+            output = functools.partial(self._compute_output_along, path, objective)
+            gradients = _convert_to_float64(gradient(output, path.no_offsets()))
+            share = (weights[indices] / 2)[:, None, None]  # [steps, 1, 1]
+            total += np.sum(share * gradients * _convert_to_float64(path.difference), axis=(0, 2))
         return total
 
-    def _output_along(self, path, objective, offsets):
+    def _compute_output_along(self, path, objective, offsets):
         path.offsets = offsets
         with encoders_run_by(path.run):
-            return ops.sum(objective(self(self._repeated(len(path.alphas)))))
+            return ops.sum(objective(self(self._repeat_features(len(path.alphas)))))
 
-    def _repeated(self, count):
+    def _repeat_features(self, count):
         return {name: np.repeat(value, count, axis=0) for name, value in self.features.items()}
 
 
@@ -186,10 +186,10 @@ def gradient(function: Callable, inputs: Any) -> Any:
     return tape.gradient(output, inputs)
 
 
-def _float64(tensor):
+def _convert_to_float64(tensor):
     return ops.convert_to_numpy(ops.cast(tensor, "float32")).astype("float64")
 
 
-def _batches(numbers: np.ndarray) -> Iterator[np.ndarray]:
+def _split_into_batches(numbers: np.ndarray) -> Iterator[np.ndarray]:
     for start in range(0, len(numbers), _ROWS):
         yield numbers[start : start + _ROWS]

@@ -50,15 +50,17 @@ def text_row(model: Any, text: Any) -> TextRow:
     numbers: list[int] = []
     cursor, is_cut = 0, False
     for number, segment in enumerate(segments):
-        found = segment if _is_words(segment) else find_words(_decoded(segment))
-        first, of_tokens, is_whole = _align(model.tokenizer, found, ids, cursor)
-        cursor, is_cut = first + len(of_tokens), is_cut or not is_whole
-        kept = np.unique(of_tokens)
-        word_of[first:cursor] = len(words) + np.searchsorted(kept, of_tokens)
-        numbers += kept.tolist()
+        segment_words = segment if _is_words(segment) else find_words(_decode_text(segment))
+        first, token_words, is_whole = _align(model.tokenizer, segment_words, ids, cursor)
+        cursor, is_cut = first + len(token_words), is_cut or not is_whole
+        word_indices = np.unique(token_words)
+        word_of[first:cursor] = len(words) + np.searchsorted(word_indices, token_words)
+        numbers += word_indices.tolist()
         words += [
-            AttributedWord(found.text[start:end], int(start), int(end), number, 0.0)
-            for start, end in zip(found.starts[kept], found.ends[kept])
+            AttributedWord(segment_words.text[start:end], int(start), int(end), number, 0.0)
+            for start, end in zip(
+                segment_words.starts[word_indices], segment_words.ends[word_indices]
+            )
         ]
     if not words:
         raise InputError(f"the text has no words: {text!r:.60}")
@@ -67,8 +69,8 @@ def text_row(model: Any, text: Any) -> TextRow:
 
 def features_of_first(model: Any, rows: Any) -> dict[str, np.ndarray]:
     """Returns the features of the first window of the first example."""
-    made = rows.features(tf.constant([0], "int64"))
-    features = {name: np.asarray(value) for name, value in made.items()}
+    tensors = rows.features(tf.constant([0], "int64"))
+    features = {name: np.asarray(value) for name, value in tensors.items()}
     if model.long_texts.has_windows:  # [..., windows, length]
         features = {name: value[..., :1, :] for name, value in features.items()}
     return features
@@ -78,7 +80,7 @@ def _is_words(text):
     return isinstance(text, Words)
 
 
-def _decoded(text):
+def _decode_text(text):
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
@@ -87,21 +89,21 @@ def _align(tokenizer, words, ids, cursor):
 
     Returns:
         first: index in `ids` of the first token.
-        of_tokens: for each token, the index of the word in `words`.
+        token_words: for each token, the index of the word in `words`.
         is_whole: whether `ids` contains all tokens. False if the text is truncated.
     """
     if not len(words.starts):
         return cursor, np.zeros(0, int), True
     tokens, _, ends = (part[0].numpy() for part in tokenizer.tokenize_with_offsets([words.text]))
 
-    def shared(first):
+    def count_matches(first):
         part = ids[first : first + len(tokens)]
         differs = np.flatnonzero(part != tokens[: len(part)])
         return int(differs[0]) if len(differs) else len(part)
 
-    first = max(range(cursor, cursor + _MOST_SPECIAL_TOKENS), key=shared)
-    length = shared(first)
+    first = max(range(cursor, cursor + _MOST_SPECIAL_TOKENS), key=count_matches)
+    length = count_matches(first)
     # A token belongs to the word that contains its last character; a token between words belongs to
     # the preceding word.
-    of_tokens = np.searchsorted(words.starts, ends[:length] - 1, side="right") - 1
-    return first, np.maximum(of_tokens, 0), length == len(tokens)
+    token_words = np.searchsorted(words.starts, ends[:length] - 1, side="right") - 1
+    return first, np.maximum(token_words, 0), length == len(tokens)

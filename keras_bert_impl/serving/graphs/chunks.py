@@ -32,7 +32,7 @@ def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[Callable]:
         if not buckets:
             return plain()
         rows, length = tf.unstack(tf.shape(features["token_ids"]))
-        branches = [_branch(graph(compute, True), features, rows, length, b) for b in buckets]
+        branches = [_make_branch(graph(compute, True), features, rows, length, b) for b in buckets]
         fits = [
             (rows <= most) & (length <= longest) & (most * longest <= 2 * rows * length)
             for most, longest in buckets
@@ -67,7 +67,7 @@ def rows_of_part(buckets: Sequence[Bucket], rows: tf.Tensor, length: tf.Tensor) 
     return tf.where(largest > 0, largest, rows)
 
 
-def _branch(compiled, features, rows, length, bucket):
+def _make_branch(compiled, features, rows, length, bucket):
     """Returns a function that pads the features to the shape of a bucket and runs the encoder."""
     padding = [[0, bucket[0] - rows], [0, bucket[1] - length]]
 
@@ -115,10 +115,10 @@ def in_chunks(
     if buckets and rows["token_ids"].shape.rank == 2:
         size = rows_of_part(buckets, tf.maximum(tf.minimum(size, count), 1), tokens)
 
-    def chunk(start):
+    def take_chunk(start):
         return size, {name: row[start : start + size] for name, row in rows.items()}
 
-    return _in_turn(function, rows, chunk)
+    return _apply_in_turn(function, rows, take_chunk)
 
 
 def in_chunks_by_length(function: Function, rows: Rows, least_length: int = 1) -> Rows:
@@ -127,11 +127,11 @@ def in_chunks_by_length(function: Function, rows: Rows, least_length: int = 1) -
     Args:
         rows: tensors `[rows, ..., length]` from `sorted_by_length`.
     """
-    lengths = _lengths(rows["padding_mask"])
+    lengths = _measure_lengths(rows["padding_mask"])
     shape = tf.shape(rows["padding_mask"])
     rows_of_one, full = tf.reduce_prod(shape[1:-1]), shape[-1]
 
-    def chunk(start):
+    def take_chunk(start):
         length = tf.reduce_max(lengths[start : start + 1])  # The first row is the longest.
         length = tf.minimum(tf.maximum(length, least_length), full)
         padding = rows_of_one * tf.cumsum(tf.maximum(length - lengths[start:], 0))
@@ -141,7 +141,7 @@ def in_chunks_by_length(function: Function, rows: Rows, least_length: int = 1) -
         end = start + size
         return size, {name: row[start:end, ..., :length] for name, row in rows.items()}
 
-    return _in_turn(function, rows, chunk)
+    return _apply_in_turn(function, rows, take_chunk)
 
 
 def sorted_by_length(rows: Rows) -> tuple[Rows, tf.Tensor]:
@@ -153,11 +153,11 @@ def sorted_by_length(rows: Rows) -> tuple[Rows, tf.Tensor]:
     Returns:
         (sorted rows, int32 `[rows]` with the original index of each row).
     """
-    order = tf.argsort(_lengths(rows["padding_mask"]), direction="DESCENDING", stable=True)
+    order = tf.argsort(_measure_lengths(rows["padding_mask"]), direction="DESCENDING", stable=True)
     return {name: tf.gather(row, order) for name, row in rows.items()}, order
 
 
-def _lengths(mask):
+def _measure_lengths(mask):
     """Returns the length of each row without the padding, int32 [rows].
 
     For a row without tokens, returns the padded length.
@@ -172,7 +172,7 @@ def _count(rows):
     return tf.shape(next(iter(rows.values())))[0]
 
 
-def _in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
+def _apply_in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
     """Applies a function to the chunks one after the other, to limit memory."""
     specs = {name: tf.TensorSpec([None, *row.shape[1:]], row.dtype) for name, row in rows.items()}
     with tf.init_scope():  # All signatures use this graph.

@@ -40,10 +40,10 @@ def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
         raise InputError("the name of the export folder is empty.")
     path = local_path(directory)
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
-    taken = sorted(names & set(entries))
-    if taken and (names & models or not names & _EXPORTS):
+    clashing_names = sorted(names & set(entries))
+    if clashing_names and (names & models or not names & _EXPORTS):
         raise InputError(
-            f"{path} already contains {listed(taken)}, which no export has written. Choose a new "
+            f"{path} already contains {listed(clashing_names)}, which no export has written. Choose a new "
             "folder."
         )
     if names & models:
@@ -98,7 +98,7 @@ _BAD_INPUT = 2  # exit status after an `InputError`
 
 
 def settings_of(file_format: str) -> set[str]:
-    functions = exporter(file_format), _plug_in("network.export", "export_network")
+    functions = exporter(file_format), _import_function("network.export", "export_network")
     names = {name for each in functions for name in inspect.signature(each).parameters}
     return names - {"model", "directory", "file_format", "how"}
 
@@ -114,10 +114,10 @@ def exporter(file_format: str) -> Callable:
             f"export to {NAMES[file_format]} needs more packages. Install them with "
             f"{install_command(file_format)}."
         )
-    return _plug_in(file_format, f"export_{file_format}")
+    return _import_function(file_format, f"export_{file_format}")
 
 
-def _plug_in(module, function):
+def _import_function(module, function):
     return getattr(importlib.import_module(f"keras_bert_impl.serving.{module}"), function)
 
 
@@ -147,15 +147,15 @@ def export_model(
             f"format={SAVED_MODEL!r} writes a directory, but {filepath} has the suffix of another "
             f"format. Write export({os.fspath(filepath)!r}, format={_OTHER_SUFFIXES[suffix]!r})."
         )
-    known = model.signature_settings if format == SAVED_MODEL else settings_of(format)
-    unknown = [name for name in settings if name not in known]
+    supported_settings = model.signature_settings if format == SAVED_MODEL else settings_of(format)
+    unknown = [name for name in settings if name not in supported_settings]
     if unknown:
         raise InputError(f"format={format!r} has no settings {listed(unknown)}.")
     if keras.backend.backend() != "tensorflow":
         arguments = {"format": format, "ids_only": ids_only, "custom_ops": custom_ops}
         export_on_tensorflow(model, filepath, arguments | settings)
     elif format == SAVED_MODEL:
-        export = _plug_in("saved_model", "export_saved_model")
+        export = _import_function("saved_model", "export_saved_model")
         signatures = model.signatures(**settings)
         signatures.custom_ops = custom_ops
         export(signatures, filepath, ids_only)
@@ -182,19 +182,19 @@ def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, 
         environment = os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
         # Exporting a large model takes long, so there is no time limit. Ctrl-C ends both
         # processes.
-        ended = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", __name__, str(directory)],
             env=environment,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
         )
-    if ended.returncode == _BAD_INPUT:
-        raise InputError(ended.stderr.strip().rpartition("\n")[2])
-    if ended.returncode:
+    if process.returncode == _BAD_INPUT:
+        raise InputError(process.stderr.strip().rpartition("\n")[2])
+    if process.returncode:
         raise RuntimeError(
             "the export with the TensorFlow backend failed. The end of its output: "
-            f"{ended.stderr.strip()[-2000:]}"
+            f"{process.stderr.strip()[-2000:]}"
         )
 
 

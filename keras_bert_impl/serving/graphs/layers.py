@@ -30,13 +30,13 @@ def dense(graph: Graph, inputs: Tensor, name: str, activation: str | None = None
     return _ACTIVATIONS[activation](graph, outputs)
 
 
-def _gelu(graph, inputs):
+def _add_gelu(graph, inputs):
     # ONNX runtimes and LiteRT fuse these operators into GELU. LiteRT requires this order.
     erf = graph.add("Erf", graph.add("Div", inputs, 2**0.5))
     return graph.add("Mul", graph.add("Mul", inputs, 0.5), graph.add("Add", erf, 1.0))
 
 
-def _gelu_tanh(graph, inputs):
+def _add_gelu_tanh(graph, inputs):
     cube = graph.add("Mul", graph.add("Mul", inputs, inputs), inputs)
     inner = graph.add("Add", inputs, graph.add("Mul", cube, 0.044715))
     tanh = graph.add("Tanh", graph.add("Mul", inner, (2 / np.pi) ** 0.5))
@@ -46,8 +46,8 @@ def _gelu_tanh(graph, inputs):
 _ACTIVATIONS = {
     None: lambda graph, inputs: inputs,
     "linear": lambda graph, inputs: inputs,
-    "gelu": _gelu,
-    "gelu_tanh": _gelu_tanh,
+    "gelu": _add_gelu,
+    "gelu_tanh": _add_gelu_tanh,
     "relu": lambda graph, inputs: graph.add("Relu", inputs),
     "tanh": lambda graph, inputs: graph.add("Tanh", inputs),
 }
@@ -78,15 +78,15 @@ def embeddings(graph: Graph, config: EncoderConfig, features: Tensors) -> Tensor
     """Adds `layers.Embeddings`. Returns [batch, length, hidden]."""
     with_bias = config.embedding_norm and config.use_bias
     if graph.fused and config.rotary_base is None and with_bias:
-        outputs = _fused_embeddings(graph, config, features)
+        outputs = _add_fused_embeddings(graph, config, features)
     else:
-        outputs = _embeddings(graph, config, features)
+        outputs = _add_embeddings(graph, config, features)
     if config.embedding_dim is not None:
         outputs = dense(graph, outputs, "embeddings/projection")
-    return graph.add("Add", outputs, _nan_outside(graph, config, features))
+    return graph.add("Add", outputs, _mark_invalid_ids(graph, config, features))
 
 
-def _nan_outside(graph, config, features):
+def _mark_invalid_ids(graph, config, features):
     """Returns NaN for each token with an invalid id and 0 for other tokens, [batch, length, 1].
 
     Runtimes do not check ids. The NaN makes an invalid id visible in the outputs.
@@ -94,18 +94,18 @@ def _nan_outside(graph, config, features):
     limits = {"input_ids": config.vocabulary_size}
     if "token_type_ids" in features:
         limits["token_type_ids"] = config.num_segments
-    known = None
+    is_valid = None
     for name, limit in limits.items():
         inside = graph.add(
             "And",
             graph.add("GreaterOrEqual", features[name], 0),
             graph.add("LessOrEqual", features[name], limit - 1),
         )
-        known = inside if known is None else graph.add("And", known, inside)
-    return graph.add("Unsqueeze", graph.add("Where", known, 0.0, float("nan")), [2])
+        is_valid = inside if is_valid is None else graph.add("And", is_valid, inside)
+    return graph.add("Unsqueeze", graph.add("Where", is_valid, 0.0, float("nan")), [2])
 
 
-def _embeddings(graph, config, features):
+def _add_embeddings(graph, config, features):
     ids = features["input_ids"]
     total = graph.add("Gather", graph.weight("embeddings/token_embeddings"), ids)
     if config.num_segments:
@@ -116,7 +116,7 @@ def _embeddings(graph, config, features):
     if config.rotary_base is None:
         table = graph.weight("embeddings/position_embeddings")
         if config.position_offset:
-            rows = graph.add("Gather", table, _positions(graph, config, ids))
+            rows = graph.add("Gather", table, _compute_positions(graph, config, ids))
         else:
             length = graph.add("Shape", ids, start=1, end=2)
             rows = graph.add("Slice", table, [0], length, [0])
@@ -128,14 +128,14 @@ def _embeddings(graph, config, features):
     return layer_norm(graph, total, "embeddings/layer_norm", config.layer_norm_epsilon)
 
 
-def _fused_embeddings(graph, config, features):
+def _add_fused_embeddings(graph, config, features):
     ids, segments, table, positions = features["input_ids"], "", "", []
     if config.num_segments:
         table = graph.weight("embeddings/segment_embeddings")
         segments = features.get("token_type_ids") or graph.add("Sub", ids, ids)
         segments = graph.cast(segments, "int32")
     if config.position_offset:
-        positions = ["", graph.cast(_positions(graph, config, ids), "int32")]
+        positions = ["", graph.cast(_compute_positions(graph, config, ids), "int32")]
     return graph.add(
         "com.microsoft.EmbedLayerNormalization",
         graph.cast(ids, "int32"),
@@ -151,7 +151,7 @@ def _fused_embeddings(graph, config, features):
     )
 
 
-def _positions(graph, config, ids):
+def _compute_positions(graph, config, ids):
     """Returns the position of each token, int64 [batch, length]. Padding is not counted."""
     is_real = graph.add("Not", graph.add("Equal", ids, config.pad_token_id))
     is_real = graph.cast(is_real, "float32")  # TensorRT accumulates only floating-point numbers
@@ -175,12 +175,12 @@ class Attention:
     def __call__(self, inputs: Tensor, index: int, name: str) -> Tensor:
         """Returns the attention output of block `index`, [batch, length, hidden]."""
         if self.graph.fused and self.config.rotary_base is None:
-            outputs = self._fused(inputs, name)
+            outputs = self._add_fused_attention(inputs, name)
         else:
-            outputs = self._attention(inputs, index, name)
+            outputs = self._add_attention(inputs, index, name)
         return dense(self.graph, outputs, f"{name}/output")
 
-    def _fused(self, inputs, name):
+    def _add_fused_attention(self, inputs, name):
         graph, parts = self.graph, [f"{name}/{part}" for part in ("query", "key", "value")]
         bias = ""
         if self.config.use_bias:
@@ -190,44 +190,48 @@ class Attention:
             inputs,
             graph.weight(*(f"{part}/kernel" for part in parts)),
             bias,
-            self._once("mask", lambda: graph.cast(self._mask, "int32")),
+            self._make_once("mask", lambda: graph.cast(self._mask, "int32")),
             num_heads=self.config.num_heads,
             unidirectional=int(self.config.causal),
             mask_filter_value=_HIDDEN,
         )
 
-    def _attention(self, inputs, index, name):
+    def _add_attention(self, inputs, index, name):
         graph, config = self.graph, self.config
         width = config.hidden_dim // config.num_heads
 
-        def heads(part, order=(0, 2, 1, 3)):
+        def split_heads(part, order=(0, 2, 1, 3)):
             rows = dense(graph, inputs, f"{name}/{part}")
             rows = graph.add("Reshape", rows, [0, 0, config.num_heads, width])
             return graph.add("Transpose", rows, perm=list(order))
 
-        query, value = heads("query"), heads("value")  # [batch, heads, length, width]
+        query, value = split_heads("query"), split_heads("value")  # [batch, heads, length, width]
         base = config.rotary_base_of(index)
         if base is None:
-            key = heads("key", (0, 2, 3, 1))  # [batch, heads, width, length]
+            key = split_heads("key", (0, 2, 3, 1))  # [batch, heads, width, length]
         else:
-            query = self._rotated(query, base)
-            key = graph.add("Transpose", self._rotated(heads("key"), base), perm=[0, 1, 3, 2])
+            query = self._add_rotation(query, base)
+            key = graph.add(
+                "Transpose", self._add_rotation(split_heads("key"), base), perm=[0, 1, 3, 2]
+            )
         # Scaling first avoids an overflow in float16.
         query = graph.add("Mul", query, width**-0.5)
-        scores = graph.add("Add", graph.add("MatMul", query, key), self._bias(index))
+        scores = graph.add("Add", graph.add("MatMul", query, key), self._get_bias(index))
         weights = graph.as_computed(graph.add("Softmax", graph.as_float32(scores), axis=-1))
         outputs = graph.add("Transpose", graph.add("MatMul", weights, value), perm=[0, 2, 1, 3])
         return graph.add("Reshape", outputs, [0, 0, config.hidden_dim])
 
-    def _bias(self, index):
+    def _get_bias(self, index):
         """Returns the attention bias, [batch, 1, 1 or length, length]; 0 for visible keys."""
-        return self._once(f"bias {self.config.is_local(index)}", lambda: self._make_bias(index))
+        return self._make_once(
+            f"bias {self.config.is_local(index)}", lambda: self._make_bias(index)
+        )
 
     def _make_bias(self, index):
         graph, config = self.graph, self.config
         visible = graph.add("Unsqueeze", graph.cast(self._mask, "bool"), [1, 2])
         if config.is_local(index) or config.causal:
-            keys = _range(graph, self._length)
+            keys = _add_range(graph, self._length)
             distance = graph.add("Sub", graph.add("Unsqueeze", keys, [1]), keys)  # [query, key]
             if config.is_local(index):
                 near = graph.add("LessOrEqual", graph.add("Abs", distance), config.window)
@@ -236,10 +240,10 @@ class Attention:
                 visible = graph.add("And", visible, graph.add("GreaterOrEqual", distance, 0))
         return graph.add("Where", visible, 0.0, _HIDDEN)
 
-    def _rotated(self, inputs, base):
+    def _add_rotation(self, inputs, base):
         """Adds `layers.RotaryPositions`, in float32."""
         graph, width = self.graph, self.config.hidden_dim // self.config.num_heads
-        cosine, sine = self._once(f"angles {base}", lambda: self._make_angles(base, width))
+        cosine, sine = self._make_once(f"angles {base}", lambda: self._make_angles(base, width))
         inputs = graph.as_float32(inputs)
         first = graph.add("Slice", inputs, [0], [width // 2], [3])
         second = graph.add("Slice", inputs, [width // 2], [width], [3])
@@ -253,19 +257,19 @@ class Attention:
         """Returns the cosines and sines, [length, width / 2]."""
         graph = self.graph
         speeds = base ** -np.linspace(0.0, 1.0, width // 2, endpoint=False)
-        positions = graph.add("Unsqueeze", _range(graph, self._length), [1])
+        positions = graph.add("Unsqueeze", _add_range(graph, self._length), [1])
         positions = graph.cast(positions, "float32")
         angles = graph.add("Mul", positions, speeds.astype("float32"))
         return graph.add("Cos", angles), graph.add("Sin", angles)
 
-    def _once(self, key, make):
+    def _make_once(self, key, make):
         """Returns the tensor with this key, which `make` creates once for all blocks."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
 
 
-def _range(graph, length):
+def _add_range(graph, length):
     """Returns the int64 tensor [0, 1, ..., length - 1]. `length` has the shape `[1]`."""
     return graph.add("Range", 0, graph.add("Squeeze", length), 1)
 
@@ -282,17 +286,17 @@ def block(
     if not config.pre_norm:
         update = attention(inputs, index, f"{name}/attention")
         attended = _add_and_norm(graph, inputs, update, f"{name}/attention_layer_norm", epsilon)
-        update = _feed_forward(graph, config, attended, name)
+        update = _add_feed_forward(graph, config, attended, name)
         return _add_and_norm(graph, attended, update, f"{name}/output_layer_norm", epsilon)
     normed = inputs
     if config.has_attention_norm(index):
         normed = layer_norm(graph, inputs, f"{name}/attention_layer_norm", epsilon)
     attended = graph.add("Add", attention(normed, index, f"{name}/attention"), inputs)
     normed = layer_norm(graph, attended, f"{name}/output_layer_norm", epsilon)
-    return graph.add("Add", _feed_forward(graph, config, normed, name), attended)
+    return graph.add("Add", _add_feed_forward(graph, config, normed, name), attended)
 
 
-def _feed_forward(graph, config, inputs, name):
+def _add_feed_forward(graph, config, inputs, name):
     outputs = dense(graph, inputs, f"{name}/intermediate", config.activation)
     if config.gated:
         outputs = graph.add("Mul", outputs, dense(graph, inputs, f"{name}/gate"))
@@ -307,7 +311,7 @@ def first_token(graph: Graph, states: Tensor) -> Tensor:
 
 
 def last_token(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
-    positions = _range(graph, graph.add("Shape", mask, start=1, end=2))
+    positions = _add_range(graph, graph.add("Shape", mask, start=1, end=2))
     positions = graph.cast(positions, "float32")
     real = graph.add("Mul", graph.cast(mask, "float32"), positions)  # [batch, length]
     distance = graph.add("Sub", positions, graph.add("ReduceMax", real, axes=[1]))
@@ -317,23 +321,23 @@ def last_token(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
 
 
 def mean_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
-    total, number = _weighted_sum(graph, states, graph.cast(mask, "float32"))
+    total, number = _sum_weighted(graph, states, graph.cast(mask, "float32"))
     return graph.as_computed(graph.add("Div", total, number))
 
 
 def mean_sqrt_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
-    total, number = _weighted_sum(graph, states, graph.cast(mask, "float32"))
+    total, number = _sum_weighted(graph, states, graph.cast(mask, "float32"))
     return graph.as_computed(graph.add("Div", total, graph.add("Sqrt", number)))
 
 
 def weighted_mean_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
-    places = graph.cast(_range(graph, graph.add("Shape", mask, start=1, end=2)), "float32")
+    places = graph.cast(_add_range(graph, graph.add("Shape", mask, start=1, end=2)), "float32")
     weights = graph.add("Mul", graph.cast(mask, "float32"), graph.add("Add", places, np.float32(1)))
-    total, number = _weighted_sum(graph, states, weights)
+    total, number = _sum_weighted(graph, states, weights)
     return graph.as_computed(graph.add("Div", total, number))
 
 
-def _weighted_sum(graph, states, weights):
+def _sum_weighted(graph, states, weights):
     """Returns (weighted sum of the states [batch, hidden], sum of the weights)."""
     weights = graph.add("Unsqueeze", weights, [2])  # [batch, length, 1]
     total = graph.add("Mul", graph.as_float32(states), weights)

@@ -30,8 +30,8 @@ def add_inputs(graph: Graph, config: EncoderConfig, group: Sequence[str] = ()) -
 
 def merge_groups(graph: Graph, features: Tensors, rank: int) -> Tensors:
     """Reshapes features from `[batch, group, ..., length]` to `[batch * group, ..., length]`."""
-    rest = graph.add("Shape", features["input_ids"], start=2, end=rank)
-    shape = graph.add("Concat", [-1], rest, axis=0)
+    inner_shape = graph.add("Shape", features["input_ids"], start=2, end=rank)
+    shape = graph.add("Concat", [-1], inner_shape, axis=0)
     return {name: graph.add("Reshape", feature, shape) for name, feature in features.items()}
 
 
@@ -151,10 +151,10 @@ class EncoderNetwork(Network):
 
     def outputs_of_model(self, features: dict) -> dict[str, np.ndarray]:
         outputs = self.model(features, training=False)
-        found = {"last_hidden_state": to_numpy(outputs["sequence_output"])}
+        arrays = {"last_hidden_state": to_numpy(outputs["sequence_output"])}
         if self.config.use_pooler:
-            found["pooler_output"] = to_numpy(outputs["pooled_output"])
-        return found
+            arrays["pooler_output"] = to_numpy(outputs["pooled_output"])
+        return arrays
 
 
 def network_of(model: keras.Model) -> Network:

@@ -74,7 +74,7 @@ class Signatures:
         self.pooling = MeanPooling(dtype="float32")
         # All signatures use these functions, which are traced and stored once.
         self.network = tf.function(self.answers, autograph=False)
-        self._vectors = tf.function(self._vectors_of, autograph=False)
+        self._vectors = tf.function(self._compute_vectors, autograph=False)
 
     # === For subclasses to override ===
 
@@ -146,16 +146,16 @@ class Signatures:
 
     def function(self, name: str) -> Function:
         if name == "ids":
-            return self._of_ids({name: name for name in self.features()})
+            return self._trace_ids({name: name for name in self.features()})
         if name == "hub_ids":
-            return self._of_ids({name: HUB_NAMES.get(name, name) for name in self.features()})
+            return self._trace_ids({name: HUB_NAMES.get(name, name) for name in self.features()})
         of_strings = {
             "serving_default": (self.answers_of_strings, self.strings),
             "tokenize": (self.tokenize, self.strings),
             "embed": (self.embed, {"text": 1}),
             **self.more(),
         }
-        return _of_strings(*of_strings[name])
+        return _trace_strings(*of_strings[name])
 
     def features(self) -> tuple[str, ...]:
         return FEATURES
@@ -198,21 +198,21 @@ class Signatures:
         longest = tf.reduce_max(tf.pad(lengths, [[0, 1]]))  # An empty batch gets length 0.
         return {name: feature[:, :longest] for name, feature in features.items()}
 
-    def _vectors_of(self, features):
+    def _compute_vectors(self, features):
         states = self.encoder(features, training=False)["sequence_output"]
         return {"vectors": self.pooling(states, features["padding_mask"])}
 
-    def _of_ids(self, names):
+    def _trace_ids(self, names):
         """Returns a signature on features. `names` is {name of a feature: name of the input}."""
 
-        def answer(*given):
-            features = dict(zip(names, given))
-            with tf.control_dependencies(self._checks(features, names)):
+        def answer(*tensors):
+            features = dict(zip(names, tensors))
+            with tf.control_dependencies(self._make_assertions(features, names)):
                 return self.answers_of_ids({n: tf.identity(f) for n, f in features.items()})
 
-        return _concrete(answer, dict.fromkeys(names.values(), self.features_rank), tf.int32)
+        return _trace_function(answer, dict.fromkeys(names.values(), self.features_rank), tf.int32)
 
-    def _checks(self, features, names):
+    def _make_assertions(self, features, names):
         """Returns assertions on the features, because some devices do not check token ids."""
         limits = {"token_ids": self.config.vocabulary_size}
         if self.config.num_segments:
@@ -240,7 +240,7 @@ class Signatures:
         return checks
 
 
-def _of_strings(function, ranks):
+def _trace_strings(function, ranks):
     """Returns the signature on strings. All inputs must have the same number of texts."""
     names = list(ranks)
 
@@ -257,13 +257,13 @@ def _of_strings(function, ranks):
         with tf.control_dependencies(same):
             return function(*map(tf.identity, texts))
 
-    return _concrete(answer, ranks, tf.string)
+    return _trace_function(answer, ranks, tf.string)
 
 
-def _concrete(function, ranks, dtype):
-    def checked(*given):
+def _trace_function(function, ranks, dtype):
+    def checked(*tensors):
         shapes = ([None] * rank for rank in ranks.values())
-        return function(*(tf.ensure_shape(g, shape) for g, shape in zip(given, shapes)))
+        return function(*(tf.ensure_shape(g, shape) for g, shape in zip(tensors, shapes)))
 
     specs = [tf.TensorSpec([None] * rank, dtype, name=name) for name, rank in ranks.items()]
     return tf.function(checked, autograph=False).get_concrete_function(*specs)

@@ -55,7 +55,7 @@ class SeveralSignatures(Signatures):
     def functions(self, ids_only: bool = False) -> Functions:
         check_buckets(self.buckets, self.config.max_length)
         functions = {}
-        with self._traced(), core_operations(not self.custom_ops):
+        with self._trace_once(), core_operations(not self.custom_ops):
             if self.answers_at_once:
                 kind = "ids" if ids_only else "serving_default"
                 functions["serving_default"] = self.function(kind)
@@ -103,12 +103,12 @@ class SeveralSignatures(Signatures):
         return next(iter(self.parts.values()))
 
     @contextlib.contextmanager
-    def _traced(self) -> Iterator[None]:
+    def _trace_once(self) -> Iterator[None]:
         """Context in which one encoder runs for all encoders that differ only in the pooler."""
         leaders: dict[tuple, Encoder] = {}
-        encoders = {part.encoder: leaders.setdefault(_body(part.encoder), part.encoder)
+        encoders = {part.encoder: leaders.setdefault(_make_body_key(part.encoder), part.encoder)
                     for part in self.parts.values()}  # fmt: skip
-        kept: dict[tuple[int, int], tuple] = {}
+        cache: dict[tuple[int, int], tuple] = {}
 
         with encoders_traced_once(self.buckets) as run:
 
@@ -119,9 +119,9 @@ class SeveralSignatures(Signatures):
                     return run(compute, features)
                 ids = features["token_ids"]
                 key = id(leader), id(ids)
-                if key not in kept:  # A reference keeps the `id` of an object unique.
-                    kept[key] = ids, run(leader._compute, features)
-                outputs = kept[key][1]
+                if key not in cache:  # A reference keeps the `id` of an object unique.
+                    cache[key] = ids, run(leader._compute, features)
+                outputs = cache[key][1]
                 if encoder is leader:
                     return outputs
                 return outputs_of(encoder, outputs["sequence_output"], features["padding_mask"])
@@ -144,12 +144,12 @@ def _check(parts):
                 "the name of a model may contain only letters, digits, '.', '_' and '-'. "
                 f"Received: {name!r}"
             )
-    taken = {f"{name}_{kind}" for name, part in parts.items() for kind in (*part.more(), "ids")}
-    for name in parts.keys() & {"serving_default", *taken}:
+    names = {f"{name}_{kind}" for name, part in parts.items() for kind in (*part.more(), "ids")}
+    for name in parts.keys() & {"serving_default", *names}:
         raise InputError(f"another signature is called {name}. Rename the model {name}.")
 
 
-def _body(encoder):
+def _make_body_key(encoder):
     """Returns a key that is equal for encoders that differ only in the pooler."""
     config = dataclasses.replace(encoder.config, use_pooler=True)
     weights = [id(w.value) for w in encoder.weights if not w.path.startswith("pooler/")]

@@ -111,14 +111,14 @@ def export_network(
     tokenizer: Tokenizer | None = None,
 ) -> Report:
     _check(precision, file_format.precisions, calibration, measure, max_drop)
-    for name, given in (("texts", texts), ("calibration", calibration)):
-        if given is not None and (isinstance(given, (str, bytes, Path)) or not given):
-            raise InputError(f"{name} must be a list of at least one text. Received: {given!r:.60}")
+    for name, value in (("texts", texts), ("calibration", calibration)):
+        if value is not None and (isinstance(value, (str, bytes, Path)) or not value):
+            raise InputError(f"{name} must be a list of at least one text. Received: {value!r:.60}")
     check_target(directory, NETWORK_ENTRIES)
     network = file_format.network(model)
     tokenizer = tokenizer or getattr(model, "tokenizer", None)
     with replace_directory(directory) as temporary:
-        file_format.write(model, temporary, precision, _batches(model, calibration))
+        file_format.write(model, temporary, precision, _make_batches(model, calibration))
         session = file_format.session(temporary, encoder_of(model).config)
         features = features_of(model, texts and texts[:_COMPARED])
         difference = _compare(session, network, features, _TOLERANCES[precision], file_format.name)
@@ -140,7 +140,7 @@ def export_network(
             local_path(directory).absolute().name,
             f"{file_format.name} in {precision}",
             file_format.use,
-            _check_in_words(report),
+            _describe_check(report),
             run,
             has_tokenizer=tokenizer is not None,
             inputs=file_format.inputs,
@@ -157,7 +157,7 @@ def _check(precision, precisions, calibration, measure, max_drop):
         raise InputError("max_drop requires labeled examples to score the model on.")
 
 
-def _batches(model, texts):
+def _make_batches(model, texts):
     if texts is None:
         return None
     starts = range(0, len(texts), _CALIBRATION_BATCH)
@@ -183,7 +183,7 @@ def _measure(session, model, measure, max_drop):
     return before, after
 
 
-def _check_in_words(report):
+def _describe_check(report):
     text = (
         f"The outputs differ from the Keras model by at most {report.difference:.1g}, relative "
         "to the root mean square of the outputs."
@@ -225,11 +225,11 @@ def model_card(
     has_tokenizer: bool = True,
     inputs: str = _TOKEN_IDS,
 ) -> str:
-    made = ", from the tokenizer in this folder" if has_tokenizer else ""
+    source = ", from the tokenizer in this folder" if has_tokenizer else ""
     sections = [
         "## Use",
-        f"{inputs.format(made)} In Python:\n\n" + as_code_block(use.rstrip(), "python"),
-        *_before_tokenization(model),
+        f"{inputs.format(source)} In Python:\n\n" + as_code_block(use.rstrip(), "python"),
+        *_describe_preparation(model),
         "## Check",
         check,
     ]
@@ -237,13 +237,13 @@ def model_card(
     return export_card(model, name, encoder_of(model).config, note, sections, run)
 
 
-def _before_tokenization(model):
+def _describe_preparation(model):
     prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
     lines = []
     if prompt:
-        shown = as_code(json.dumps(prompt, ensure_ascii=False))
+        code = as_code(json.dumps(prompt, ensure_ascii=False))
         lines.append(
-            f"Put the prompt {shown} before each text, because the tokenizer does not add it."
+            f"Put the prompt {code} before each text, because the tokenizer does not add it."
         )
     if getattr(model, "do_lower_case", False):
         lines.append("Convert each text to lower case before it is tokenized.")

@@ -79,10 +79,10 @@ class CheckedExamples(NamedTuple):
     def split(self, fraction: float) -> tuple["CheckedExamples", "CheckedExamples"]:
         """Splits off the last examples, like `validation_split` of Keras."""
         count = len(self.texts)
-        kept = int(count * (1 - fraction))
-        if not 0 < kept < count:
+        num_training = int(count * (1 - fraction))
+        if not 0 < num_training < count:
             raise InputError(f"validation_split={fraction} of {count} texts leaves one set empty.")
-        return self.part(None, kept), self.part(kept, None)
+        return self.part(None, num_training), self.part(num_training, None)
 
     def rows(self, model: Any) -> tuple[Any, tuple]:
         if not isinstance(self.texts, FeatureRows):
@@ -112,11 +112,11 @@ def complete(
             f"features must be among {listed(names)}. "
             f"Received: {listed(unknown)}.{renamed(features)}"
         )
-    features = {name: _as_array(name, value) for name, value in features.items()}
+    features = {name: _convert_to_array(name, value) for name, value in features.items()}
     if config is not None:
         check_values(features, config)
         _check_length(features.get("token_ids"), config.max_length)
-    features = {name: _as_int32(value) for name, value in features.items()}
+    features = {name: _clip_to_int32(value) for name, value in features.items()}
     if "token_ids" in names and "token_ids" not in features:
         raise InputError(f"features must contain token_ids. Received: {listed(list(features))}")
     if "segment_ids" in names and "segment_ids" not in features:
@@ -152,7 +152,7 @@ def are_symbolic_texts(model: Any, inputs: Any) -> bool:
     return True
 
 
-def _as_array(name, feature):
+def _convert_to_array(name, feature):
     check_not_ragged(name, feature)
     if isinstance(feature, keras.KerasTensor) or _is_tensor(feature):
         return feature
@@ -169,12 +169,12 @@ def _as_array(name, feature):
             f"{name} must be integers [rows, length]. Received: {array.dtype}, shape {array.shape}"
         )
     if name == "padding_mask":
-        is_right, what = (array == 0) | (array == 1), "0 or 1"
+        is_right, expected = (array == 0) | (array == 1), "0 or 1"
     else:
-        is_right, what = array == np.floor(array), "integers"
+        is_right, expected = array == np.floor(array), "integers"
     if not is_right.all():
         place = tuple(np.argwhere(~is_right)[0].tolist())
-        raise InputError(f"{name} must be {what}. Received: {array[place]} at {list(place)}")
+        raise InputError(f"{name} must be {expected}. Received: {array[place]} at {list(place)}")
     return array if array.dtype.kind in "iu" else array.astype("int64")
 
 
@@ -188,7 +188,7 @@ def _check_length(token_ids, limit):
         raise InputError(f"token_ids must have at most {limit} columns. Received: {length}")
 
 
-def _as_int32(feature):
+def _clip_to_int32(feature):
     # A cast alone would drop the upper bits: 2 ** 33 + 5 would become token 5.
     if isinstance(feature, np.ndarray) and feature.dtype.kind in "iu":
         return np.clip(feature, -1, np.iinfo("int32").max).astype("int32")

@@ -220,8 +220,13 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """
         check_backend()
         check_arguments(optimizer, learning_rate, seed, kwargs)
-        given = {"optimizer": optimizer, "loss": loss, "learning_rate": learning_rate, "seed": seed}
-        given |= {"metrics": metrics, "weighted_metrics": weighted_metrics, **kwargs}
+        arguments = {
+            "optimizer": optimizer,
+            "loss": loss,
+            "learning_rate": learning_rate,
+            "seed": seed,
+        }
+        arguments |= {"metrics": metrics, "weighted_metrics": weighted_metrics, **kwargs}
         rate = self.default_learning_rate if learning_rate is None else learning_rate
         names = self.named_metrics(), self.outputs_are
         with self.distribute_strategy.scope():
@@ -237,7 +242,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
                 dropout_seed=seed,
                 **kwargs,
             )
-        self._compiled.arguments = given
+        self._compiled.arguments = arguments
 
     def compile_if_needed(self) -> None:
         """Compiles the model with default arguments if it is not compiled."""
@@ -300,7 +305,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         arguments = fit_arguments(
             self, x, y, sample_weight, class_weight, validation_data, shuffle, callbacks, sizes
         )
-        with readable_errors(), self._fitting(arguments) as arguments:
+        with readable_errors(), self._prepare_fit(arguments) as arguments:
             return super(ReplicatedTrainer, self).fit(verbose=verbose, **arguments)
 
     def evaluate(

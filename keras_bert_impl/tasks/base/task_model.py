@@ -190,10 +190,10 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
 
     def own_settings(self) -> dict[str, Any]:
         """Returns the constructor arguments that are saved with the model."""
-        own = {name: getattr(self, name) for name in ("max_length", *self.settings)}
-        if "long_texts" in own:
-            own |= {"long_texts": dataclasses.asdict(self.long_texts)}
-        return own
+        settings = {name: getattr(self, name) for name in ("max_length", *self.settings)}
+        if "long_texts" in settings:
+            settings |= {"long_texts": dataclasses.asdict(self.long_texts)}
+        return settings
 
     # === Serving ===
 
@@ -275,11 +275,11 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
             config = dataclasses.replace(config, adapter=adapter)
         if max_length is not None:
             kwargs["max_length"] = max_length
-        kept = within_positions(cls.saved_settings(source, kwargs), config, name_or_path)
+        settings = within_positions(cls.saved_settings(source, kwargs), config, name_or_path)
         if "long_texts" in kwargs:
-            saved = LongTexts().changed(kept.get("long_texts"))
+            saved = LongTexts().changed(settings.get("long_texts"))
             kwargs["long_texts"] = saved.changed(kwargs["long_texts"])
-        arguments = cls.pretrained_arguments(source, config, kept | kwargs)
+        arguments = cls.pretrained_arguments(source, config, settings | kwargs)
         config = cls.encoder_config(config, arguments)
         if dropout is not None:
             config = dataclasses.replace(config, dropout=dropout, attention_dropout=dropout)

@@ -51,6 +51,6 @@ class TokenLabels(_Mixin):
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
         return ops.sum(token_weights(y, sample_weight))
 
-    def _track_loss(self, loss, batch):
+    def _record_loss(self, loss, batch):
         # The epoch loss is the mean over the labeled tokens, like the step loss.
         track_loss(self, loss, self.loss_totals(*batch))

@@ -51,27 +51,27 @@ def read(
     """Reads data with labels.
 
     Args:
-        shuffle, has_begun: see `_features_of_batches`.
+        shuffle, has_begun: see `_create_dataset`.
 
     Returns:
         `CheckedExamples` if `x` is in memory; a dataset of features and targets if `x` yields
         batches.
     """
     if not is_batched(x):
-        return _examples_of(model, x, y, sample_weight)
+        return _make_examples(model, x, y, sample_weight)
     check_batches_alone(x, y=y, sample_weight=sample_weight)
     if gives_batches(x):
-        x = _features_of_batches(model, x, shuffle, has_begun)
+        x = _create_dataset(model, x, shuffle, has_begun)
     return encode_dataset(model, model.completed_dataset(x, is_training))
 
 
 def read_texts(model: Any, x: Any) -> list | FeatureRows | tf.data.Dataset:
     if isinstance(x, tf.data.Dataset):
         return encode_dataset(model, x, with_labels=False)
-    return _in_memory(model, x)
+    return _read_in_memory(model, x)
 
 
-def _in_memory(model, x):
+def _read_in_memory(model, x):
     x = user_input.from_columns(x, model.text_columns, model.most_columns)
     if isinstance(x, dict):
         return FeatureRows(completed_features(model, x))
@@ -85,14 +85,14 @@ def read_validation(
     steps: int | None = None,
     has_begun: Callable[[], bool] = lambda: True,
 ) -> tf.data.Dataset:
-    x, y, weights = (data, None, None) if is_batched(data) else _validation_parts(model, data)
+    x, y, weights = (data, None, None) if is_batched(data) else _unpack_validation(model, data)
     data = read(model, x, y, weights, has_begun=has_begun)
     is_in_memory = isinstance(data, CheckedExamples)
     return data.for_evaluation(model, batch_size, steps) if is_in_memory else data
 
 
 def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
-    batch = batch_of(*_examples_of(model, x, y, sample_weight).rows(model))
+    batch = batch_of(*_make_examples(model, x, y, sample_weight).rows(model))
     data = model.completed(tf.data.Dataset.from_tensors(batch))
     batch = keras.tree.map_structure(np.asarray, next(iter(data)))
     return keras.utils.unpack_x_y_sample_weight(batch)
@@ -102,8 +102,8 @@ def completed_features(model: Any, features: dict[str, Any]) -> dict[str, Any]:
     return complete(features, model.tokenizer.pad_id, model.feature_names, model.config)
 
 
-def _examples_of(model, x, y, sample_weight):
-    texts = _in_memory(model, x)
+def _make_examples(model, x, y, sample_weight):
+    texts = _read_in_memory(model, x)
     are_features = isinstance(texts, FeatureRows)
     if not len(texts):
         raise InputError("there are no texts to train or evaluate on.")
@@ -121,7 +121,7 @@ def _examples_of(model, x, y, sample_weight):
     return CheckedExamples(texts, labels, check_weights(sample_weight, len(texts), per_token))
 
 
-def _validation_parts(model, data):
+def _unpack_validation(model, data):
     """Unpacks validation data to (x, labels or None, weights or None)."""
     if isinstance(data, list) and not model.needs_labels:
         data = (data,)  # (x,), without labels
@@ -147,7 +147,7 @@ def encode_dataset(
         dataset: dataset of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
             string tensor `[batch]`, a tuple of two string tensors, or a dict of features.
     """
-    x, y, _ = _parts_of_spec(dataset.element_spec)
+    x, y, _ = _split_spec(dataset.element_spec)
     with_labels = with_labels and (model.needs_labels or y is not None)
     _check_texts(model, x)
     _check_has_labels(model, x, y, with_labels)
@@ -171,7 +171,7 @@ def encode_dataset(
     return without_autotuner(encoded.prefetch(tf.data.AUTOTUNE))
 
 
-def _parts_of_spec(spec):
+def _split_spec(spec):
     """Splits a batch spec into (x, y or None, sample_weight or None)."""
     if isinstance(spec, tuple) and len(spec) > 3:
         raise InputError(
@@ -248,11 +248,11 @@ def _is_loader(x):
 
 def check_batches_alone(x: Any, **arguments: Any) -> None:
     """Raises if labels or weights are passed in addition to batches."""
-    given = [name for name, value in arguments.items() if value is not None]
-    if given:
+    names = [name for name, value in arguments.items() if value is not None]
+    if names:
         raise InputError(
             f"x is a {type(x).__name__}, whose batches contain labels and weights. Leave out "
-            f"{listed(given)}, and yield batches of (texts, labels) or (texts, labels, "
+            f"{listed(names)}, and yield batches of (texts, labels) or (texts, labels, "
             "sample_weight)."
         )
 
@@ -272,8 +272,8 @@ def check_ends(x: Any, steps: int | None, name: str) -> None:
 
 def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -> Iterator:
     labels = set(labels)
-    for batch in itertools.islice(_epoch(x), steps):
-        texts, second, _ = _parts(batch)
+    for batch in itertools.islice(_iterate_epoch(x), steps):
+        texts, second, _ = _split_batch(batch)
         are_texts = _are_texts(texts) and _are_texts(second)
         if are_texts and not set(user_input.values(second)) <= labels:
             raise InputError(
@@ -283,7 +283,7 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
         yield texts
 
 
-def _features_of_batches(model, x, shuffle, has_begun):
+def _create_dataset(model, x, shuffle, has_begun):
     """Creates a dataset of features, labels and weights from batches of texts.
 
     The first batch is read before training, to determine shapes. `has_begun` returns whether
@@ -291,7 +291,7 @@ def _features_of_batches(model, x, shuffle, has_begun):
     """
     epochs, seed = itertools.count(), model.compile_arguments().get("seed", 0)
     is_stream = user_input.is_stream(x)
-    first = next(x if is_stream else _epoch(x), None)
+    first = next(x if is_stream else _iterate_epoch(x), None)
     if first is None:
         raise InputError(f"the {type(x).__name__} yields no batches.")
     count = len(x) if _is_loader(x) and hasattr(x.dataset, "__len__") else None
@@ -299,42 +299,42 @@ def _features_of_batches(model, x, shuffle, has_begun):
     if is_stream:
         x = itertools.chain([first], x)
 
-    def epoch():
+    def start_epoch():
         if has_begun():
             draw = np.random.default_rng((seed, next(epochs)))
-            return _epoch(x, draw if shuffle else None)
-        return [first] if count is None else _epoch(x)
+            return _iterate_epoch(x, draw if shuffle else None)
+        return [first] if count is None else _iterate_epoch(x)
 
-    def batches():
-        for number, batch in enumerate(epoch()):
-            made = _encoded(model, batch, number)
-            if len(made) != len(spec):
+    def generate_batches():
+        for number, batch in enumerate(start_epoch()):
+            encoded = _encode_batch(model, batch, number)
+            if len(encoded) != len(spec):
                 raise InputError(
-                    f"batch {number} has {len(made)} elements, but the first one has "
+                    f"batch {number} has {len(encoded)} elements, but the first one has "
                     f"{len(spec)}: yield labels and sample_weight in all batches, or in none."
                 )
-            yield made
+            yield encoded
 
-    def spec_of(array):
+    def make_spec(array):
         shape = [None] * min(array.ndim, 2) + list(array.shape[2:])
         return tf.TensorSpec(shape, array.dtype)
 
-    spec = tf.nest.map_structure(spec_of, _encoded(model, first, 0))
+    spec = tf.nest.map_structure(make_spec, _encode_batch(model, first, 0))
     for name in spec[0]:
         spec[0][name] = tf.TensorSpec(model.input[name].shape, model.input[name].dtype)
-    data = tf.data.Dataset.from_generator(batches, output_signature=spec)
+    data = tf.data.Dataset.from_generator(generate_batches, output_signature=spec)
     if count is not None:
         data = data.apply(tf.data.experimental.assert_cardinality(count))
     return without_autotuner(data.prefetch(tf.data.AUTOTUNE))
 
 
-def _epoch(x, draw=None):
+def _iterate_epoch(x, draw=None):
     """Yields the batches of an epoch; `draw` shuffles the batches of a `PyDataset`."""
     if user_input.is_stream(x):
         yield from x
         return
     if _is_loader(x):
-        yield from map(_of_loader, x)
+        yield from map(_convert_loader_batch, x)
         return
     x.on_epoch_begin()
     numbers = itertools.count()
@@ -345,16 +345,16 @@ def _epoch(x, draw=None):
     x.on_epoch_end()
 
 
-def _of_loader(batch):
+def _convert_loader_batch(batch):
     """Converts lists and tuples of str in a PyTorch batch to tuples of lists."""
     if not isinstance(batch, (list, tuple)):
         return batch
     if all(isinstance(part, (str, bytes)) for part in batch):
         return list(batch)
-    return tuple(map(_of_loader, batch))
+    return tuple(map(_convert_loader_batch, batch))
 
 
-def _parts(batch):
+def _split_batch(batch):
     """Splits a batch into (texts, labels or None, weights or None)."""
     if user_input.is_one_text(batch) and not isinstance(batch, tuple):
         raise InputError(
@@ -378,9 +378,9 @@ def _are_texts(x):
         return False
 
 
-def _encoded(model, batch, number):
+def _encode_batch(model, batch, number):
     try:
-        made = batch_of(*_examples_of(model, *_parts(batch)).rows(model))
+        encoded = batch_of(*_make_examples(model, *_split_batch(batch)).rows(model))
     except InputError as error:
         raise InputError(f"batch {number}: {error}") from error
-    return tf.nest.map_structure(np.asarray, made)
+    return tf.nest.map_structure(np.asarray, encoded)

@@ -172,7 +172,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             layers,
             truncate_dim,
         )
-        prompts = _checked_prompts(prompts, default_prompt_name)
+        prompts = _check_prompts(prompts, default_prompt_name)
         check("similarity_fn_name", similarity_fn_name, Annotated[str, OneOf(*SIMILARITIES)])
         super().__init__(
             encoder,
@@ -297,12 +297,12 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         if is_cross_encoder(source.task_path):
             raise InputError(f"{source.path} is a cross-encoder. Load it with TextClassifier.")
-        found = read_sentence_settings(source.task_path)
-        if found and found["max_length"] is None:
-            found["max_length"] = read_encoder_config(source, with_adapter=True).max_length
-        if found:
-            check_poolings(found["pooling"].split("+"), source.task_path)
-        return super().saved_settings(source, given) | found
+        settings = read_sentence_settings(source.task_path)
+        if settings and settings["max_length"] is None:
+            settings["max_length"] = read_encoder_config(source, with_adapter=True).max_length
+        if settings:
+            check_poolings(settings["pooling"].split("+"), source.task_path)
+        return super().saved_settings(source, given) | settings
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
         tensors = read_projections(source.task_path)
@@ -337,7 +337,7 @@ class NoLabels(LabelCodec):
         raise InputError(self.message)
 
 
-def _checked_prompts(prompts, default):
+def _check_prompts(prompts, default):
     prompts = {} if prompts is None else prompts
     if not isinstance(prompts, dict) or not all(
         isinstance(text, str) for part in prompts.items() for text in part

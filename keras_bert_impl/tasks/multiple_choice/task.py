@@ -47,8 +47,8 @@ class Choice(Task):
     def outcome(model: MultipleChoice, examples: ChoiceExamples, like: MultipleChoice) -> Outcome:
         rows = model.predict(examples.texts, verbose=0)
         check_scores(rows, "example")
-        chosen = np.array([row.argmax() for row in rows])
-        return Outcome(np.array(examples.labels), chosen, {"accuracy": accuracy})
+        choices = np.array([row.argmax() for row in rows])
+        return Outcome(np.array(examples.labels), choices, {"accuracy": accuracy})
 
     @staticmethod
     def write_held_out(examples: ChoiceExamples, directory: Path) -> list[Path]:

@@ -190,7 +190,7 @@ class FeatureTagger(WordTagger):
     ) -> tuple[WordFeatures, tuple]:
         if labels is not None:
             self.check_lengths(texts, labels)
-        states, splits = self._word_states(texts)
+        states, splits = self._compute_word_states(texts)
         longest = int(np.diff(splits).max(initial=1))  # number of words
         with tf.device("CPU:0"):
             states, splits = tf.constant(states), tf.constant(splits)
@@ -203,7 +203,7 @@ class FeatureTagger(WordTagger):
         numbers, weights = np.maximum(numbers, 0).astype("int32"), weights.astype("float32")
         return rows, ragged_targets(labels, numbers, weights, splits, self.num_classes)
 
-    def _word_states(self, texts):
+    def _compute_word_states(self, texts):
         """Computes the hidden states of the first subword of each word.
 
         Returns:
@@ -213,13 +213,13 @@ class FeatureTagger(WordTagger):
         windows = self.windows(texts)
         alignment = align_tokens(texts, windows)
         rows, columns = windows.columns()
-        chosen = np.flatnonzero(windows.has_most_context & (windows.tokens >= 0))
+        places = np.flatnonzero(windows.has_most_context & (windows.tokens >= 0))
         positions = np.zeros(len(alignment.words), "int64")  # position of each token
-        positions[windows.text_splits[windows.texts[rows[chosen]]] + windows.tokens[chosen]] = (
-            chosen
+        positions[windows.text_splits[windows.texts[rows[places]]] + windows.tokens[places]] = (
+            places
         )
-        known = np.flatnonzero(alignment.firsts >= 0)
-        positions = positions[alignment.firsts[known]]  # [known words]
+        words = np.flatnonzero(alignment.firsts >= 0)
+        positions = positions[alignment.firsts[words]]  # [known words]
 
         data, order = sorted_batches(windows, (), _BATCH)
         number_of = np.argsort(order)[rows[positions]]  # index of the row in the batches
@@ -227,9 +227,11 @@ class FeatureTagger(WordTagger):
         ends = np.searchsorted(number_of[by_batch], np.arange(0, len(order) + _BATCH, _BATCH))
         states = np.zeros((len(alignment.firsts), *self.input["states"].shape[2:]), "float32")
         for batch, (features,) in enumerate(data):
-            found = self.states_of(features)  # [rows, length, layers, hidden]
-            own = by_batch[ends[batch] : ends[batch + 1]]
-            states[known[own]] = found[number_of[own] - batch * _BATCH, columns[positions[own]]]
+            outputs = self.states_of(features)  # [rows, length, layers, hidden]
+            members = by_batch[ends[batch] : ends[batch + 1]]
+            states[words[members]] = outputs[
+                number_of[members] - batch * _BATCH, columns[positions[members]]
+            ]
         return states, alignment.word_splits
 
     @functools.cached_property
@@ -239,9 +241,9 @@ class FeatureTagger(WordTagger):
 
     def states(self, features: dict[str, Any]) -> Any:
         """Returns the selected hidden states, float32 [rows, length, layers, hidden]."""
-        found = self.encoder_of_states(features, training=False)["hidden_states"]
+        hidden_states = self.encoder_of_states(features, training=False)["hidden_states"]
         layers = layer_numbers(self.features, self.config.num_layers)
-        return ops.stack([ops.cast(found[number], "float32") for number in layers], axis=2)
+        return ops.stack([ops.cast(hidden_states[number], "float32") for number in layers], axis=2)
 
     def encoder_call(self, example: Words) -> tuple[Any, Any]:
         return self.windows([example]), self.states

@@ -101,8 +101,8 @@ class Tagging(Task):
     def predictions(model: WordTagger, texts: list) -> Iterator[tuple[dict, list[str]]]:
         tags, entities = model.annotate(texts)
         for number, (text, labels) in enumerate(zip(texts, tags)):
-            found = as_words([text])[0]
-            words = [found.text[start:end] for start, end in zip(found.starts, found.ends)]
+            sentence = as_words([text])[0]
+            words = [sentence.text[start:end] for start, end in zip(sentence.starts, sentence.ends)]
             answer: dict[str, list] = {"words": words, "labels": labels}
             if entities is not None:
                 answer["entities"] = [entity._asdict() for entity in entities[number]]

@@ -153,13 +153,13 @@ class TextClassifier(TaskModel):
         long_texts = LongTexts().changed(long_texts)
         inputs = long_texts.inputs()
 
-        def of_rows(rows):
+        def pool_rows(rows):
             if of_tokens is None:
                 return self.row_vectors(encoder, rows)
             states = encoder(rows)["sequence_output"]  # [rows, length, hidden]
             return of_tokens.pool(encoder, states, rows["padding_mask"])
 
-        vectors = long_texts.vectors(of_rows, inputs, encoder)
+        vectors = long_texts.vectors(pool_rows, inputs, encoder)
         super().__init__(
             encoder,
             tokenizer,
@@ -258,7 +258,7 @@ class TextClassifier(TaskModel):
         if self.is_quantized:
             raise quantized_error("calibrated")
         texts = self.as_texts(x)
-        found = calibration_of(
+        calibration = calibration_of(
             self.predict(texts, verbose=0),
             self.label_codec.encode(y, len(texts)),
             self.labels,
@@ -266,9 +266,9 @@ class TextClassifier(TaskModel):
             Goal(threshold, label),
         )
         for weight in self.head_layer.dense.weights:
-            weight.assign(weight / found.temperature)
-        self.thresholds = found.thresholds
-        return found
+            weight.assign(weight / calibration.temperature)
+        self.thresholds = calibration.thresholds
+        return calibration
 
     def classify(
         self, texts: Any, batch_size: int | None = None, verbose: int | str = 0
@@ -287,10 +287,10 @@ class TextClassifier(TaskModel):
         scores = self.predict(texts, batch_size=batch_size, verbose=verbose)
         check_scores(scores)
         if self.problem_type == SINGLE:
-            found = [self.labels[number] for number in self.decide(scores)]
+            names = [self.labels[number] for number in self.decide(scores)]
         else:
-            found = [[self.labels[i] for i in np.flatnonzero(row)] for row in self.decide(scores)]
-        return found[0] if is_one_text(texts) else found
+            names = [[self.labels[i] for i in np.flatnonzero(row)] for row in self.decide(scores)]
+        return names[0] if is_one_text(texts) else names
 
     # === Training ===
 

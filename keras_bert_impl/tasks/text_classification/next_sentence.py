@@ -40,8 +40,8 @@ class FollowsLabels(LabelCodec):
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
         # Class weights are in the order 0, 1, but the first logit belongs to label 1.
-        given = None if labels is None else 1 - labels
-        factors = class_weights(class_weight, ["0", "1"], given)
+        flipped = None if labels is None else 1 - labels
+        factors = class_weights(class_weight, ["0", "1"], flipped)
         return [factors[1], factors[0]]
 
     def encode(self, labels: Any, count: int) -> np.ndarray:

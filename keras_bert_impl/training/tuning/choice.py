@@ -220,7 +220,7 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
     """
     directory = local_path(directory)
     base = expanded(base)
-    tuned, source = _tuned(model, directory, base)
+    tuned, source = _collect_tuned(model, directory, base)
     name = os.path.abspath(base) if os.path.isdir(base) else str(base)
     with replace_directory(directory) as temporary:
         write_tuned(temporary, tuned, name, source)
@@ -253,12 +253,12 @@ def save_adapterhub(model: keras.Model, directory: str | Path, base: str | Path)
     """
     directory = local_path(directory)
     base = expanded(base)
-    tuned, _ = _tuned(model, directory, base)
+    tuned, _ = _collect_tuned(model, directory, base)
     with replace_model_directory(directory, adapterhub.WRITTEN) as temporary:
         write_adapterhub(temporary, tuned, str(base))
 
 
-def _tuned(model, directory, base):
+def _collect_tuned(model, directory, base):
     source = open_model(base)
     if directory.is_dir() and directory.samefile(source.path):
         raise InputError(f"{directory} contains the base model; choose another directory.")

@@ -94,15 +94,15 @@ class TuningSettings:
 
     def _check_together(self):
         defaults = {field.name: field.default for field in dataclasses.fields(TuningSettings)}
-        chosen = {n for n, default in defaults.items() if getattr(self, n) != default}
+        changed_names = {n for n, default in defaults.items() if getattr(self, n) != default}
         if self.tuning != FULL:
             # These settings change weights that the run neither saves nor trains.
-            of_full = {"frozen_layers", "reinitialized_layers", "unfreeze_gradually"}
-            self._refuse(chosen & of_full)
+            weight_settings = {"frozen_layers", "reinitialized_layers", "unfreeze_gradually"}
+            self._refuse(changed_names & weight_settings)
         if self.tuning not in ADAPTER_KINDS:
-            self._refuse(chosen & {"adapter_size"})
+            self._refuse(changed_names & {"adapter_size"})
         if self.tuning != "lora":
-            self._refuse(chosen & {"lora_alpha", "lora_dropout", "lora_projections"})
+            self._refuse(changed_names & {"lora_alpha", "lora_dropout", "lora_projections"})
 
     def _refuse(self, names):
         for name in sorted(names):

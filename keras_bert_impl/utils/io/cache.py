@@ -26,13 +26,13 @@ class Cache:
 
     def get(self, keys: Sequence[bytes]) -> list[dict[str, np.ndarray] | None]:
         with self._lock:
-            found = [self._entries.get(key) for key in keys]
-            for key, entry in zip(keys, found):
+            entries = [self._entries.get(key) for key in keys]
+            for key, entry in zip(keys, entries):
                 if entry:
                     self._entries.move_to_end(key)
-            misses = found.count(None)
+            misses = entries.count(None)
             self.hits, self.misses = self.hits + len(keys) - misses, self.misses + misses
-        return [entry and entry[0] for entry in found]
+        return [entry and entry[0] for entry in entries]
 
     def put(self, key: bytes, arrays: dict[str, np.ndarray]) -> None:
         """Stores the arrays of a key, unless they are larger than the whole cache."""
@@ -40,7 +40,7 @@ class Cache:
         arrays = {
             n: array.copy() if array.base is not None else array for n, array in arrays.items()
         }
-        size = _ENTRY + sum(map(_bytes_of, arrays.values()))
+        size = _ENTRY + sum(map(_count_bytes, arrays.values()))
         if size > self.max_bytes:
             return
         with self._lock:
@@ -52,7 +52,7 @@ class Cache:
                 self.num_bytes -= dropped
 
 
-def _bytes_of(array):
+def _count_bytes(array):
     size = _ARRAY + array.nbytes
     return size + sum(map(sys.getsizeof, array.flat)) if array.dtype.kind == "O" else size
 
@@ -60,13 +60,13 @@ def _bytes_of(array):
 def key_of(*parts: Any) -> bytes:
     """Returns a cache key for numbers, strings and arrays. Different values have different keys."""
     digest = hashlib.blake2b(digest_size=32)
-    for part in _parts(parts):
+    for part in _encode_parts(parts):
         digest.update(b"%d:" % len(part))
         digest.update(part)
     return digest.digest()
 
 
-def _parts(values: Iterable) -> Iterable[bytes]:
+def _encode_parts(values: Iterable) -> Iterable[bytes]:
     for value in values:
         if isinstance(value, np.ndarray):
             yield repr((value.dtype.str, value.shape)).encode()

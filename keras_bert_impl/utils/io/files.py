@@ -94,8 +94,8 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
         with replace_file("scores.json") as temporary:
             temporary.write_text("{}")
     """
-    path = _absolute_file(path)
-    with clear_errors(path), _scratch(path.parent, path.name) as scratch:
+    path = _resolve_file(path)
+    with clear_errors(path), _make_scratch(path.parent, path.name) as scratch:
         yield scratch / "new" / path.name
         os.replace(scratch / "new" / path.name, path)
 
@@ -123,7 +123,7 @@ def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
     folder = place if place.is_dir() and not is_replaceable(place) else place.parent
     if place != folder:
         _remove_dead(place)
-    with clear_errors(path), _scratch(folder, place.name) as scratch:
+    with clear_errors(path), _make_scratch(folder, place.name) as scratch:
         new, old = scratch / "new" / place.name, scratch / "old"
         new.mkdir()
         yield new
@@ -140,8 +140,8 @@ def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
     `paths` is deleted first, and then the files are moved one after the other. If the process is
     killed in between, the last of `paths` is missing. See `replace_file` for errors.
     """
-    files = [_absolute_file(path) for path in paths]
-    with clear_errors(files[0]), _scratch(files[0].parent, files[0].name) as scratch:
+    files = [_resolve_file(path) for path in paths]
+    with clear_errors(files[0]), _make_scratch(files[0].parent, files[0].name) as scratch:
         new = [scratch / "new" / file.name for file in files]
         yield new
         files[-1].unlink(missing_ok=True)
@@ -188,7 +188,7 @@ def absolute(path: str | os.PathLike) -> Path:
     return Path(os.path.abspath(expanded(path)))
 
 
-def _absolute_file(path: str | os.PathLike) -> Path:
+def _resolve_file(path: str | os.PathLike) -> Path:
     path = absolute(path)
     if path.is_dir():
         raise InputError(f"{path} is a directory. Pass the name of a file.")
@@ -199,7 +199,7 @@ def _absolute_file(path: str | os.PathLike) -> Path:
 
 
 @contextlib.contextmanager
-def _scratch(folder, name):
+def _make_scratch(folder, name):
     """Creates and locks a scratch folder, which is removed at the end of the `with` block."""
     missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -208,7 +208,7 @@ def _scratch(folder, name):
         while True:
             scratch = _name_aside(folder, name)
             scratch.mkdir()
-            with _held(scratch / _LOCK, _PATIENCE):
+            with _try_lock(scratch / _LOCK, _PATIENCE):
                 # Another process may have removed the folder before it was locked.
                 if scratch.is_dir():
                     try:
@@ -228,7 +228,7 @@ def _name_aside(folder, name):
 
 
 @contextlib.contextmanager
-def _held(path, seconds):
+def _try_lock(path, seconds):
     """Locks a file during the `with` block; yields whether the file could be locked."""
     lock = filelock.FileLock(path, timeout=seconds, **_NO_FALLBACK)
     is_held = True
@@ -248,16 +248,16 @@ def _held(path, seconds):
 
 def _remove_dead(folder):
     """Removes the scratch folders of ended processes; does not follow links."""
-    found = []
+    entries = []
     with contextlib.suppress(OSError):  # The folder may be writable but not readable.
-        found = [entry for entry in os.scandir(folder) if _OURS.fullmatch(entry.name)]
-    for entry in found:
+        entries = [entry for entry in os.scandir(folder) if _OURS.fullmatch(entry.name)]
+    for entry in entries:
         scratch = Path(entry.path)
         with contextlib.suppress(OSError):
             is_link = scratch.is_symlink() or (scratch / _LOCK).is_symlink()
             if is_link or not scratch.is_dir() or not is_own(scratch.stat()):
                 continue
-            with _held(scratch / _LOCK, 0) as is_dead:
+            with _try_lock(scratch / _LOCK, 0) as is_dead:
                 if is_dead:
                     _remove(scratch, _OURS.fullmatch(entry.name)[1])
 

@@ -71,7 +71,7 @@ def raw_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
         first = file.readline(_CUT)
         has_returns = b"\r" in first.removesuffix(b"\n").removesuffix(b"\r")
         if has_returns and (_is_cut(first) or not file.peek(1)):
-            lines = _between_returns(first, file)
+            lines = _split_at_returns(first, file)
         else:
             lines = _cut_lines(first, file)
         yield from enumerate(lines, 1)
@@ -92,16 +92,16 @@ def _cut_lines(line, file):
         line = file.readline(_CUT)
 
 
-def _between_returns(text, file):
+def _split_at_returns(text, file):
     """Yields the lines of a file with classic Mac line endings. `text` is its beginning."""
     while True:
         *lines, text = re.split(rb"\r\n|\r|\n", text)
         for line in lines:
             yield line + b"\n"
-        more = file.read(_CUT)
-        if not more:
+        block = file.read(_CUT)
+        if not block:
             break
-        text = text[:_CUT] + more
+        text = text[:_CUT] + block
     if text:
         yield text
 
@@ -111,16 +111,16 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     """Opens a text file as buffered bytes: decompressed, in UTF-8, without byte order mark."""
     try:
         with contextlib.ExitStack() as stack:
-            yield _converted(_opened(path, stack), stack)
+            yield _convert_to_utf8(_open_file(path, stack), stack)
     except IsADirectoryError as error:
         raise InputError(f"{path} is a directory.{files_in(path)}") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeError as error:
         name = "standard input" if str(path) == STANDARD_INPUT else path
-        given = _ENCODING.get()
-        what = f"is not in {given}" if given else "does not match its byte order mark"
-        raise InputError(f"{name} {what}: {error}.") from error
+        encoding = _ENCODING.get()
+        problem = f"is not in {encoding}" if encoding else "does not match its byte order mark"
+        raise InputError(f"{name} {problem}: {error}.") from error
 
 
 def files_in(directory: str | Path) -> str:
@@ -131,7 +131,7 @@ def files_in(directory: str | Path) -> str:
     return f"{of_datasets} Pass {' and '.join(names[:3]) if names else 'a file'}."
 
 
-def _opened(path, stack):
+def _open_file(path, stack):
     if str(path) == STANDARD_INPUT:
         if sys.stdin is None:
             raise InputError("standard input is closed. Pass the path of a file.")
@@ -149,9 +149,9 @@ def decompressed(file: io.BufferedReader, name: str | Path) -> io.BufferedReader
     for mark, decompress in _DECOMPRESSORS.items():
         if beginning.startswith(mark):
             return io.BufferedReader(_Decompressed(decompress(file, "rb"), file, name))
-    for mark, what in _OTHER_FORMATS.items():
+    for mark, description in _OTHER_FORMATS.items():
         if beginning.startswith(mark):
-            raise InputError(f"{name} is {what}.")
+            raise InputError(f"{name} is {description}.")
     return file
 
 
@@ -183,7 +183,7 @@ class _Decompressed(io.RawIOBase):
         return size
 
 
-def _converted(file, stack):
+def _convert_to_utf8(file, stack):
     """Converts a file to UTF-8 and skips the byte order mark."""
     if not hasattr(file, "peek"):
         file = io.BufferedReader(file)
@@ -261,9 +261,9 @@ def read_document(path: str | Path) -> str:
         if b"\0" not in data:
             return data.decode("utf-8")
         bad, error = data.find(b"\0"), InputError(_NUL)
-    except UnicodeDecodeError as found:
-        bad = found.start
-        error = _not_utf8(bad - data.rfind(b"\n", 0, bad) - 1)
+    except UnicodeDecodeError as decode_error:
+        bad = decode_error.start
+        error = _make_utf8_error(bad - data.rfind(b"\n", 0, bad) - 1)
     line = data.count(b"\n", 0, bad) + 1
     raise InputError(f"{path}, line {line}: {error}")
 
@@ -286,13 +286,13 @@ def text_of(line: bytes) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _not_utf8(error.start) from error
+        raise _make_utf8_error(error.start) from error
 
 
 _NUL = "a NUL byte; the file is not text, or is UTF-16 without a byte order mark."
 
 
-def _not_utf8(byte):
+def _make_utf8_error(byte):
     return InputError(
         f"not UTF-8 (byte {byte}). If the file is from Windows or Excel, pass "
         '--encoding cp1252 (encoding="cp1252").'

@@ -90,7 +90,7 @@ def is_replaceable(path: Path) -> bool:
     """Returns whether a directory can be replaced by a rename."""
     # The working directory of this process and its shell must not be removed.
     is_current = Path(os.path.realpath(os.curdir)).is_relative_to(path)
-    has_mount = any(mount.is_relative_to(path) for mount in _mounts(path))
+    has_mount = any(mount.is_relative_to(path) for mount in _list_mounts(path))
     if is_current or has_mount or not is_own(path.stat()):
         return False
     is_small = len(list(itertools.islice(path.rglob("*"), _MOST_ENTRIES))) < _MOST_ENTRIES
@@ -102,7 +102,7 @@ def is_own(status: os.stat_result) -> bool:
     return status.st_uid == getattr(os, "geteuid", int)()  # Windows has no user ids.
 
 
-def _mounts(path):
+def _list_mounts(path):
     """Returns the mount points; without /proc, only `path` if it is a mount point."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
@@ -127,11 +127,11 @@ def put_directory(new: Path, path: Path, old: Path) -> bool:
             if not path.is_dir():  # Another process may have created the directory.
                 raise
     try:
-        _carry_over(path, new)
+        _copy_missing(path, new)
         _copy_owner(path, new)
-        if _exchange(new, path):
+        if _swap_names(new, path):
             with contextlib.suppress(OSError):
-                _carry_over(new, path)  # Another process may have added entries.
+                _copy_missing(new, path)  # Another process may have added entries.
             return True
         old.mkdir()
         os.rename(path, old / path.name)
@@ -145,7 +145,7 @@ def put_directory(new: Path, path: Path, old: Path) -> bool:
     return True
 
 
-def _carry_over(source, target):
+def _copy_missing(source, target):
     """Links or copies the entries of a directory to another one, without replacing any entry."""
     for entry in os.scandir(source):
         place = target / entry.name
@@ -153,7 +153,7 @@ def _carry_over(source, target):
             continue
         if entry.is_dir(follow_symlinks=False):
             place.mkdir()
-            _carry_over(entry.path, place)
+            _copy_missing(entry.path, place)
             _copy_owner(entry.path, place)
             continue
         try:
@@ -170,13 +170,13 @@ def _copy_owner(source, target):
     shutil.copystat(source, target)
 
 
-def _exchange(one, other):
+def _swap_names(first, second):
     """Atomically exchanges the names of two directories; returns False if this is unsupported."""
     if sys.platform != "linux":
         return False
     # Some C libraries do not have this function.
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    names = os.fsencode(one), os.fsencode(other)
+    names = os.fsencode(first), os.fsencode(second)
     return rename is not None and not rename(
         _AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE
     )

@@ -205,7 +205,7 @@ def read_json(path: Path, is_vocabulary: bool = False) -> Document:
     is_vocabulary = is_vocabulary or bool(re.search("token|vocab", path.name))
     most, _ = _LIMITS_OF_VOCABULARY if is_vocabulary else _LIMITS_OF_CONFIG
     value = parse_config(read_text(path, most), path, is_vocabulary)
-    return _document(value, path, "one JSON object")
+    return _make_document(value, path, "one JSON object")
 
 
 def parse_config(text: str, source: str | Path, is_vocabulary: bool = False) -> Any:
@@ -220,7 +220,7 @@ def parse_config(text: str, source: str | Path, is_vocabulary: bool = False) -> 
 
 def parse_json(text: str | bytes, source: str | Path) -> Any:
     try:
-        return _json_value(text)
+        return _decode_json(text)
     except json.JSONDecodeError as error:
         raise InputError(
             f"{source}, line {error.lineno}, is not valid JSON: {error.msg}."
@@ -232,7 +232,7 @@ def parse_json(text: str | bytes, source: str | Path) -> Any:
 def parse_json_line(text: str | bytes, source: str | None = None, finite: bool = False) -> Any:
     prefix = "" if source is None else f"{source}: "
     try:
-        return _json_value(text, finite)
+        return _decode_json(text, finite)
     except json.JSONDecodeError as error:
         raise InputError(f"{prefix}not valid JSON: {error.msg} (character {error.pos}).") from error
     except _NotRead as error:
@@ -242,7 +242,7 @@ def parse_json_line(text: str | bytes, source: str | None = None, finite: bool =
 def read_yaml(path: Path) -> Document:
     """Reads a small YAML file with a mapping, which may be empty."""
     value = parse_yaml(read_text(path), path)
-    return _document({} if value is None else value, path, "a YAML mapping of keys to values")
+    return _make_document({} if value is None else value, path, "a YAML mapping of keys to values")
 
 
 def parse_yaml(text: str, source: str | Path) -> Any:
@@ -269,9 +269,9 @@ def parse_yaml(text: str, source: str | Path) -> Any:
         raise InputError(f"{source}: not valid YAML: {shown(str(error))}.") from error
 
 
-def _document(value, path, what):
+def _make_document(value, path, expected):
     if not isinstance(value, dict):
-        raise InputError(f"{path} must contain {what}, not {type(value).__name__}.")
+        raise InputError(f"{path} must contain {expected}, not {type(value).__name__}.")
     return Document(value, path)
 
 
@@ -279,32 +279,32 @@ class _NotRead(ValueError):
     """A text cannot be parsed. The message follows the file name: "has the key 'a' twice"."""
 
 
-def _unique(pairs):
+def _build_dict(pairs):
     """Builds a dict from key-value pairs; rejects duplicate keys."""
     value = dict(pairs)
     if len(value) < len(pairs):
-        seen = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        keys = set()
+        twice = next(key for key, _ in pairs if key in keys or keys.add(key))
         raise _NotRead(f"has the key {shown(twice)} twice")
     return value
 
 
-def _no_number(name):
+def _reject_number(name):
     raise _NotRead(f"has {name}, which is not valid JSON")
 
 
 @functools.cache
-def _decoder(finite):
-    refused = {"parse_constant": _no_number} if finite else {}
-    return json.JSONDecoder(object_pairs_hook=_unique, **refused)
+def _make_decoder(finite):
+    refused = {"parse_constant": _reject_number} if finite else {}
+    return json.JSONDecoder(object_pairs_hook=_build_dict, **refused)
 
 
-def _json_value(text, finite=False):
+def _decode_json(text, finite=False):
     try:
         if isinstance(text, bytes):
             text = text.decode(json.detect_encoding(text))
         text = text.removeprefix("\ufeff")
-        value = _decoder(finite).decode(text)
+        value = _make_decoder(finite).decode(text)
     except (json.JSONDecodeError, _NotRead):
         raise
     except UnicodeDecodeError as error:
@@ -320,15 +320,15 @@ def _json_value(text, finite=False):
 
 def _check_nesting(value, size):
     """Rejects values that are nested too deeply or have more than `size` items."""
-    level, depth, found = [value], 0, 0
+    level, depth, count = [value], 0, 0
     while level:
         depth, inner = depth + 1, []
         if depth > _MAX_NESTING:
             raise _NotRead("is nested too deeply")
         for outer in level:
             if isinstance(outer, (dict, list)):
-                found += len(outer)
-                if found > size:
+                count += len(outer)
+                if count > size:
                     raise _NotRead("contains too many aliases")
                 inner.extend(outer.values() if isinstance(outer, dict) else outer)
         level = inner
@@ -338,15 +338,15 @@ class _Loader(yaml.SafeLoader):
     """YAML loader for plain types; rejects duplicate keys, `<<` and very long numbers."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        seen = set()
+        keys = set()
         for key, _ in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 raise yaml.constructor.ConstructorError(
                     problem="YAML merge keys (<<) are not supported"
                 )
-            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in keys:
                 raise _NotRead(f"has the key {shown(key.value)} twice")
-            seen.add((key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None)
+            keys.add((key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         if node.tag in _YAML_NUMBERS and len(node.value) > _MAX_DIGITS:

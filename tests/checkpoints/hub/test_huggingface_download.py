@@ -72,9 +72,9 @@ def test_old_models_of_sentences_have_the_encoder_in_a_folder(hub):
     version = {"config.json": b'{"__version__": "0.3.8"}'}  # version of the library
     hub.add("owner/model", files | OTHERS | version)
     directory = local_directory("hf://owner/model")
-    found = [path for path in directory.rglob("*") if path.is_file()]
-    found = {str(path.relative_to(directory)): path.read_bytes() for path in found}
-    assert {name: found[name] for name in files} == files and set(found) <= {*files, *version}
+    contents = [path for path in directory.rglob("*") if path.is_file()]
+    contents = {str(path.relative_to(directory)): path.read_bytes() for path in contents}
+    assert {name: contents[name] for name in files} == files and set(contents) <= {*files, *version}
 
 
 @pytest.mark.parametrize("folder", ["../other", "/etc"])
@@ -221,8 +221,8 @@ def test_a_family_that_is_not_supported_is_named_before_its_weights(hub, config,
     hub.add("owner/model", files)
     with pytest.raises(InputError, match=family):
         local_directory("owner/model")
-    asked = {request.name for request in hub.requests if request.method == "GET"}
-    assert asked == {"revision", "config.json"}
+    requested_names = {request.name for request in hub.requests if request.method == "GET"}
+    assert requested_names == {"revision", "config.json"}
 
 
 def test_warnings_name_the_model_as_the_user_did(hub, tmp_path, caplog):

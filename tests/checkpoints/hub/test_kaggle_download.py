@@ -48,8 +48,8 @@ def kaggle(cache, monkeypatch):
 
 
 def test_downloads_only_the_files_of_a_preset(kaggle, cache):
-    others = {"README.md": b"", "../../x": b"", "a.tar.gz": b""}
-    kaggle.models["keras/bert/tiny"][1] = PRESET | others
+    unrelated_files = {"README.md": b"", "../../x": b"", "a.tar.gz": b""}
+    kaggle.models["keras/bert/tiny"][1] = PRESET | unrelated_files
     directory = local_directory(MODEL)
     assert directory == cache / "models/keras/bert/keras/tiny/1"
     assert content(directory) == PRESET
@@ -213,9 +213,9 @@ def test_killed_process_keeps_its_partial_download(kaggle, cache):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    kept = partial.stat().st_size
+    partial_size = partial.stat().st_size
     assert content(local_directory(MODEL)) == PRESET
-    assert kaggle.asked("GET", "model.weights.h5")[-1].range == f"bytes={kept}-"
+    assert kaggle.asked("GET", "model.weights.h5")[-1].range == f"bytes={partial_size}-"
 
 
 def test_two_processes_at_the_same_time(kaggle, cache):

@@ -15,10 +15,10 @@ from keras_bert_impl.utils.errors import InputError
 @pytest.fixture(autouse=True)
 def asked(monkeypatch):
     """Records what would have been downloaded."""
-    asked = []
+    requests = []
     for name in ("from_hugging_face", "from_kaggle"):
-        monkeypatch.setattr(downloads, name, lambda *arguments: asked.append(arguments))
-    return asked
+        monkeypatch.setattr(downloads, name, lambda *arguments: requests.append(arguments))
+    return requests
 
 
 def test_directories_are_returned_as_they_are(tmp_path, monkeypatch, asked):

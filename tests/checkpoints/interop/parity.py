@@ -79,13 +79,13 @@ def original_outputs(model, features, dtype=torch.float64):
     if model.config.model_type == "modernbert-decoder":  # as its sequence classifier pools
         last = features["padding_mask"].sum(1) - 1
         pooled = states[-1][np.arange(len(last)), last]
-    scores = [one.double().numpy() for one in outputs.attentions or ()]
+    scores = [layer.double().numpy() for layer in outputs.attentions or ()]
     if model.config.model_type == "big_bird":
         length = features["token_ids"].shape[1]
-        scores = [big_bird_scores(model.config, one, length) for one in scores]
+        scores = [big_bird_scores(model.config, layer, length) for layer in scores]
         states = [state[:, :length] for state in states]  # theirs fill the last block
     if model.config.model_type == "longformer":
-        of_global = [one.double().numpy() for one in outputs.global_attentions or ()]
+        of_global = [layer.double().numpy() for layer in outputs.global_attentions or ()]
         scores = longformer_scores(scores, of_global, global_mask(features))
     return {"hidden_states": states, "attention_scores": scores, "pooled_output": pooled}
 
@@ -98,9 +98,9 @@ def big_bird_for(model, length):
     config = copy.deepcopy(model.config)
     if length <= (5 + 2 * config.num_random_blocks) * config.block_size:
         config.attention_type = "original_full"
-    made = type(model)(config).eval()
-    made.load_state_dict(model.state_dict())
-    return made
+    big_bird = type(model)(config).eval()
+    big_bird.load_state_dict(model.state_dict())
+    return big_bird
 
 
 def big_bird_scores(config, scores, length):
@@ -130,7 +130,7 @@ def longformer_scores(of_windows, of_global, mask):
     """
     batch, length = mask.shape
     slots = mask.sum(1).max()
-    found = []
+    scores = []
     for layer, windows in enumerate(of_windows):
         full = np.zeros((*windows.shape[:3], length))
         reach = (windows.shape[-1] - slots) // 2
@@ -142,8 +142,8 @@ def longformer_scores(of_windows, of_global, mask):
                 full[row, :, :, key] += windows[row, :, :, slot]
             for slot, query in enumerate(np.flatnonzero(mask[row])):
                 full[row, :, query] = of_global[layer][row, :, :length, slot]
-        found.append(full)
-    return found
+        scores.append(full)
+    return scores
 
 
 def original_features(model, features):
@@ -181,14 +181,14 @@ def padded_differences(received, expected, features):
     real = features["padding_mask"] == 1
     return {
         "hidden_states": [
-            difference(np.asarray(one)[real], other[real])
-            for one, other in zip(received["hidden_states"], expected["hidden_states"])
+            difference(np.asarray(ours)[real], theirs[real])
+            for ours, theirs in zip(received["hidden_states"], expected["hidden_states"])
         ],
         "attention_scores": [
             difference(
-                np.asarray(one).transpose(0, 2, 1, 3)[real], other.transpose(0, 2, 1, 3)[real]
+                np.asarray(ours).transpose(0, 2, 1, 3)[real], theirs.transpose(0, 2, 1, 3)[real]
             )
-            for one, other in zip(received["attention_scores"], expected["attention_scores"])
+            for ours, theirs in zip(received["attention_scores"], expected["attention_scores"])
         ],
         "pooled_output": [difference(received["pooled_output"], expected["pooled_output"])],
     }
@@ -199,13 +199,13 @@ def packed_differences(received, expected, features):
     lengths = features["padding_mask"].sum(1)
     ends = np.cumsum(lengths)
     states, scores = [], []
-    for one, other in zip(received["hidden_states"], expected["hidden_states"]):
-        states.append(difference(np.asarray(one)[0], other[features["padding_mask"] == 1]))
-    for one, other in zip(received["attention_scores"], expected["attention_scores"]):
-        one = np.asarray(one)[0]
+    for ours, theirs in zip(received["hidden_states"], expected["hidden_states"]):
+        states.append(difference(np.asarray(ours)[0], theirs[features["padding_mask"] == 1]))
+    for ours, theirs in zip(received["attention_scores"], expected["attention_scores"]):
+        ours = np.asarray(ours)[0]
         scores.append(
             max(
-                difference(one[:, end - n : end, end - n : end], other[row, :, :n, :n])
+                difference(ours[:, end - n : end, end - n : end], theirs[row, :, :n, :n])
                 for row, (n, end) in enumerate(zip(lengths, ends))
             )
         )
@@ -254,5 +254,5 @@ def published_differences(name, directory, lengths):
         for key, value in received.items()
     }
     del encoder
-    found = padded_differences(received, original_outputs(model, features), features)
-    return {key: values for key, values in found.items() if values}
+    differences = padded_differences(received, original_outputs(model, features), features)
+    return {key: values for key, values in differences.items() if values}

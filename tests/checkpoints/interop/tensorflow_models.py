@@ -53,7 +53,7 @@ def difference(path, is_complete=True):
     stored = np.load(path / "expected.npz")
     source = open_model(path)
     (name,) = source.config.get("architectures", ["BertModel"])
-    wanted = next(outputs for end, outputs in OUTPUTS.items() if name.endswith(end))
+    head_outputs = next(outputs for end, outputs in OUTPUTS.items() if name.endswith(end))
     ids, mask = stored["input_ids"], stored["attention_mask"]
     features = {
         "token_ids": ids,
@@ -61,19 +61,19 @@ def difference(path, is_complete=True):
         "padding_mask": mask,
     }
     features = {ours: x.reshape(-1, x.shape[-1]) for ours, x in features.items()}
-    received = outputs_of(source, list(wanted), features)
+    received = outputs_of(source, list(head_outputs), features)
     assert not is_complete or not source.unread()
-    found = []
-    for head, theirs in wanted.items():
+    differences = []
+    for head, theirs in head_outputs.items():
         parts = [theirs] if isinstance(theirs, str) else theirs
         expected = np.stack([stored[f"out_{part}"] for part in parts], -1)
-        one = received[head].reshape(expected.shape)
+        output = received[head].reshape(expected.shape)
         of_tokens = expected.shape[:2] == mask.shape and mask.ndim == 2
         real = mask == 1 if of_tokens else slice(None)
         assert np.abs(expected[real]).max() > 0.05
         largest = max(1, np.abs(expected[real]).max())
-        found.append(np.abs(one[real] - expected[real]).max() / largest)
-    return max(found)
+        differences.append(np.abs(output[real] - expected[real]).max() / largest)
+    return max(differences)
 
 
 def outputs_of(source, names, features):

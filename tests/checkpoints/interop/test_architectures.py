@@ -122,13 +122,15 @@ def test_encoder(pair, lengths):
     features = features_of(model, lengths)
     expected = original_outputs(model, features)
     received = encoder.with_outputs("hidden_states", "attention_scores")(features)
-    found = padded_differences(received, expected, features)
+    differences = padded_differences(received, expected, features)
     layers = encoder.config.num_layers
-    assert len(found["hidden_states"]) == layers + 1
+    assert len(differences["hidden_states"]) == layers + 1
     without_scores = case == "flaubert"  # see `original_outputs`
-    assert len(found["attention_scores"]) == (0 if without_scores else layers)
-    found = {name: values for name, values in found.items() if values}
-    assert np.max([np.max(values) for values in found.values()]) < TOLERANCE  # also rejects NaN
+    assert len(differences["attention_scores"]) == (0 if without_scores else layers)
+    differences = {name: values for name, values in differences.items() if values}
+    assert (
+        np.max([np.max(values) for values in differences.values()]) < TOLERANCE
+    )  # also rejects NaN
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -63,9 +63,9 @@ def test_inference(tiny, lengths):
     model, encoder = tiny
     features = features_of(*lengths)
     received = to_numpy(encoder.with_outputs("hidden_states", "attention_scores")(features))
-    found = padded_differences(received, original_outputs(model, features), features)
-    assert len(found["attention_scores"]) == 3
-    assert max(map(max, found.values())) < TOLERANCE
+    differences = padded_differences(received, original_outputs(model, features), features)
+    assert len(differences["attention_scores"]) == 3
+    assert max(map(max, differences.values())) < TOLERANCE
 
 
 def training_difference(model, encoder, features):
@@ -115,8 +115,8 @@ def test_graph_of_any_length(tiny, training, jit_compile):
     for lengths in ((3, 2), (37, 20), (63, 60)):
         features = features_of(*lengths)
         real = features["padding_mask"] == 1
-        given = features["token_ids"], features["padding_mask"]
-        assert difference(graph(*given)[real], run(*given)[real]) < TOLERANCE
+        inputs = features["token_ids"], features["padding_mask"]
+        assert difference(graph(*inputs)[real], run(*inputs)[real]) < TOLERANCE
 
 
 def test_saved_encoder(tiny, tmp_path):

@@ -43,12 +43,12 @@ def write_tensors(directory, arrays):
     safetensors.numpy.save_file(arrays, directory / "model.safetensors")
 
 
-def assert_bits_equal(one, other):
-    assert one.keys() == other.keys()
-    for name, array in one.items():
-        assert array.dtype == other[name].dtype
-        assert array.shape == other[name].shape
-        assert array.tobytes() == other[name].tobytes(), name
+def assert_bits_equal(received, expected):
+    assert received.keys() == expected.keys()
+    for name, array in received.items():
+        assert array.dtype == expected[name].dtype
+        assert array.shape == expected[name].shape
+        assert array.tobytes() == expected[name].tobytes(), name
 
 
 # === Round trips ===
@@ -59,9 +59,9 @@ def test_round_trip_through_transformers(directory, encoder, tmp_path):
     original.save_pretrained(tmp_path / "theirs")
     loaded = Encoder.from_pretrained(tmp_path / "theirs")
     assert loaded.config == TINY
-    for one, other in zip(loaded.weights, encoder.weights):
-        assert one.path == other.path
-        assert to_numpy(one.value).tobytes() == to_numpy(other.value).tobytes()
+    for weight, expected in zip(loaded.weights, encoder.weights):
+        assert weight.path == expected.path
+        assert to_numpy(weight.value).tobytes() == to_numpy(expected.value).tobytes()
 
 
 def test_round_trip_from_transformers(tmp_path):

@@ -45,22 +45,22 @@ def test_reads_arrays_of_nested_maps(tmp_path):
     brain = VALUES[0].astype(ml_dtypes.bfloat16)
     values = {"a": mapping({"b": array(VALUES), "c": array(half)}), "step": array(np.array(3))}
     values["d"] = mapping({"e": array(brain)}, ">BI", 0xDF)
-    found = FlaxFile(written(tmp_path, mapping(values)))
-    assert found.header == {
+    file = FlaxFile(written(tmp_path, mapping(values)))
+    assert file.header == {
         "a/b": ("F32", (6, 4)),
         "a/c": ("F16", (6, 4)),
         "step": ("int64", ()),
         "d/e": ("BF16", (4,)),
     }
     for name, expected in {"a/b": VALUES, "a/c": half, "d/e": brain}.items():
-        assert np.array_equal(found.read(name), expected)
-        assert not found.read(name).flags.writeable  # mapped
+        assert np.array_equal(file.read(name), expected)
+        assert not file.read(name).flags.writeable  # mapped
 
 
 def test_other_dtypes_are_an_error_when_read(tmp_path):
-    found = FlaxFile(written(tmp_path, mapping({"a": array(VALUES, dtype="float3\n")})))
+    file = FlaxFile(written(tmp_path, mapping({"a": array(VALUES, dtype="float3\n")})))
     with pytest.raises(InputError, match=r"'a' has dtype 'float3\\n'"):
-        found.read("a")
+        file.read("a")
 
 
 def deep(levels):

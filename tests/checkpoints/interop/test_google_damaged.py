@@ -147,8 +147,8 @@ def test_tensor_of_strings(path, tensors):
 
 def test_partitioned_variables(path, tensors):
     parts = {f"{WORDS}/part_{i}": part for i, part in enumerate(np.split(tensors[WORDS][:52], 2))}
-    rest = {name: array for name, array in tensors.items() if name != WORDS}
-    write_variables(path, rest | parts)
+    whole_tensors = {name: array for name, array in tensors.items() if name != WORDS}
+    write_variables(path, whole_tensors | parts)
     refused(path, f"bert_model.ckpt.index: tensor {WORDS}/part_0", "is a part of a partitioned")
 
     tf.raw_ops.SaveV2(

@@ -61,13 +61,13 @@ def test_outputs_equal_tensorflow(form, tmp_path):
     if "sentence_order" in received:
         logits = received["sentence_order"]
         received["sentence_order"] = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    for ours, one in received.items():
-        other = expected[HEADS.get(ours, ours)]
-        if one.ndim == 3:
-            one, other = one[REAL], other[REAL]
-        assert one.shape == other.shape
-        assert np.abs(other).max() > 0.5
-        assert np.abs(one - other).max() < TOLERANCE, ours
+    for ours, output in received.items():
+        expected_output = expected[HEADS.get(ours, ours)]
+        if output.ndim == 3:
+            output, expected_output = output[REAL], expected_output[REAL]
+        assert output.shape == expected_output.shape
+        assert np.abs(expected_output).max() > 0.5
+        assert np.abs(output - expected_output).max() < TOLERANCE, ours
     assert len(received) == len(expected)
     assert source.unread() == []
 
@@ -196,12 +196,12 @@ def test_model_trained_on_top_of_a_module(tmp_path):
     plain = write_variables(tmp_path / "plain", theirs, SIZES | SETTINGS)
 
     config, tensors = open_google_checkpoint(tmp_path)
-    expected, others = open_google_checkpoint(plain)
+    expected, plain_tensors = open_google_checkpoint(plain)
     assert config == expected
     assert config["architectures"] == ["BertForSequenceClassification"]
-    assert tensors.header == others.header
+    assert tensors.header == plain_tensors.header
     for name in tensors.header:
-        assert np.array_equal(tensors.read(name), others.read(name)), name
+        assert np.array_equal(tensors.read(name), plain_tensors.read(name)), name
     assert tensors.read_slot("bert.pooler.dense.bias", "adam_m").shape == (32,)
 
 
@@ -244,9 +244,11 @@ def test_rejects_other_encoders(tmp_path):
 def test_rejects_other_tensorflow_1_encoders(tmp_path):
     """MobileBERT has more layers in each block; optimizer slots are not layers."""
     theirs = variables(original("BertForPreTraining"), BERT)
-    layer, one = "bert/encoder/layer_0", np.zeros(32, "float32")
-    write_variables(tmp_path, theirs | {f"{layer}/output/dense/bias/lamb_m": one}, SIZES | SETTINGS)
+    layer, zeros = "bert/encoder/layer_0", np.zeros(32, "float32")
+    write_variables(
+        tmp_path, theirs | {f"{layer}/output/dense/bias/lamb_m": zeros}, SIZES | SETTINGS
+    )
     assert open_model(tmp_path).unread() != []
-    write_variables(tmp_path, theirs | {f"{layer}/output/bottleneck/dense/bias": one})
+    write_variables(tmp_path, theirs | {f"{layer}/output/bottleneck/dense/bias": zeros})
     with pytest.raises(InputError, match=f"{layer}/output/bottleneck/dense/bias is not a variable"):
         open_google_checkpoint(tmp_path)

@@ -79,9 +79,9 @@ def original(name, seed=0, **settings):
 
 def variables(model, renames):
     """Returns its weights under TensorFlow 1's names; shared weights appear once."""
-    found = variables_of(model, renames)
+    arrays = variables_of(model, renames)
     copies = ("decoder", "generator_lm_head", "position_ids")
-    return {name: array for name, array in found.items() if not any(c in name for c in copies)}
+    return {name: array for name, array in arrays.items() if not any(c in name for c in copies)}
 
 
 def computed(model, features):
@@ -144,10 +144,10 @@ def test_tuned_bert(kind, head, name, tmp_path):
 
 @pytest.mark.parametrize("groups", [1, 3])
 def test_albert(groups, tmp_path):
-    more = {"embedding_size": 16, "num_hidden_groups": groups, "inner_group_num": 1}
+    albert_settings = {"embedding_size": 16, "num_hidden_groups": groups, "inner_group_num": 1}
     # TensorFlow's "gelu" is the tanh approximation; see modeling.py.
-    model = original("AlbertForPreTraining", hidden_act="gelu_new", **more)
-    settings = SIZES | SETTINGS | more
+    model = original("AlbertForPreTraining", hidden_act="gelu_new", **albert_settings)
+    settings = SIZES | SETTINGS | albert_settings
     write_variables(tmp_path, variables(model, ALBERT), settings, "albert_config.json")
     features = batch(SIZES["vocab_size"], [9, 5, 3])
     ours, source = loaded(tmp_path, "masked_lm", "sentence_order")
@@ -187,12 +187,12 @@ def test_electra(electra):
 
 def test_reads_a_generator_with_separate_embeddings(electra, tmp_path):
     _, generator, _ = electra
-    own = {
+    arrays = {
         name.replace("electra/embeddings/", "generator/embeddings/"): array
         for name, array in variables(generator, GENERATOR).items()
     }
-    zeros = {name.replace("generator/", "electra/"): np.zeros_like(a) for name, a in own.items()}
-    write_variables(tmp_path, zeros | own)
+    zeros = {name.replace("generator/", "electra/"): np.zeros_like(a) for name, a in arrays.items()}
+    write_variables(tmp_path, zeros | arrays)
     features = batch(SIZES["vocab_size"], [9, 5, 3])
     ours, _ = loaded(tmp_path, "masked_lm", generator=True)
     compare(ours(features)["masked_lm"], computed(generator, features)["logits"], features)
@@ -204,9 +204,9 @@ def test_round_trip_is_exact(kind, tmp_path):
         theirs, settings = variables(original("BertForPreTraining"), BERT), SIZES | SETTINGS
         heads = ("masked_lm", "next_sentence")
     else:
-        more = {"embedding_size": 16, "num_hidden_groups": 3, "inner_group_num": 1}
-        theirs = variables(original("AlbertForPreTraining", **more), ALBERT)
-        settings, heads = SIZES | SETTINGS | more, ("masked_lm", "sentence_order")
+        albert_settings = {"embedding_size": 16, "num_hidden_groups": 3, "inner_group_num": 1}
+        theirs = variables(original("AlbertForPreTraining", **albert_settings), ALBERT)
+        settings, heads = SIZES | SETTINGS | albert_settings, ("masked_lm", "sentence_order")
     write_variables(tmp_path / "theirs", theirs, settings, f"{kind}_config.json")
     (tmp_path / "theirs" / "vocab.txt").write_text("[PAD]\n")
 
@@ -225,14 +225,14 @@ def test_round_trip_is_exact(kind, tmp_path):
         tmp_path / "ours", source.config, tensors, tmp_path / "theirs" / "vocab.txt"
     )
 
-    one, other = (
+    expected, received = (
         tf.train.load_checkpoint(str(tmp_path / name / "bert_model.ckpt"))
         for name in ("theirs", "ours")
     )
-    assert one.get_variable_to_shape_map() == other.get_variable_to_shape_map()
-    assert one.get_variable_to_dtype_map() == other.get_variable_to_dtype_map()
+    assert expected.get_variable_to_shape_map() == received.get_variable_to_shape_map()
+    assert expected.get_variable_to_dtype_map() == received.get_variable_to_dtype_map()
     for name in theirs:
-        assert one.get_tensor(name).tobytes() == other.get_tensor(name).tobytes(), name
+        assert expected.get_tensor(name).tobytes() == received.get_tensor(name).tobytes(), name
     files = (tmp_path / name / f"{kind}_config.json" for name in ("theirs", "ours"))
     assert len({json.dumps(json.loads(file.read_text()), sort_keys=True) for file in files}) == 1
     assert (tmp_path / "ours" / "vocab.txt").read_text() == "[PAD]\n"

@@ -44,12 +44,12 @@ def test_outputs_equal_the_model_garden(name, tmp_path):
     model, _ = loaded(path, *heads, use_pooler=True)
     received = model(FEATURES)
     for ours, theirs in CASES[name].items():
-        one, other = np.asarray(received[ours]), expected[theirs]
-        if one.ndim == 3:
-            one, other = one[REAL], other[REAL]
-        assert one.shape == other.shape
-        assert np.abs(other).max() > 0.1
-        assert np.abs(one - other).max() < TOLERANCE, ours
+        output, expected_output = np.asarray(received[ours]), expected[theirs]
+        if output.ndim == 3:
+            output, expected_output = output[REAL], expected_output[REAL]
+        assert output.shape == expected_output.shape
+        assert np.abs(expected_output).max() > 0.1
+        assert np.abs(output - expected_output).max() < TOLERANCE, ours
 
 
 @pytest.mark.parametrize("name", ["encoder", "hub_bert", "hub_albert"])

@@ -25,16 +25,16 @@ def test_reads_what_h5py_reads(path):
         file["names"] = np.array([b"x", b"y"])
         file["narrow"] = VALUES.astype(ml_dtypes.bfloat16).view("V2")
         file["narrow"].attrs["dtype"] = "bfloat16"
-    found = Hdf5File(path)
-    types = {name: dtype for name, (dtype, _) in found.header.items()}
+    reader = Hdf5File(path)
+    types = {name: dtype for name, (dtype, _) in reader.header.items()}
     assert types == {
         **{"a/b/kernel:0": "F32", "a/bias:0": "F16", "wide": "F64", "a/step": "int64"},
         **{"names": "bytes8", "narrow": "BF16"},
     }
-    assert found.header["a/b/kernel:0"][1] == (5, 3)
-    assert np.array_equal(found.read("a/b/kernel:0"), VALUES.astype("float32"))
-    assert np.array_equal(found.read("a/bias:0"), VALUES[0].astype("float16"))
-    assert np.array_equal(found.read("narrow"), VALUES.astype(ml_dtypes.bfloat16))
+    assert reader.header["a/b/kernel:0"][1] == (5, 3)
+    assert np.array_equal(reader.read("a/b/kernel:0"), VALUES.astype("float32"))
+    assert np.array_equal(reader.read("a/bias:0"), VALUES[0].astype("float16"))
+    assert np.array_equal(reader.read("narrow"), VALUES.astype(ml_dtypes.bfloat16))
 
 
 def endless(file):

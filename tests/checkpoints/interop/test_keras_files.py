@@ -57,9 +57,9 @@ def test_states_of_all_libraries_and_forms():
     if "KERAS_FILES" not in os.environ:
         pytest.skip("KERAS_FILES is not set to a folder that the tool has written")
     files = Path(os.environ["KERAS_FILES"]).glob("*/expected.npz")
-    found = {file.parent.name: difference(file.parent, is_complete=False) for file in files}
-    assert len(found) >= 16
-    assert {name: value for name, value in found.items() if not value < TOLERANCE} == {}
+    differences = {file.parent.name: difference(file.parent, is_complete=False) for file in files}
+    assert len(differences) >= 16
+    assert {name: value for name, value in differences.items() if not value < TOLERANCE} == {}
 
 
 def test_sizes_come_from_the_file_and_the_gelu_from_the_library(made):
@@ -121,9 +121,9 @@ def test_heads_for_pretraining_are_read(copied):
         kernel = file["model_weights/MLM-Dense/MLM-Dense/kernel:0"][:]
         bias = file["model_weights/MLM-Sim/MLM-Sim/bias:0"][:]
         pairs = file["model_weights/NSP/NSP/kernel:0"][:]
-    found = {weight.path: to_numpy(weight.value) for weight in model.weights}
-    assert np.array_equal(found["masked_lm/dense/kernel"], kernel)
-    assert np.array_equal(found["masked_lm/output_bias"], bias)
+    weights = {weight.path: to_numpy(weight.value) for weight in model.weights}
+    assert np.array_equal(weights["masked_lm/dense/kernel"], kernel)
+    assert np.array_equal(weights["masked_lm/output_bias"], bias)
     assert np.array_equal(open_model(path).read("cls.seq_relationship.weight"), pairs.T)
 
 
@@ -162,9 +162,9 @@ def test_variables_of_a_saved_model_are_read_and_nothing_of_it_runs(copied, tmp_
     tf.saved_model.save(module, str(tmp_path / "saved"))
     (tmp_path / "saved" / "config.json").write_text(json.dumps(source.config))
     (tmp_path / "saved" / "saved_model.pb").write_bytes(b"no program")
-    found = open_model(tmp_path / "saved")
+    saved_model = open_model(tmp_path / "saved")
     for layer in (0, 1):
-        assert np.array_equal(found.read(kernel.format(layer)), names[kernel.format(layer)])
+        assert np.array_equal(saved_model.read(kernel.format(layer)), names[kernel.format(layer)])
 
 
 # === Files that are not understood ===

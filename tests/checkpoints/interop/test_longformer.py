@@ -34,24 +34,24 @@ def pair(directory, **settings):
     return saved_pair(transformers.LongformerModel, TINY | settings, directory)
 
 
-def features_of(lengths, chosen):
-    """Features of padded rows in which a share `chosen` of the tokens, drawn at random, is global."""
+def features_of(lengths, share):
+    """Features of padded rows in which a random `share` of the tokens is global."""
     features = batch(TINY["vocab_size"], lengths, 1)
     real = features["padding_mask"] == 1
     token_ids = np.maximum(features["token_ids"], 5)
     features["token_ids"] = np.where(real, token_ids, 1).astype("int32")
-    drawn = np.random.default_rng(1).random(real.shape) < chosen
+    drawn = np.random.default_rng(1).random(real.shape) < share
     return features | {"global_mask": (drawn & real).astype("int32")}
 
 
 def state_differences(model, encoder, features):
     """The largest difference of each hidden state at real tokens."""
-    given = {name: torch.tensor(values).long() for name, values in features.items()}
+    inputs = {name: torch.tensor(values).long() for name, values in features.items()}
     with torch.no_grad():
         expected = model.double()(
-            given["token_ids"],
-            given["padding_mask"],
-            given["global_mask"],
+            inputs["token_ids"],
+            inputs["padding_mask"],
+            inputs["global_mask"],
             output_hidden_states=True,
         ).hidden_states
     received = to_numpy(encoder.with_outputs("hidden_states")(features)["hidden_states"])
@@ -65,15 +65,15 @@ def tiny(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("lengths", "chosen"), [([45, 30, 7], 0.15), ([16, 3], 0.0), ([37, 5], 1.0)], ids=str
+    ("lengths", "share"), [([45, 30, 7], 0.15), ([16, 3], 0.0), ([37, 5], 1.0)], ids=str
 )
-def test_global_tokens(tiny, lengths, chosen):
+def test_global_tokens(tiny, lengths, share):
     """Lengths that are no multiple of the window; some tokens, none, and all are global."""
     model, encoder = tiny
-    features = features_of(lengths, chosen)
+    features = features_of(lengths, share)
     received = to_numpy(encoder.with_outputs("hidden_states", "attention_scores")(features))
-    found = padded_differences(received, original_outputs(model, features), features)
-    assert max(map(max, found.values())) < TOLERANCE
+    differences = padded_differences(received, original_outputs(model, features), features)
+    assert max(map(max, differences.values())) < TOLERANCE
 
 
 def test_long_rows(tiny):
@@ -88,8 +88,8 @@ def test_published_length_and_window(tmp_path):
     settings = {"max_position_embeddings": 4098, "attention_window": 512}
     model, encoder = pair(tmp_path, **settings)
     assert (encoder.config.max_length, encoder.config.window) == (4096, 256)
-    found = state_differences(model, encoder, features_of([4096, 3001], 0.02))
-    assert max(found) < TOLERANCE
+    differences = state_differences(model, encoder, features_of([4096, 3001], 0.02))
+    assert max(differences) < TOLERANCE
 
 
 def test_packed_rows_equal_separate_ones(tiny):
@@ -124,9 +124,9 @@ def test_default_is_the_first_token(tiny):
     _, encoder = tiny
     features = features_of([20, 13], 0.0)
     features["global_mask"][:, 0] = 1
-    given = encoder(features)["sequence_output"]
+    output = encoder(features)["sequence_output"]
     del features["global_mask"]
-    assert difference(encoder(features)["sequence_output"], given) == 0
+    assert difference(encoder(features)["sequence_output"], output) == 0
 
 
 def test_rejects_masks(tiny):
@@ -134,9 +134,9 @@ def test_rejects_masks(tiny):
     features = features_of([200, 150], 1.0)
     with pytest.raises(InputError, match="max_global_tokens=128 tokens in a row. Received: 200"):
         encoder(features)
-    other = Encoder(EncoderConfig(53, 16, 1, 2, 32))
+    bert = Encoder(EncoderConfig(53, 16, 1, 2, 32))
     with pytest.raises(InputError, match="a bert encoder has no global tokens"):
-        other({name: features[name] for name in ("token_ids", "global_mask")})
+        bert({name: features[name] for name in ("token_ids", "global_mask")})
     with pytest.raises(InputError, match="attention_logits are not available"):
         encoder.with_outputs("attention_logits")
 

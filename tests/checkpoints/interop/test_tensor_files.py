@@ -51,8 +51,8 @@ def directory(original, kind, tmp_path):
 
 def test_shards(directory, original, tmp_path):
     original.save_pretrained(tmp_path / "whole")
-    one, other = Encoder.from_pretrained(directory), Encoder.from_pretrained(tmp_path / "whole")
-    for a, b in zip(one.get_weights(), other.get_weights()):
+    sharded, whole = Encoder.from_pretrained(directory), Encoder.from_pretrained(tmp_path / "whole")
+    for a, b in zip(sharded.get_weights(), whole.get_weights()):
         assert a.tobytes() == b.tobytes()
     assert type(transformers.AutoConfig.from_pretrained(directory)) is transformers.BertConfig
 

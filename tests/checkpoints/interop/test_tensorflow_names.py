@@ -64,11 +64,13 @@ def test_outputs_of_all_classes_families_and_kinds_of_files():
     if "TENSORFLOW_FILES" not in os.environ:
         pytest.skip("TENSORFLOW_FILES is not set to a folder that the tool has written")
     folder = Path(os.environ["TENSORFLOW_FILES"])
-    found = {file.parent: difference(file.parent) for file in folder.glob("*/*/*/expected.npz")}
-    classes = {f"{path.parts[-3]}{path.parts[-2]}" for path in found}
-    kinds = {path.name for path in found}
+    differences = {
+        file.parent: difference(file.parent) for file in folder.glob("*/*/*/expected.npz")
+    }
+    classes = {f"{path.parts[-3]}{path.parts[-2]}" for path in differences}
+    kinds = {path.name for path in differences}
     assert len(classes) >= 60 and len(kinds) == 8
-    assert {path: value for path, value in found.items() if not value < TOLERANCE} == {}
+    assert {path: value for path, value in differences.items() if not value < TOLERANCE} == {}
 
 
 def test_labels_and_tokenizer_come_with_the_classifier(classifier):
@@ -126,8 +128,8 @@ def test_a_file_without_the_encoder_lists_what_it_has(classifier):
 
 def test_two_encoders_are_an_error(classifier):
     with h5py.File(classifier / "tf_model.h5", "a") as file:
-        other = "bert/tf_bert_model_1/bert/pooler/dense/kernel:0"
-        file[other] = np.zeros((8, 8), "float32")
+        name = "bert/tf_bert_model_1/bert/pooler/dense/kernel:0"
+        file[name] = np.zeros((8, 8), "float32")
     with pytest.raises(InputError, match="both represent 'pooler.dense.weight', but differ"):
         open_model(classifier)
 

@@ -73,8 +73,8 @@ def test_encoder_from_pytorch_model_bin(tmp_path, form):
         tmp_path / "old" / "pytorch_model.bin",
         _use_new_zipfile_serialization=FORMATS[form],
     )
-    one, other = (Encoder.from_pretrained(tmp_path / name) for name in ("safe", "old"))
-    for a, b in zip(one.get_weights(), other.get_weights()):
+    expected, received = (Encoder.from_pretrained(tmp_path / name) for name in ("safe", "old"))
+    for a, b in zip(expected.get_weights(), received.get_weights()):
         assert a.tobytes() == b.tobytes()
 
 
@@ -94,8 +94,8 @@ def test_prefixes_of_wrappers(tmp_path, wrapper, has_head):
     with pytest.raises(InputError, match=r"tensors have the prefix 'net.'"):
         Encoder.from_pretrained(tmp_path)
     # The head of a Lightning module is not BERT's.
-    own = {"classifier.weight": torch.zeros(2, 2)}
-    torch.save({wrapper + name: tensor for name, tensor in state.items()} | own, path)
+    head = {"classifier.weight": torch.zeros(2, 2)}
+    torch.save({wrapper + name: tensor for name, tensor in state.items()} | head, path)
     with pytest.raises(InputError, match="not all other tensors have it"):
         Encoder.from_pretrained(tmp_path)
 

@@ -16,8 +16,8 @@ HEADER = "index\tsentence1\tsentence2\tgold_label\n"
 def write_labels(path, seed):
     texts, _ = examples(count=20, seed=seed)
     # A third of the words belong to each subject.
-    found = [{"xyz"[WORDS.index(word) % 3] for word in text.split()} for text in texts]
-    rows = [f"{text}\t{'|'.join(sorted(names))}\n" for text, names in zip(texts, found)]
+    label_sets = [{"xyz"[WORDS.index(word) % 3] for word in text.split()} for text in texts]
+    rows = [f"{text}\t{'|'.join(sorted(names))}\n" for text, names in zip(texts, label_sets)]
     rows[3] = "a row without a label\n"
     path.write_text("review\tsubjects\n" + "".join(rows))
     return path
@@ -91,18 +91,18 @@ def test_scores_mnli_on_all_dev_sets(base, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "more, message",
+    "options, message",
     [
         (["--regression", "--class-weight=balanced"], "class_weight requires one label per text"),
         (["--id", "review"], "id 'a film' is already used in line 2"),
         (["--task", "xnli"], "--task requires the folder of the task in --data"),
     ],
 )
-def test_rejects_invalid_input(base, tmp_path, capsys, more, message):
+def test_rejects_invalid_input(base, tmp_path, capsys, options, message):
     table = tmp_path / "a.tsv"
     table.write_text("review\tscore\na film\t1\na film\t2\n")
     command = ["finetune", "--model", str(base), "--train", str(table), "--dev", str(table)]
     command += ["--text", "review", "--label", "score", "--out", str(tmp_path / "run")]
-    assert main([*command, *more]) == 2
+    assert main([*command, *options]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -44,8 +44,8 @@ def test_the_list_has_the_batches_of_the_data_set():
         expected, order = sorted_batches(data, (), 32, any_shape)
         received, same_order = list_of_batches(data, 32, any_shape)
         np.testing.assert_array_equal(order, same_order)
-        for one, other in zip(expected, received, strict=True):
-            keras.tree.map_structure(np.testing.assert_array_equal, one, other)
+        for expected_batch, received_batch in zip(expected, received, strict=True):
+            keras.tree.map_structure(np.testing.assert_array_equal, expected_batch, received_batch)
 
 
 def test_batches_of_any_shape_hold_little_padding(monkeypatch):

@@ -77,14 +77,14 @@ def test_splits_512_tokens_as_published():
     assert received.tolist() == [2, *ids[:128], *ids[-382:], 3]
 
 
-@pytest.mark.parametrize("head, kept", [(None, 1), (4, 4), (9, 6)])
-def test_head_tail_leaves_out_the_middle(head, kept):
+@pytest.mark.parametrize("head, count", [(None, 1), (4, 4), (9, 6)])
+def test_head_tail_leaves_out_the_middle(head, count):
     long, short = TEXTS[0], "a good film"
     assert len(long.split()) > 8
     both = pack_head_and_tail(tokenizer(), [short, long], 8, head)
     ids = ids_of(long)
-    tail = ids[len(ids) - (6 - kept) :]
-    for received, expected in zip(both["token_ids"].numpy(), (ids_of(short), ids[:kept] + tail)):
+    tail = ids[len(ids) - (6 - count) :]
+    for received, expected in zip(both["token_ids"].numpy(), (ids_of(short), ids[:count] + tail)):
         np.testing.assert_array_equal(received, row(expected)["token_ids"][0])
 
 
@@ -118,7 +118,7 @@ def vectors_of(model, text):
     while starts[-1] + 6 < len(ids):
         starts.append(starts[-1] + 4)
     rows = [row(ids[start : start + 6]) for start in starts]
-    return np.concatenate([model.encoder(one)["pooled_output"] for one in rows])
+    return np.concatenate([model.encoder(features)["pooled_output"] for features in rows])
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -222,8 +222,8 @@ def test_files_keep_the_settings(tmp_path):
     model = model_of(LongTexts("attention", doc_stride=3, max_windows=5))
     expected = scores_of(model, TEXTS[:5])
     model.save_pretrained(tmp_path / "model")
-    own = json.loads((tmp_path / "model" / "config.json").read_text())["keras_bert_impl"]
-    assert own["long_texts"] == {
+    settings = json.loads((tmp_path / "model" / "config.json").read_text())["keras_bert_impl"]
+    assert settings["long_texts"] == {
         "way": "attention", "doc_stride": 3, "max_windows": 5, "head_tokens": None,
     }  # fmt: skip
     again = TextClassifier.from_pretrained(tmp_path / "model")
@@ -232,11 +232,11 @@ def test_files_keep_the_settings(tmp_path):
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(scores_of(loaded, TEXTS[:5]), expected)
     # Another pooling over the same encoder, and more classes with a new head.
-    other = TextClassifier.from_pretrained(tmp_path / "model", long_texts="mean")
-    assert np.abs(scores_of(other, TEXTS[:5]) - expected).max() > 1e-4
-    more = TextClassifier.from_pretrained(tmp_path / "model", num_classes=4)
-    kept = [np.asarray(w) for w in more.get_layer("pool_windows").weights]
-    for received, weight in zip(kept, model.get_layer("pool_windows").weights):
+    averaged = TextClassifier.from_pretrained(tmp_path / "model", long_texts="mean")
+    assert np.abs(scores_of(averaged, TEXTS[:5]) - expected).max() > 1e-4
+    resized = TextClassifier.from_pretrained(tmp_path / "model", num_classes=4)
+    loaded_weights = [np.asarray(w) for w in resized.get_layer("pool_windows").weights]
+    for received, weight in zip(loaded_weights, model.get_layer("pool_windows").weights):
         np.testing.assert_array_equal(received, weight)
 
 
@@ -247,11 +247,11 @@ def test_transformers_loads_the_model_for_one_window(models, tmp_path):
     model = models["mean"]
     model.save_pretrained(tmp_path)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
-    one = row(ids_of("a good film"))
+    features = row(ids_of("a good film"))
     names = ("token_ids", "padding_mask", "segment_ids")  # in the order of their arguments
     with torch.no_grad():
-        expected = theirs(*(torch.tensor(one[name]) for name in names)).logits.numpy()
-    logits = model({name: feature[:, None] for name, feature in one.items()})
+        expected = theirs(*(torch.tensor(features[name]) for name in names)).logits.numpy()
+    logits = model({name: feature[:, None] for name, feature in features.items()})
     np.testing.assert_allclose(logits, expected, atol=1e-5)
     theirs.save_pretrained(tmp_path / "theirs")
     tokenizer().save_pretrained(tmp_path / "theirs")
@@ -305,30 +305,30 @@ def texts(count, most=30, seed=0):
 
 @pytest.mark.parametrize("paired", [False, True])
 def test_blocks_do_not_change_the_result(monkeypatch, paired):
-    given = list(zip(texts(25, 5), texts(25, seed=1))) if paired else texts(25)
-    whole = tokenize_windows(given, TOKENIZER, 12, 4, first_length=5)
+    inputs = list(zip(texts(25, 5), texts(25, seed=1))) if paired else texts(25)
+    whole = tokenize_windows(inputs, TOKENIZER, 12, 4, first_length=5)
     by_seven = functools.partial(blocks, most_texts=7)
     monkeypatch.setattr("keras_bert_impl.data.batches.windows.blocks", by_seven)
-    parts = tokenize_windows(given, TOKENIZER, 12, 4, first_length=5)
+    parts = tokenize_windows(inputs, TOKENIZER, 12, 4, first_length=5)
     for name in ("token_ids", "row_splits", "second_starts", "texts", "tokens", "text_splits"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
     np.testing.assert_array_equal(parts.has_most_context, whole.has_most_context)
 
 
 def test_columns_are_positions_in_padded_rows():
-    given = texts(20)
-    rows = tokenize_windows(given, TOKENIZER, 10, 3)
-    windows = pack_windows(TOKENIZER, tf.constant(given), 10, 3)
+    inputs = texts(20)
+    rows = tokenize_windows(inputs, TOKENIZER, 10, 3)
+    windows = pack_windows(TOKENIZER, tf.constant(inputs), 10, 3)
     row, column = rows.columns()
     np.testing.assert_array_equal(windows.tokens().numpy()[row, column], rows.tokens)
-    chosen = windows.has_most_context().numpy()
-    np.testing.assert_array_equal(chosen[row, column], rows.has_most_context)
+    has_context = windows.has_most_context().numpy()
+    np.testing.assert_array_equal(has_context[row, column], rows.has_most_context)
     # Each token of each text is used once.
     assert rows.has_most_context.sum() == rows.text_splits[-1]
     features = rows.features(tf.range(rows.num_texts, dtype=tf.int64))
     np.testing.assert_array_equal(features["token_ids"], windows.features["token_ids"])
     starts, ends = rows.token_starts, rows.token_ends
-    for number, text in enumerate(given):
+    for number, text in enumerate(inputs):
         part = slice(*rows.text_splits[number : number + 2])
         assert [text[s:e] for s, e in zip(starts[part], ends[part])] == text.split()
 

@@ -40,18 +40,18 @@ def pieces_of(tokenizer, texts):
     """For each text, the subwords of each word and the first subword of each word, as strings."""
     sentences = as_words(texts)
     tokenized = tokenize_windows([words.text for words in sentences], tokenizer, 32, 16)
-    found = align_tokens(sentences, tokenized)
+    aligned = align_tokens(sentences, tokenized)
     bases = np.repeat(np.arange(len(texts)), np.diff(tokenized.text_splits))
     cut = [
         sentences[base].text[start:end].strip()
         for base, start, end in zip(bases, tokenized.token_starts, tokenized.token_ends)
     ]
-    by_word = [[] for _ in found.firsts]
-    for piece, word in zip(cut, found.words):
+    by_word = [[] for _ in aligned.firsts]
+    for piece, word in zip(cut, aligned.words):
         if word >= 0:
             by_word[word].append(piece)
-    firsts = [cut[first] if first >= 0 else None for first in found.firsts]
-    splits = found.word_splits
+    firsts = [cut[first] if first >= 0 else None for first in aligned.firsts]
+    splits = aligned.word_splits
     return [(by_word[a:b], firsts[a:b]) for a, b in zip(splits[:-1], splits[1:])]
 
 
@@ -84,14 +84,14 @@ def test_words_within_one_token_share_it():
     # Like a subword of byte-level BPE that crosses words: 'od fi'.
     tokenized.token_starts[:] = [0, 2]
     tokenized.token_ends[:] = [2, 7]
-    found = align_tokens(sentences, tokenized)
-    assert found.words.tolist() == [0, 1] and found.firsts.tolist() == [0, 1]
+    aligned = align_tokens(sentences, tokenized)
+    assert aligned.words.tolist() == [0, 1] and aligned.firsts.tolist() == [0, 1]
     tokenized.token_starts[:] = [5, 2]
     tokenized.token_starts[:], tokenized.token_ends[:] = [0, 7], [7, 9]
-    found = align_tokens(sentences, tokenized)
+    aligned = align_tokens(sentences, tokenized)
     # The first subword ends in the second word and contains the end of the first.
-    assert found.words.tolist() == [1, 1] and found.firsts.tolist() == [0, 0]
-    assert found.owns.tolist() == [False, True]
+    assert aligned.words.tolist() == [1, 1] and aligned.firsts.tolist() == [0, 0]
+    assert aligned.owns.tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -43,13 +43,14 @@ def test_temperature_minimizes_the_likelihood_as_scipy_does():
 def test_error_falls_to_that_of_calibrated_scores():
     logits, labels = overconfident(2.5)
     scores = scipy.special.softmax(logits, axis=1).astype("float32")
-    found = calibration_of(scores, labels, NAMES, SINGLE, Goal())
-    assert found.temperature == pytest.approx(fit_temperature(logits, labels), rel=1e-4)
-    assert found.error_before.low > 0.1 and found.error.high < 0.04
-    assert found.error.low < 0.01  # the error of finite data is above 0 when the true one is 0
-    assert found.thresholds is None
+    calibration = calibration_of(scores, labels, NAMES, SINGLE, Goal())
+    assert calibration.temperature == pytest.approx(fit_temperature(logits, labels), rel=1e-4)
+    assert calibration.error_before.low > 0.1 and calibration.error.high < 0.04
+    # The error of finite data is above 0 when the true one is 0.
+    assert calibration.error.low < 0.01
+    assert calibration.thresholds is None
     rows = calibration_of(scores, np.eye(3)[labels], NAMES, SINGLE, Goal())
-    assert rows == found
+    assert rows == calibration
 
 
 def test_several_labels_share_a_temperature():
@@ -57,12 +58,12 @@ def test_several_labels_share_a_temperature():
     logits = draw.normal(0, 1.5, (3000, 2))
     hot = (draw.random((3000, 2)) < scipy.special.expit(logits)).astype("float32")
     scores = scipy.special.expit(3 * logits).astype("float32")
-    found = calibration_of(scores, hot, ["a", "b"], MULTI, Goal("f1"))
+    calibration = calibration_of(scores, hot, ["a", "b"], MULTI, Goal("f1"))
     pairs = np.stack([np.zeros(6000), 3 * logits.ravel()], axis=1)
     expected = fit_temperature(pairs, hot.ravel().astype(int))
-    assert found.temperature == pytest.approx(expected, rel=1e-3)
+    assert calibration.temperature == pytest.approx(expected, rel=1e-3)
     assert expected == pytest.approx(3, rel=0.05)
-    assert list(found.thresholds) == ["a", "b"]
+    assert list(calibration.thresholds) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -84,28 +85,28 @@ def curve(seed=2):
 @pytest.mark.parametrize("beta", [0.5, 1, 2])
 def test_threshold_of_f_beta_is_the_best_of_scikit_learn(beta):
     is_positive, scores = curve()
-    found = choose_threshold(rule_of(f"f{beta}"), is_positive, scores, "spam")
+    choice = choose_threshold(rule_of(f"f{beta}"), is_positive, scores, "spam")
 
     def f_beta(threshold):
         return sklearn.metrics.fbeta_score(
             is_positive, scores >= threshold, beta=beta, zero_division=0
         )
 
-    assert f_beta(found.threshold) == max(map(f_beta, np.unique(scores)))
+    assert f_beta(choice.threshold) == max(map(f_beta, np.unique(scores)))
     precision, recall, f1, _ = sklearn.metrics.precision_recall_fscore_support(
-        is_positive, scores >= found.threshold, average="binary"
+        is_positive, scores >= choice.threshold, average="binary"
     )
-    assert found[1:] == pytest.approx((precision, recall, f1))
-    assert np.abs(scores - found.threshold).min() > 1e-3  # between two scores
+    assert choice[1:] == pytest.approx((precision, recall, f1))
+    assert np.abs(scores - choice.threshold).min() > 1e-3  # between two scores
 
 
 def test_thresholds_by_a_bound_are_those_of_the_curve_of_scikit_learn():
     is_positive, scores = curve()
     precision, recall, _ = sklearn.metrics.precision_recall_curve(is_positive, scores)
-    found = choose_threshold(rule_of("recall=0.8"), is_positive, scores, "spam")
-    assert found.recall >= 0.8 and found.precision == precision[:-1][recall[:-1] >= 0.8].max()
-    found = choose_threshold(rule_of("precision=0.6"), is_positive, scores, "spam")
-    assert found.precision >= 0.6 and found.recall == recall[:-1][precision[:-1] >= 0.6].max()
+    choice = choose_threshold(rule_of("recall=0.8"), is_positive, scores, "spam")
+    assert choice.recall >= 0.8 and choice.precision == precision[:-1][recall[:-1] >= 0.8].max()
+    choice = choose_threshold(rule_of("precision=0.6"), is_positive, scores, "spam")
+    assert choice.precision >= 0.6 and choice.recall == recall[:-1][precision[:-1] >= 0.6].max()
     with pytest.raises(InputError, match="no threshold of 'spam' reaches the required precision"):
         choose_threshold(
             rule_of("precision=1"), ~np.eye(3, dtype=bool)[0], np.arange(3)[::-1], "spam"
@@ -129,14 +130,16 @@ def test_no_other_threshold_is_better(text, decimals):
 
         def value(threshold):
             picked = scores >= threshold
-            hits, found, wanted = (x.sum() for x in (picked & is_positive, picked, is_positive))
-            recall, precision = hits / wanted, hits / found if found else np.nan
+            hits, predicted, positives = (
+                x.sum() for x in (picked & is_positive, picked, is_positive)
+            )
+            recall, precision = hits / positives, hits / predicted if predicted else np.nan
             if text.startswith("cost"):
                 costs = [float(cost) for cost in text[5:].split(",")]
-                return -costs[0] * (found - hits) - costs[1] * (wanted - hits)
+                return -costs[0] * (predicted - hits) - costs[1] * (positives - hits)
             if text.startswith("f"):
                 square = float(text[1:]) ** 2
-                return (1 + square) * hits / (square * wanted + found)
+                return (1 + square) * hits / (square * positives + predicted)
             ratios = {"recall": (recall, precision), "precision": (precision, recall)}
             bounded, maximized = ratios[text.partition("=")[0]]
             return maximized if bounded >= 0.55 else -np.inf
@@ -144,8 +147,8 @@ def test_no_other_threshold_is_better(text, decimals):
         best = max(map(value, [*scores, np.nextafter(np.float32(1), np.float32(2))]))
         if best == -np.inf:
             continue
-        found = choose_threshold(rule_of(text), is_positive, scores, "spam")
-        bounds = bounds_of({"spam": found.threshold}, NAMES, SINGLE)
+        choice = choose_threshold(rule_of(text), is_positive, scores, "spam")
+        bounds = bounds_of({"spam": choice.threshold}, NAMES, SINGLE)
         assert value(bounds[1]) == pytest.approx(best), (scores, is_positive)
 
 
@@ -153,8 +156,8 @@ def test_threshold_of_calibrated_scores_at_costs_is_that_of_decision_theory():
     draw = np.random.default_rng(4)
     scores = draw.random(100_000)
     is_positive = draw.random(100_000) < scores
-    found = choose_threshold(rule_of("cost=1,4"), is_positive, scores, "spam")
-    assert found.threshold == pytest.approx(1 / (1 + 4), abs=0.03)
+    choice = choose_threshold(rule_of("cost=1,4"), is_positive, scores, "spam")
+    assert choice.threshold == pytest.approx(1 / (1 + 4), abs=0.03)
 
 
 @pytest.mark.parametrize(

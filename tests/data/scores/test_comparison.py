@@ -48,9 +48,9 @@ def right(count, number):
 )  # fmt: skip
 def test_verdicts(count, of_model, of_baseline, expected):
     labels = np.ones(count, int)
-    said = verdict(labels, right(count, of_model), right(count, of_baseline))
-    assert said.startswith(f"accuracy {of_model / count:.3f}, baseline simple ")
-    assert expected in said
+    sentence = verdict(labels, right(count, of_model), right(count, of_baseline))
+    assert sentence.startswith(f"accuracy {of_model / count:.3f}, baseline simple ")
+    assert expected in sentence
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_verdicts(count, of_model, of_baseline, expected):
     ],
 )
 def test_undefined_scores_have_a_reason_and_no_verdict(labels, predictions, reason):
-    said = verdict(labels, predictions, np.linspace(0, 1, 9), pearson=pearson)
-    assert said == f"pearson is undefined, because {reason}. The baselines are not compared."
+    sentence = verdict(labels, predictions, np.linspace(0, 1, 9), pearson=pearson)
+    assert sentence == f"pearson is undefined, because {reason}. The baselines are not compared."
     if reason[:3] != "all":
         return
-    said = verdict(np.arange(9), np.arange(9), np.ones(9), pearson=pearson)
-    assert said == "pearson of the baselines is undefined. They are not compared."
+    sentence = verdict(np.arange(9), np.arange(9), np.ones(9), pearson=pearson)
+    assert sentence == "pearson of the baselines is undefined. They are not compared."
 
 
 def test_errors_are_better_when_they_are_lower():
@@ -107,7 +107,7 @@ def test_classes_are_uneven_from_ten_to_one(counts, expected):
 
 
 def test_classes_that_are_never_predicted_are_named():
-    (said,) = never_predicted(["fine", "bug"], LABELS, np.zeros(200))
-    assert said.startswith("'bug' is never predicted, but 10 of 200 examples have this label.")
+    (sentence,) = never_predicted(["fine", "bug"], LABELS, np.zeros(200))
+    assert sentence.startswith("'bug' is never predicted, but 10 of 200 examples have this label.")
     assert never_predicted(["fine", "bug"], LABELS, LABELS) == ()
     assert never_predicted(["fine", "bug"], LABELS, np.full(200, np.nan)) == ()

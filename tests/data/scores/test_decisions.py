@@ -39,8 +39,8 @@ def test_likeliest_is_the_first_of_equal_scores_and_nan_for_nan():
     scores = np.array([[0.9, 0.1], [NAN, 0.1], [0.1, NAN]])
     np.testing.assert_array_equal(likeliest(scores), [0, NAN, NAN])
     np.testing.assert_array_equal(likeliest([np.array([0.1, 0.2, 0.7]), scores[1]]), [2, NAN])
-    chosen = at_least(np.array([[0.5, 0.4], [NAN, 1]]))
-    np.testing.assert_array_equal(chosen, [[1, 0], [NAN, 1]])
+    decisions = at_least(np.array([[0.5, 0.4], [NAN, 1]]))
+    np.testing.assert_array_equal(decisions, [[1, 0], [NAN, 1]])
 
 
 def test_error_names_the_first_example_with_nan():

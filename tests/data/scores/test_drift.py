@@ -12,34 +12,34 @@ from keras_bert_impl.runs.drift import Comparison, compare_classes, compare_numb
 @pytest.mark.parametrize("sizes", [(200, 300), (1000, 50), (5, 4)])
 def test_p_value_of_numbers_equals_scipy(sizes, shift):
     draw = np.random.default_rng(0)
-    one, other = (draw.normal(size=size).round(1) for size in sizes)  # has ties
-    received = compare_numbers(one, other + shift).p_value
+    first, second = (draw.normal(size=size).round(1) for size in sizes)  # has ties
+    received = compare_numbers(first, second + shift).p_value
     # The asymptotic distribution of the statistic, without SciPy's correction of its argument.
-    statistic = scipy.stats.ks_2samp(one, other + shift).statistic
+    statistic = scipy.stats.ks_2samp(first, second + shift).statistic
     x = statistic * np.sqrt(np.prod(sizes) / sum(sizes))
     assert received == pytest.approx(scipy.special.kolmogorov(x), abs=1e-12)
 
 
 def test_p_value_of_classes_equals_scipy():
-    one, other = ["a"] * 60 + ["b"] * 30 + ["c"] * 10, ["a"] * 40 + ["b"] * 40 + ["c"] * 20
+    first, second = ["a"] * 60 + ["b"] * 30 + ["c"] * 10, ["a"] * 40 + ["b"] * 40 + ["c"] * 20
     expected = scipy.stats.chi2_contingency([[60, 30, 10], [40, 40, 20]]).pvalue
-    assert compare_classes(one, other).p_value == pytest.approx(expected, rel=1e-9)
+    assert compare_classes(first, second).p_value == pytest.approx(expected, rel=1e-9)
 
 
 def test_rare_classes_count_as_one():
-    one = ["a"] * 60 + ["b"] * 38 + ["c"] * 2
-    other = ["a"] * 40 + ["b"] * 57 + ["d"] * 3
+    first = ["a"] * 60 + ["b"] * 38 + ["c"] * 2
+    second = ["a"] * 40 + ["b"] * 57 + ["d"] * 3
     expected = scipy.stats.chi2_contingency([[60, 38, 2], [40, 57, 3]], correction=False).pvalue
-    assert compare_classes(one, other).p_value == pytest.approx(expected, rel=1e-9)
+    assert compare_classes(first, second).p_value == pytest.approx(expected, rel=1e-9)
 
 
 def test_index_is_symmetric_and_zero_for_equal_samples():
-    one, other = ["a"] * 80 + ["b"] * 20, ["a"] * 20 + ["b"] * 80
+    first, second = ["a"] * 80 + ["b"] * 20, ["a"] * 20 + ["b"] * 80
     p, q = np.array([80.5, 20.5]) / 101, np.array([20.5, 80.5]) / 101
     expected = ((q - p) * np.log(q / p)).sum()
-    assert compare_classes(one, other).psi == pytest.approx(expected)
-    assert compare_classes(other, one).psi == pytest.approx(expected)
-    assert compare_classes(one, one) == Comparison(0.0, 1.0)
+    assert compare_classes(first, second).psi == pytest.approx(expected)
+    assert compare_classes(second, first).psi == pytest.approx(expected)
+    assert compare_classes(first, first) == Comparison(0.0, 1.0)
     assert compare_numbers(range(100), range(100)) == Comparison(0.0, 1.0)
 
 

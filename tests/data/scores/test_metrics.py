@@ -48,10 +48,10 @@ def test_average_precision_equals_scikit_learn(classes, decimals):
     assert metric(labels, scores) == pytest.approx(expected, abs=1e-13)
     names, hot = [f"name {number}" for number in range(classes)], np.eye(classes)[labels]
     for number, name in enumerate(names):
-        one = metric_named(f"average_precision/{name}", names)
+        class_metric = metric_named(f"average_precision/{name}", names)
         expected = oracle(hot[:, number], scores[:, number])
-        assert one(labels, scores) == pytest.approx(expected, abs=1e-13)
-        assert one(hot, scores) == one(labels, scores)
+        assert class_metric(labels, scores) == pytest.approx(expected, abs=1e-13)
+        assert class_metric(hot, scores) == class_metric(labels, scores)
     several = (random.random(hot.shape) < 0.3) | (hot > 0)
     assert metric(several, scores) == pytest.approx(oracle(several, scores), abs=1e-13)
 

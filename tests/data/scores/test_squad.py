@@ -41,22 +41,22 @@ def test_normalizes_answers(text, expected):
 
 
 def test_squad_1_scores_by_hand():
-    asked = examples(["red cat"], ["red cat", "a cat"], ["dog"], ["the"])
-    scores = squad_v1_scores(asked, given("The red, red dog", "Cat!", "bird", "a"))
+    questions = examples(["red cat"], ["red cat", "a cat"], ["dog"], ["the"])
+    scores = squad_v1_scores(questions, given("The red, red dog", "Cat!", "bird", "a"))
     # 1: {red red dog} and {red cat} share one word: 2/5. 2: equal. 3: no overlap. 4: both are
     # empty, which version 1 counts as an exact match, but without a shared word.
     assert scores == {"exact_match": 50.0, "f1": 100 * (2 * (1 / 3) * 0.5 / (1 / 3 + 0.5) + 1) / 4}
 
 
 def test_squad_1_counts_missing_predictions_as_wrong():
-    asked = examples(["a cat"], ["dog"])
-    assert squad_v1_scores(asked, {"q1": "dog"}) == {"exact_match": 50.0, "f1": 50.0}
-    assert squad_v1_scores(asked, {}) == {"exact_match": 0.0, "f1": 0.0}
+    questions = examples(["a cat"], ["dog"])
+    assert squad_v1_scores(questions, {"q1": "dog"}) == {"exact_match": 50.0, "f1": 50.0}
+    assert squad_v1_scores(questions, {}) == {"exact_match": 0.0, "f1": 0.0}
 
 
 def test_squad_2_scores_by_hand():
-    asked = examples(["red cat"], [], [], ["the"], is_v2=True)
-    scores = squad_v2_scores(asked, given("cat", "", "dog", ""))
+    questions = examples(["red cat"], [], [], ["the"], is_v2=True)
+    scores = squad_v2_scores(questions, given("cat", "", "dog", ""))
     assert scores == {
         "exact": 50.0,
         "f1": 100 * (2 / 3 + 2) / 4,
@@ -69,7 +69,7 @@ def test_squad_2_scores_by_hand():
         "NoAns_total": 2,
     }
     odds = {"q0": 0.0, "q1": 2.0, "q2": 3.0, "q3": 5.0}
-    scores = squad_v2_scores(asked, given("cat", "", "dog", ""), odds)
+    scores = squad_v2_scores(questions, given("cat", "", "dog", ""), odds)
     assert (scores["exact"], scores["NoAns_exact"]) == (50, 100)
     assert scores["HasAns_f1"] == 100 * (2 / 3) / 2
 
@@ -127,29 +127,29 @@ def some(tmp_path_factory):
 
 @pytest.mark.parametrize("threshold", EXPECTED)
 def test_squad_2_equals_the_official_script_exactly(some, threshold):
-    asked, predictions, odds = some
+    questions, predictions, odds = some
     if threshold is None:
-        assert squad_v2_scores(asked, predictions) == EXPECTED[None]
+        assert squad_v2_scores(questions, predictions) == EXPECTED[None]
     else:
-        scores = squad_v2_scores(asked, predictions, odds, threshold)
+        scores = squad_v2_scores(questions, predictions, odds, threshold)
         assert scores == EXPECTED[threshold] | BEST
 
 
 @pytest.mark.parametrize("metric", ["exact", "f1"])
 def test_best_threshold_beats_all_others(some, metric):
-    asked, predictions, odds = some
-    best = best_null_threshold(asked, predictions, odds, metric)
+    questions, predictions, odds = some
+    best = best_null_threshold(questions, predictions, odds, metric)
     every = [min(odds.values()) - 1, *odds.values()]
-    scores = {t: squad_v2_scores(asked, predictions, odds, t)[metric] for t in every}
+    scores = {t: squad_v2_scores(questions, predictions, odds, t)[metric] for t in every}
     assert scores[best] == max(scores.values())
 
 
 def test_best_threshold_when_never_answering_is_best():
-    asked = examples([], ["cat"], [], is_v2=True)
+    questions = examples([], ["cat"], [], is_v2=True)
     texts, odds = given("cat", "dog", "cat"), {"q0": -3.0, "q1": -2.0, "q2": -2.0}
-    assert best_null_threshold(asked, texts, odds) < -3
+    assert best_null_threshold(questions, texts, odds) < -3
     # The script starts there too, but reports a threshold of 0.
-    scores = squad_v2_scores(asked, texts, odds)
+    scores = squad_v2_scores(questions, texts, odds)
     assert scores["best_exact_thresh"] == 0 and scores["best_exact"] == 100 * 2 / 3
 
 
@@ -162,10 +162,10 @@ def test_rejects_nan_odds(some):
 
 
 def test_rejects_missing_predictions_and_odds(some):
-    asked, predictions, odds = some
-    asked = dataclasses.replace(asked, source="dev.json")
+    questions, predictions, odds = some
+    questions = dataclasses.replace(questions, source="dev.json")
     del (short := dict(predictions))["q3"], (few := dict(odds))["q4"]
     with pytest.raises(InputError, match="dev.json: 1 questions have no prediction.*'q3'"):
-        squad_v2_scores(asked, short)
+        squad_v2_scores(questions, short)
     with pytest.raises(InputError, match="no null odds.*'q4'"):
-        squad_v2_scores(asked, predictions, few)
+        squad_v2_scores(questions, predictions, few)

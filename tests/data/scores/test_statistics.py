@@ -20,31 +20,31 @@ def test_class_scores_are_those_of_scikit_learn():
     np.testing.assert_array_equal(
         counts, sklearn.confusion_matrix(LABELS, PREDICTIONS, labels=range(5))
     )
-    found = statistics.class_scores(list("abcde"), counts)
+    scores = statistics.class_scores(list("abcde"), counts)
     expected = sklearn.precision_recall_fscore_support(
         LABELS, PREDICTIONS, labels=range(5), zero_division=0
     )
-    np.testing.assert_allclose([one[1:] for one in found], np.transpose(expected), rtol=1e-12)
+    np.testing.assert_allclose([row[1:] for row in scores], np.transpose(expected), rtol=1e-12)
 
 
 def test_the_interval_of_a_mean_is_that_of_its_standard_error():
     values = RANDOM.normal(3, 2, 400)
-    found = statistics.bootstrap(np.mean, values, samples=4000)
-    assert found.value == values.mean()
+    mean = statistics.bootstrap(np.mean, values, samples=4000)
+    assert mean.value == values.mean()
     error = 1.96 * values.std() / 20
     # Percentiles of 4,000 resamples are exact to some 3 % of the width.
     np.testing.assert_allclose(
-        [found.low, found.high], [found.value - error, found.value + error], atol=0.15 * error
+        [mean.low, mean.high], [mean.value - error, mean.value + error], atol=0.15 * error
     )
-    assert found == statistics.bootstrap(np.mean, values, samples=4000)
-    assert found != statistics.bootstrap(np.mean, values, samples=4000, seed=1)
+    assert mean == statistics.bootstrap(np.mean, values, samples=4000)
+    assert mean != statistics.bootstrap(np.mean, values, samples=4000, seed=1)
 
 
 @pytest.mark.parametrize(("hits", "count"), [(0, 14), (1, 3), (14, 14), (300, 400)])
 def test_the_wilson_interval_is_that_of_scipy(hits, count):
-    found = statistics.wilson(np.arange(count) < hits)
+    interval = statistics.wilson(np.arange(count) < hits)
     expected = scipy.stats.binomtest(hits, count).proportion_ci(0.95, method="wilson")
-    np.testing.assert_allclose(found, [hits / count, expected.low, expected.high], atol=1e-7)
+    np.testing.assert_allclose(interval, [hits / count, expected.low, expected.high], atol=1e-7)
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 10, 11, 30])
@@ -53,10 +53,10 @@ def test_the_interval_of_runs_is_that_of_scipy(count):
     low, high = scipy.stats.t.interval(
         0.95, count - 1, scores.mean(), scores.std(ddof=1) / count**0.5
     )
-    found = statistics.of_runs(scores)
-    assert found.value == scores.mean()
-    assert (found.high - found.low) == pytest.approx(high - low, rel=1e-4)
-    assert (found.high + found.low) / 2 == pytest.approx(scores.mean())
+    interval = statistics.of_runs(scores)
+    assert interval.value == scores.mean()
+    assert (interval.high - interval.low) == pytest.approx(high - low, rel=1e-4)
+    assert (interval.high + interval.low) / 2 == pytest.approx(scores.mean())
 
 
 @pytest.mark.parametrize("wins", range(0, 21, 4))
@@ -96,8 +96,8 @@ def test_exchanges_are_enumerated_or_drawn():
     differences = []
     for swap in itertools.product([False, True], repeat=len(rows)):
         a, b = first.copy(), second.copy()
-        chosen = rows[list(swap)]
-        a[chosen], b[chosen] = second[chosen], first[chosen]
+        swapped = rows[list(swap)]
+        a[swapped], b[swapped] = second[swapped], first[swapped]
         differences.append(abs(macro_f1(labels, b) - macro_f1(labels, a)))
     assert drawn == pytest.approx(np.mean(np.array(differences) >= differences[0] - 1e-9), abs=0.02)
 
@@ -110,11 +110,11 @@ def test_the_interval_of_a_difference_agrees_with_its_p_value():
     assert better.interval.low > 0 and better.p < 1e-6
     draw = np.random.default_rng(0)
     for _ in range(8):
-        other = np.where(draw.random(300) < 0.2, LABELS, PREDICTIONS)
-        other = np.where(draw.random(300) < 0.1, draw.integers(0, 3, 300), other)
+        predictions = np.where(draw.random(300) < 0.2, LABELS, PREDICTIONS)
+        predictions = np.where(draw.random(300) < 0.1, draw.integers(0, 3, 300), predictions)
         for metric in (accuracy, macro_f1):
             (_, low, high), p = statistics.paired_difference(
-                metric, LABELS, PREDICTIONS, other, samples=100
+                metric, LABELS, PREDICTIONS, predictions, samples=100
             )
             assert (low <= 0 <= high) or p < 0.05
             assert p >= 0.05 or low >= 0 or high <= 0
@@ -138,25 +138,25 @@ def test_calibration_errors_are_in_their_interval(sharpness, count):
     inside = 0
     for _ in range(200):
         confidences, probabilities = drawn(count)
-        found = statistics.calibration_error(confidences, draw.random(count) < probabilities)
-        inside += found.low <= expected <= found.high
+        error = statistics.calibration_error(confidences, draw.random(count) < probabilities)
+        inside += error.low <= expected <= error.high
     assert inside >= 190
 
 
 def test_calibration_by_hand():
     confidences = np.array([0.55, 0.55, 0.95, 1.0])
     bins, error = statistics.calibration(confidences, np.array([True, False, True, True]))
-    assert [(one.low, one.size, one.accuracy) for one in bins] == [(0.5, 2, 0.5), (0.9, 2, 1.0)]
+    assert [(part.low, part.size, part.accuracy) for part in bins] == [(0.5, 2, 0.5), (0.9, 2, 1.0)]
     assert error == pytest.approx((2 * 0.05 + 2 * 0.025) / 4)
 
 
 def test_thresholds_are_those_of_scikit_learn():
     is_positive, scores = LABELS > 1, np.round(RANDOM.random(300), 3)
-    for one in statistics.by_threshold(is_positive, scores)[::20]:
-        chosen = scores >= one.threshold
-        if chosen.any():
-            assert one.precision == sklearn.precision_score(is_positive, chosen)
-        assert one.recall == sklearn.recall_score(is_positive, chosen)
-        assert one.f1 == pytest.approx(sklearn.f1_score(is_positive, chosen))
+    for point in statistics.by_threshold(is_positive, scores)[::20]:
+        predicted = scores >= point.threshold
+        if predicted.any():
+            assert point.precision == sklearn.precision_score(is_positive, predicted)
+        assert point.recall == sklearn.recall_score(is_positive, predicted)
+        assert point.f1 == pytest.approx(sklearn.f1_score(is_positive, predicted))
     nothing = statistics.by_threshold(is_positive, np.zeros(300))[-1]
     assert np.isnan(nothing.precision) and nothing.recall == 0

@@ -70,8 +70,8 @@ def test_numbers_of_a_dirty_table(table, capsys):
 
 def test_at_most_ten_lines_and_a_leak(table, capsys):
     table.write_text(table.read_text(encoding="cp1252"), encoding="utf-8")
-    given = [str(table), "--dev", str(table.with_name("dev.csv")), "--text", "text"]
-    assert main(["check", *given, "--label", "label"]) == 0
+    arguments = [str(table), "--dev", str(table.with_name("dev.csv")), "--text", "text"]
+    assert main(["check", *arguments, "--label", "label"]) == 0
     lines = capsys.readouterr().out.splitlines()
     numbers = [line for line in lines if not line.startswith("warning: ")]
     assert len(numbers) <= 10
@@ -117,15 +117,15 @@ def test_labeled_words(tmp_path, capsys):
     path.write_text(CONLL)
     dev.write_text("ann B-PER\nlee I-PER\nleft O\n\nnew O\n")
     assert main(["check", str(path), "--task", "tagging", "--dev", str(dev), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["rows"] == 5 and found["usable"] == 4
-    assert found["skipped"] == {"1 columns, but the first row has 2.": 1}
-    assert found["entities"] == {"LOC": 2, "PER": 1, "per": 1}
-    assert found["similar_labels"] == [["PER", "per"]]
-    assert (found["label_scheme"], found["invalid_entities"]) == ("IOB2", 1)
-    assert found["first_invalid_entity"] == f"{path}, line 5"
-    assert (found["repeated"], found["repeated_with_other_label"]) == (1, 1)
-    assert found["in_both"] == 1 and found["words"]["max"] == 3
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["rows"] == 5 and summary["usable"] == 4
+    assert summary["skipped"] == {"1 columns, but the first row has 2.": 1}
+    assert summary["entities"] == {"LOC": 2, "PER": 1, "per": 1}
+    assert summary["similar_labels"] == [["PER", "per"]]
+    assert (summary["label_scheme"], summary["invalid_entities"]) == ("IOB2", 1)
+    assert summary["first_invalid_entity"] == f"{path}, line 5"
+    assert (summary["repeated"], summary["repeated_with_other_label"]) == (1, 1)
+    assert summary["in_both"] == 1 and summary["words"]["max"] == 3
     assert main(["check", str(path), "--task", "tagging", "--dev", str(dev)]) == 0
     lines = capsys.readouterr().out.splitlines()
     place = f"1 invalid entities, the first in {path}, line 5"
@@ -133,27 +133,27 @@ def test_labeled_words(tmp_path, capsys):
 
 
 def test_questions(tmp_path, capsys):
-    asked = [
+    questions = [
         question("a"),
         *(question(f"b{n}", [("Oslo", n)]) for n in range(12)),
         question("a"),
         question("d", [], is_impossible=True),
         question("e", [("Monday", 29)], question="  "),
     ]
-    path = write(tmp_path / "train.json", document(*asked))
-    other = document(question("z", [("Rome", 0)]), context="Rome is old.")
-    dev = write(tmp_path / "dev.json", {"data": document(question("y"))["data"] + other["data"]})
+    path = write(tmp_path / "train.json", document(*questions))
+    unseen = document(question("z", [("Rome", 0)]), context="Rome is old.")
+    dev = write(tmp_path / "dev.json", {"data": document(question("y"))["data"] + unseen["data"]})
     assert main(["check", str(path), "--task", "squad", "--dev", str(dev), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["skipped"] == {
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["skipped"] == {
         "the answer ... is not at character ... of the context. Found: ...; the answer does not "
         "occur.": 12,
         "the question at data[...].paragraphs[...].qas[...] has the same id.": 1,
         "the question must be a non-empty string. Received: ...": 1,
     }
-    assert found["questions"] == {"with an answer": 1, "without": 1} and found["contexts"] == 1
-    assert (found["repeated"], found["repeated_with_other_label"]) == (1, 1)
-    assert found["in_both"] == 1 and found["words"]["max"] == 15
+    assert summary["questions"] == {"with an answer": 1, "without": 1} and summary["contexts"] == 1
+    assert (summary["repeated"], summary["repeated_with_other_label"]) == (1, 1)
+    assert summary["in_both"] == 1 and summary["words"]["max"] == 15
     assert main(["check", str(path), "--task", "squad", "--dev", str(dev)]) == 0
     leak = "leak: contexts of 1 validation questions are also in the training set"
     assert leak in capsys.readouterr().out.splitlines()
@@ -164,21 +164,21 @@ def test_tokens_are_those_of_the_model(tmp_path, capsys):
     tagger.save_pretrained(tmp_path / "run" / "model")
     path = tmp_path / "train.conll"
     path.write_text("good O\nfilm O\n\n" + "bad O\n" * 9)
-    given = [str(path), "--task", "tagging", "--model", str(tmp_path / "run"), "--max-length", "8"]
-    assert main(["check", *given, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    inputs = [str(path), "--task", "tagging", "--model", str(tmp_path / "run"), "--max-length", "8"]
+    assert main(["check", *inputs, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
     lengths = [len(row) + 2 for row in tokenizer().tokenize(["good film", "bad " * 9]).to_list()]
-    assert found["tokens"] == {
+    assert summary["tokens"] == {
         "50": max(lengths),
         "90": max(lengths),
         "99": max(lengths),
         "max": 11,
     }
-    assert found["split"] == 0.5 and found["max_length"] == 8
-    assert main(["check", *given]) == 0
+    assert summary["split"] == 0.5 and summary["max_length"] == 8
+    assert main(["check", *inputs]) == 0
     assert "max_length is 8, 50.0% are split into windows" in capsys.readouterr().out
     (tmp_path / "run" / "model" / "tokenizer.json").unlink()
-    assert main(["check", *given]) == 0
+    assert main(["check", *inputs]) == 0
     out, err = capsys.readouterr()
     assert "tokens:" not in out and "lengths are in words only" in err
 
@@ -195,8 +195,8 @@ def test_pairs_and_prompts(tmp_path, capsys):
     pairs.write_text("a\tb\tscore\ngood film\tgood\t1.5\nbad\tfilm\t2\n")
     columns = ["--text", "a", "--pair", "b", "--label", "score"]
     assert main(["check", str(pairs), "--task", "similarity", *columns, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["delimiter"] == "\t" and found["words"]["max"] == 2  # each text by itself
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["delimiter"] == "\t" and summary["words"]["max"] == 2  # each text by itself
     choices.write_text('{"prompt": "I am", "endings": ["here", "not here"], "answer": 0}\n')
     assert main(["check", str(choices), "--task", "choice"]) == 0
     assert "endings: 2 each 1" in capsys.readouterr().out
@@ -216,12 +216,14 @@ def test_tensorflow_is_not_imported_by_the_check_nor_before_an_error_of_a_row(ta
     words.write_text(CONLL)
     assert _modules_of("check", words, "--task", "tagging").returncode == 0
     files = ["--train", words, "--dev", words, "--task", "tagging", "--out", table.parent / "run"]
-    found = _modules_of("finetune", "--model", table.parent, *files)
-    assert found.returncode == 2 and "words.conll, line 13: 1 columns" in found.stderr
-    given = ["--model", table.parent, "--train", table, "--dev-split", "0.5", "--out"]
-    found = _modules_of("finetune", *given, table.parent / "run", *columns)
-    assert found.returncode == 2 and "line 4: the text in column 'text' is empty" in found.stderr
-    assert "--skip-bad-rows" in found.stderr
+    process = _modules_of("finetune", "--model", table.parent, *files)
+    assert process.returncode == 2 and "words.conll, line 13: 1 columns" in process.stderr
+    arguments = ["--model", table.parent, "--train", table, "--dev-split", "0.5", "--out"]
+    process = _modules_of("finetune", *arguments, table.parent / "run", *columns)
+    assert (
+        process.returncode == 2 and "line 4: the text in column 'text' is empty" in process.stderr
+    )
+    assert "--skip-bad-rows" in process.stderr
 
 
 @pytest.mark.parametrize(
@@ -296,9 +298,9 @@ def tagged(*rows):
     ],
 )
 def test_remarks(train, dev, remark):
-    found = checks.remarks(train, dev)
-    assert any(one.startswith(remark) for one in found) if remark else found == []
-    assert all(one.endswith(".") for one in found)
+    remarks = checks.remarks(train, dev)
+    assert any(sentence.startswith(remark) for sentence in remarks) if remark else remarks == []
+    assert all(sentence.endswith(".") for sentence in remarks)
 
 
 def test_nothing_to_learn_is_refused():
@@ -309,10 +311,10 @@ def test_nothing_to_learn_is_refused():
 
 def test_unknown_tokens_of_a_tokenizer(tmp_path):
     tokenizer().save_pretrained(tmp_path)
-    good, other = [("good film",)] * 30, [("फिल्म कहानी",)] * 10
+    good, hindi = [("good film",)] * 30, [("फिल्म कहानी",)] * 10
     assert count_tokens(tmp_path, good)[1:] == (0, [])
-    counts = count_tokens(tmp_path, [*good, *other])
-    ids = tokenizer().tokenize([text for (text,) in [*good, *other]]).flat_values.numpy()
+    counts = count_tokens(tmp_path, [*good, *hindi])
+    ids = tokenizer().tokenize([text for (text,) in [*good, *hindi]]).flat_values.numpy()
     assert counts.unknown == pytest.approx((ids == tokenizer().unk_id).mean())
     assert set(counts.unknown_words) == {"फिल्म", "कहानी"}
     (remark,) = checks.about_unknown_tokens(counts.unknown, counts.unknown_words)

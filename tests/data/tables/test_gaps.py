@@ -42,7 +42,7 @@ def tagged(*labels):
     ],
 )  # fmt: skip
 def test_gaps_of_a_validation_set(train, dev, expected):
-    found = gaps_of(dev, *train.label_counts())
-    assert len(found) == (expected is not None)
+    gaps = gaps_of(dev, *train.label_counts())
+    assert len(gaps) == (expected is not None)
     if expected:
-        assert re.search(expected, found[0])
+        assert re.search(expected, gaps[0])

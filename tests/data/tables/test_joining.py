@@ -40,17 +40,17 @@ def read(months, **options):
 
 def test_each_example_has_its_file_and_line(months):
     october, november = months
-    found = read(months, id="id")
-    assert len(found) == 20 and found.texts[9:11] == ["October 9, €", "Nóvember 0"]
-    assert found.where(9) == f"{october}, line 11" and found.where(10) == f"{november}, line 1"
-    columns = found.described()
+    joined = read(months, id="id")
+    assert len(joined) == 20 and joined.texts[9:11] == ["October 9, €", "Nóvember 0"]
+    assert joined.where(9) == f"{october}, line 11" and joined.where(10) == f"{november}, line 1"
+    columns = joined.described()
     assert list(columns) == ["true_label", "file", "line", "id", "text"]
     assert columns["file"] == [str(october)] * 10 + [str(november)] * 10
-    assert found.source == f"{october}, {november}" and found.read_with["dev"] == [
+    assert joined.source == f"{october}, {november}" and joined.read_with["dev"] == [
         str(october),
         str(november),
     ]
-    assert found.fingerprint == Examples(found.texts, found.labels).fingerprint
+    assert joined.fingerprint == Examples(joined.texts, joined.labels).fingerprint
 
 
 def test_equal_texts_of_two_files_stay_on_one_side(months):
@@ -81,19 +81,19 @@ def test_ids_are_unique_across_files(months):
         f"{november}, line 6: id 'o2' is already used in {october}, line 4. To skip such rows, pass "
         "--skip-bad-rows."
     )
-    found = read(months, id="id", skip_bad_rows=True)
-    assert len(found) == len(found.files) == 19 and "id 'o2'" in found.skipped[0]
-    assert found.ids.count("o2") == 1
+    joined = read(months, id="id", skip_bad_rows=True)
+    assert len(joined) == len(joined.files) == 19 and "id 'o2'" in joined.skipped[0]
+    assert joined.ids.count("o2") == 1
 
 
 def test_what_cannot_be_joined(months):
     october, november = months
-    one = read_table(october, "body", label="tag", encoding="cp1252")
+    first = read_table(october, "body", label="tag", encoding="cp1252")
     with pytest.raises(InputError, match="october.csv is passed twice"):
-        join_examples([one, one])
+        join_examples([first, first])
     message = "november.jsonl has no label per example, but .*october.csv has one label"
     with pytest.raises(InputError, match=message):
-        join_examples([one, read_table(november, "body")])
+        join_examples([first, read_table(november, "body")])
     # In memory, sets have no names.
     assert len(join_examples([Examples(["a"], ["x"]), Examples(["b"], ["y"])])) == 2
 
@@ -101,9 +101,9 @@ def test_what_cannot_be_joined(months):
 def test_sentences_and_questions(tmp_path):
     (tmp_path / "a.conll").write_text("Ada B-PER\nwrote O\n\nHi O\n")
     (tmp_path / "b.conll").write_text("Rome B-LOC\n")
-    found = join_examples([read_columns(tmp_path / name) for name in ("a.conll", "b.conll")])
-    assert found.label_names == ["B-LOC", "B-PER", "O"]
-    assert found.where(2) == f"{tmp_path / 'b.conll'}, line 1" and len(found) == 3
+    joined = join_examples([read_columns(tmp_path / name) for name in ("a.conll", "b.conll")])
+    assert joined.label_names == ["B-LOC", "B-PER", "O"]
+    assert joined.where(2) == f"{tmp_path / 'b.conll'}, line 1" and len(joined) == 3
     row = {
         "id": "1",
         "question": "Who?",
@@ -111,10 +111,10 @@ def test_sentences_and_questions(tmp_path):
         "answers": [{"text": "Ann", "answer_start": 0}],
     }
     none = row | {"id": "2", "answers": [], "is_impossible": True}
-    for name, one in (("a.jsonl", row), ("b.jsonl", none)):
-        (tmp_path / name).write_text(json.dumps(one))
-    found = join_examples([read_squad(tmp_path / name) for name in ("a.jsonl", "b.jsonl")])
-    assert found.is_impossible == [False, True] and found.ids == ["1", "2"]
+    for name, content in (("a.jsonl", row), ("b.jsonl", none)):
+        (tmp_path / name).write_text(json.dumps(content))
+    joined = join_examples([read_squad(tmp_path / name) for name in ("a.jsonl", "b.jsonl")])
+    assert joined.is_impossible == [False, True] and joined.ids == ["1", "2"]
     (tmp_path / "b.jsonl").write_text(json.dumps(none | {"id": "1"}))
     with pytest.raises(InputError, match="b.jsonl, example 1: id '1' is already used in .*a.jsonl"):
         join_examples([read_squad(tmp_path / name) for name in ("a.jsonl", "b.jsonl")])

@@ -33,7 +33,7 @@ def models():
 
 
 @pytest.mark.parametrize(
-    "kind, given, expected",
+    "kind, labels, expected",
     [
         (SINGLE, ["negative", "positive", "positive"], [0, 1, 1]),
         (SINGLE, [b"negative", np.str_("positive"), "positive"], [0, 1, 1]),
@@ -55,12 +55,12 @@ def models():
         (REGRESSION, pa.array([1.0, 2.5, 3.0]), [[1], [2.5], [3]]),
     ],
 )
-def test_accepts_labels_in_any_form(models, kind, given, expected):
-    np.testing.assert_array_equal(models[kind].label_codec.encode(given, 3), expected)
+def test_accepts_labels_in_any_form(models, kind, labels, expected):
+    np.testing.assert_array_equal(models[kind].label_codec.encode(labels, 3), expected)
 
 
 @pytest.mark.parametrize(
-    "kind, given, message",
+    "kind, labels, message",
     [
         (SINGLE, ["negative", None, "positive"], r"text 1 has no label \(None\)"),
         (SINGLE, Column(["negative", "positive", float("nan")]), r"text 2 has no label \(nan\)"),
@@ -78,9 +78,9 @@ def test_accepts_labels_in_any_form(models, kind, given, expected):
         (REGRESSION, [1, 2, "3"], r"Received: '3' \(text 2\)"),
     ],
 )
-def test_rejects_invalid_labels_with_their_row(models, kind, given, message):
+def test_rejects_invalid_labels_with_their_row(models, kind, labels, message):
     with pytest.raises(InputError, match=message):
-        models[kind].label_codec.encode(given, 3)
+        models[kind].label_codec.encode(labels, 3)
 
 
 def test_error_for_unnamed_classes_suggests_labels():
@@ -91,8 +91,8 @@ def test_error_for_unnamed_classes_suggests_labels():
 
 def test_accepts_pandas_categoricals(models):
     pandas = pytest.importorskip("pandas")
-    given = pandas.Categorical(["negative", "positive", "positive"])
-    for labels in (given, pandas.Series(given, index=[5, 7, 9])):
+    categorical = pandas.Categorical(["negative", "positive", "positive"])
+    for labels in (categorical, pandas.Series(categorical, index=[5, 7, 9])):
         np.testing.assert_array_equal(models[SINGLE].label_codec.encode(labels, 3), [0, 1, 1])
 
 
@@ -108,8 +108,8 @@ def test_label_lookup_takes_constant_time():
             Name.compared += 1
             return str(self) == str(other)
 
-    given = [Name(name) for name in names]
-    np.testing.assert_array_equal(model.label_codec.encode(given, 200), np.arange(200))
+    labels = [Name(name) for name in names]
+    np.testing.assert_array_equal(model.label_codec.encode(labels, 200), np.arange(200))
     assert Name.compared <= 400  # linear search would compare 20,100 times
 
 

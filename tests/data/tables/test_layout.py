@@ -79,10 +79,10 @@ def test_numbers_in_a_list_are_no_names(tmp_path):
         as_examples((["x", "y"], [[0, 1], [1, 1]]), "train")
 
 
-@pytest.mark.parametrize("zero, one", [("0", "1"), ("0.0", "1.0"), ("False", "True")])
-def test_a_column_of_0_and_1_for_each_label(tmp_path, zero, one):
-    rows = ["text,toxic,insult,threat", f"x,{one},{zero},{zero}", f"y,{zero},{one},{zero}"]
-    path = write(tmp_path, "a.csv", [*rows, f"z,{zero},{zero},{zero}"])
+@pytest.mark.parametrize("no, yes", [("0", "1"), ("0.0", "1.0"), ("False", "True")])
+def test_a_column_of_0_and_1_for_each_label(tmp_path, no, yes):
+    rows = ["text,toxic,insult,threat", f"x,{yes},{no},{no}", f"y,{no},{yes},{no}"]
+    path = write(tmp_path, "a.csv", [*rows, f"z,{no},{no},{no}"])
     columns = ["threat", "toxic", "insult"]
     examples = read_table(path, "text", label=columns)
     assert examples.labels == [["toxic"], ["insult"], []] and examples.label_names == columns
@@ -145,19 +145,19 @@ def test_numbers_are_those_of_classes_without_names(caplog):
         assert Examples(["x", "y"], ["2", "0"]).class_numbers(names).tolist() == [2, 0]
     assert "0 is read as LABEL_0" in caplog.text
     assert Examples(["x"], [["1"]]).multi_hot(names).tolist() == [[0, 1, 0]]
-    for labels, others in ((["3"], names), (["0", "LABEL_1"], names), (["0"], ["a", "b"])):
+    for labels, class_names in ((["3"], names), (["0", "LABEL_1"], names), (["0"], ["a", "b"])):
         with pytest.raises(InputError, match="is not one of"):
-            Examples(["x"] * len(labels), labels).class_numbers(others)
+            Examples(["x"] * len(labels), labels).class_numbers(class_names)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "lines"),
     [
         (0.01, []),
         (0.25, ["reading: 40 rows, 0:00:10, 4/s", "reading: 50 rows, 0:00:12, 4/s"]),
     ],
 )
-def test_only_long_reading_is_shown(seconds, shown, monkeypatch, capsys):
+def test_only_long_reading_is_shown(seconds, lines, monkeypatch, capsys):
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
@@ -167,4 +167,4 @@ def test_only_long_reading_is_shown(seconds, shown, monkeypatch, capsys):
             yield row
 
     assert usable(str, rows(), [], False) == [str(row) for row in range(50)]
-    assert capsys.readouterr().err.splitlines() == shown
+    assert capsys.readouterr().err.splitlines() == lines

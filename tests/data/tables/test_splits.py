@@ -36,8 +36,8 @@ def test_holds_out_the_same_fraction_of_each_class(fraction):
 
 def test_split_depends_on_the_seed():
     data = examples(["a", "b"] * 50)
-    first, again, other = (hold_out(data, 0.2, seed)[1].texts for seed in (1, 1, 2))
-    assert first == again != other
+    first, again, second = (hold_out(data, 0.2, seed)[1].texts for seed in (1, 1, 2))
+    assert first == again != second
     assert first == sorted(first, key=data.texts.index)
 
 
@@ -123,9 +123,9 @@ def test_rejects_an_invalid_fraction(fraction):
 
 def test_a_command_cannot_split_a_data_set_again(tmp_path):
     data = examples(["a", "b"] * 12)
-    for read_with, kept in (({"task": "rte", "data": "glue"}, False), ({"dev": "a.csv"}, True)):
+    for read_with, is_set in (({"task": "rte", "data": "glue"}, False), ({"dev": "a.csv"}, True)):
         parts = hold_out(dataclasses.replace(data, read_with=read_with), 0.25)
-        assert (parts[1].read_with is not None) is kept
+        assert (parts[1].read_with is not None) is is_set
 
 
 # === Examples that stay together ===
@@ -212,10 +212,10 @@ def test_numbers_are_dates_too():
 
 def test_texts_of_another_set_are_left_out():
     train = Examples(["a", "B ", "c", "b"], ["x", "y", "x", "y"], ids=["1", "2", "3", "4"])
-    kept = leave_out(train, Examples([" b", "d"], ["y", "x"]))
-    assert (kept.texts, kept.labels, kept.ids) == (["a", "c"], ["x", "x"], ["1", "3"])
+    reduced = leave_out(train, Examples([" b", "d"], ["y", "x"]))
+    assert (reduced.texts, reduced.labels, reduced.ids) == (["a", "c"], ["x", "x"], ["1", "3"])
     with pytest.raises(InputError, match="all examples of examples are in others"):
-        leave_out(kept, Examples(["c", "A"], source="others"))
+        leave_out(reduced, Examples(["c", "A"], source="others"))
 
 
 def test_a_part_keeps_the_names_of_labels_that_it_lacks():

@@ -86,12 +86,12 @@ ROWS = "".join(f"t{n},pos\nu{n},neg\n" for n in range(4))
         '"1,2\n3,4\n5,6",pos',
     ],
 )
-@pytest.mark.parametrize("others", [ROWS, "t,pos\n", ""])
-def test_cells_with_line_breaks_are_read(tmp_path, cell, others):
-    path = write(tmp_path, "a.csv", f"text,label\n{others}{cell}\n")
+@pytest.mark.parametrize("rows", [ROWS, "t,pos\n", ""])
+def test_cells_with_line_breaks_are_read(tmp_path, cell, rows):
+    path = write(tmp_path, "a.csv", f"text,label\n{rows}{cell}\n")
     examples = read_table(path, "text", label="label")
     assert examples.texts[-1] == cell[1 : cell.rindex('"')].replace('""', '"')
-    assert len(examples) == others.count("\n") + 1
+    assert len(examples) == rows.count("\n") + 1
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_long_row_is_no_invalid_json(tmp_path, form):
 
 
 @pytest.mark.parametrize(
-    "more, is_read",
+    "fields, is_read",
     [
         ({"answer": "accept"}, True),
         ({"answer": "reject"}, False),
@@ -216,9 +216,9 @@ def test_a_long_row_is_no_invalid_json(tmp_path, form):
     ],
 )
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
-def test_rows_that_annotators_rejected_are_skipped(tmp_path, more, is_read, suffix):
+def test_rows_that_annotators_rejected_are_skipped(tmp_path, fields, is_read, suffix):
     path = tmp_path / f"a{suffix}"
-    rows = pandas.DataFrame([{"text": "a", "label": "x"} | more, {"text": "b", "label": "y"}])
+    rows = pandas.DataFrame([{"text": "a", "label": "x"} | fields, {"text": "b", "label": "y"}])
     if suffix == ".csv":
         rows.to_csv(path, index=False)
     elif suffix == ".jsonl":
@@ -231,18 +231,18 @@ def test_rows_that_annotators_rejected_are_skipped(tmp_path, more, is_read, suff
 
 
 @pytest.mark.parametrize(
-    "more",
+    "fields",
     [{"status": "discarded"}, {"was_cancelled": True}, {"answer": "reject"}, {"answer": "ignore"}],
 )
-def test_rejected_questions_and_choices_are_skipped(more):
+def test_rejected_questions_and_choices_are_skipped(fields):
     question = {"question": "Who?", "context": "Ann came.", "answers": {"text": ["Ann"]}}
     question["answers"] |= {"answer_start": [0]}
     choice = {"prompt": "a", "endings": ["x", "y"], "answer": 1}
     for read, row in ((read_squad, question), (read_choices, choice)):
-        examples = read([row | more, row])
+        examples = read([row | fields, row])
         assert len(examples) == 1 and "row 1" in examples.skipped[0]
     nested = [
-        {"context": "Ann came.", "qas": [question | {"id": "a"} | more, question | {"id": "b"}]}
+        {"context": "Ann came.", "qas": [question | {"id": "a"} | fields, question | {"id": "b"}]}
     ]
     assert read_squad(nested).ids == ["b"]
     named = {"question": "What?", "context": "They reject it.", "answer": "reject"}
@@ -283,9 +283,9 @@ def test_batches_of_parquet_are_small_and_not_dictionaries(tmp_path, texts, most
     path = tmp_path / "a.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"text": texts, "label": [0] * len(texts)}), path)
     with table_rows.open_arrow(path) as (_, batches):
-        found = [(batch.num_rows, batch.schema.types[0]) for batch in batches(["text"])]
-    assert max(found)[0] == most_rows and sum(count for count, _ in found) == len(texts)
-    assert {kind for _, kind in found} == {pyarrow.string()}
+        shapes = [(batch.num_rows, batch.schema.types[0]) for batch in batches(["text"])]
+    assert max(shapes)[0] == most_rows and sum(count for count, _ in shapes) == len(texts)
+    assert {kind for _, kind in shapes} == {pyarrow.string()}
 
 
 def test_parquet_with_a_damaged_schema(tmp_path):

@@ -279,7 +279,7 @@ def test_rejects_a_repeated_header(tmp_path, name):
 
 def test_one_and_one_point_zero_are_one_label_in_json(tmp_path):
     path = tmp_path / "train.jsonl"
-    path.write_text("".join(json.dumps({"t": "a", "l": one}) + "\n" for one in (1, 1.0, 0.5)))
+    path.write_text("".join(json.dumps({"t": "a", "l": label}) + "\n" for label in (1, 1.0, 0.5)))
     assert read_table(path, "t", label="l").labels == ["1", "1", "0.5"]
 
 

@@ -47,7 +47,7 @@ SECOND = [second for _, second in PAIRS]
 
 
 @pytest.mark.parametrize(
-    "given, expected",
+    "inputs, expected",
     [
         (TEXTS, TEXTS),
         (tuple([TEXTS, SECOND]), PAIRS),
@@ -84,8 +84,8 @@ SECOND = [second for _, second in PAIRS]
         (collections.deque(TEXTS), TEXTS),
     ],
 )
-def test_accepts_texts_in_any_form(given, expected):
-    assert user_input.as_list(given) == expected
+def test_accepts_texts_in_any_form(inputs, expected):
+    assert user_input.as_list(inputs) == expected
 
 
 def label_generator():
@@ -93,7 +93,7 @@ def label_generator():
 
 
 @pytest.mark.parametrize(
-    "given, message",
+    "inputs, message",
     [
         (None, "expected a list"),
         (5, "expected a list"),
@@ -134,9 +134,9 @@ def label_generator():
         ((["a"], ["b"], ["c"]), "a text pair"),
     ],
 )
-def test_rejects_invalid_texts_with_a_hint(given, message):
+def test_rejects_invalid_texts_with_a_hint(inputs, message):
     with pytest.raises(InputError, match=f"(?s){message}"):
-        user_input.as_list(given)
+        user_input.as_list(inputs)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -158,8 +158,8 @@ def test_accepts_data_frames_of_libraries(library):
 def test_classifier_accepts_tables_arrays_and_a_single_text():
     model = classifier()
     expected = model.predict(TEXTS, verbose=0)
-    for given in (Frame(text=TEXTS), {"text": TEXTS}, pa.table({"text": TEXTS}), np.array(TEXTS)):
-        np.testing.assert_array_equal(model.predict(given, verbose=0), expected)
+    for inputs in (Frame(text=TEXTS), {"text": TEXTS}, pa.table({"text": TEXTS}), np.array(TEXTS)):
+        np.testing.assert_array_equal(model.predict(inputs, verbose=0), expected)
     pairs = model.predict(PAIRS, verbose=0)
     np.testing.assert_array_equal(model.predict(np.array(PAIRS), verbose=0), pairs)
     names = model.classify(TEXTS)
@@ -182,11 +182,11 @@ def test_fits_and_evaluates_tables():
 
 def test_label_columns_are_not_used_as_second_segments():
     texts, labels = examples(8)
-    for given in (np.array(list(zip(texts, labels)), object), list(zip(texts, labels))):
+    for pairs in (np.array(list(zip(texts, labels)), object), list(zip(texts, labels))):
         with pytest.raises(
             InputError, match="all second segments are labels of this model. .*fit.texts, labels"
         ):
-            classifier().predict(given, verbose=0)
+            classifier().predict(pairs, verbose=0)
 
 
 def test_label_columns_use_the_label_names_of_the_model():
@@ -226,17 +226,19 @@ def test_each_task_finds_its_columns_by_name():
     assert answerer.predict(pa.table(rows), verbose=0) == answerer.predict(
         list(zip(SECOND, TEXTS)), verbose=0
     )
-    one = {"question": "good", "context": "good film"}
+    question = {"question": "good", "context": "good film"}
     assert answerer.answer(("good", "good film")) == answerer.answer([("good", "good film")])[0]
-    assert answerer.predict(one, verbose=0) == answerer.predict([tuple(one.values())], verbose=0)
+    assert answerer.predict(question, verbose=0) == answerer.predict(
+        [tuple(question.values())], verbose=0
+    )
 
     chooser = MultipleChoice(encoder(), tokenizer())
     prompts, endings = ["good", "bad"], [["film", "plot"], ["joy", "a", "the"]]
-    given = list(zip(prompts, endings))
+    choices = list(zip(prompts, endings))
     table = pa.table({"prompt": prompts, "endings": endings, "id": [0, 1]})
-    for expected, received in zip(chooser.predict(given), chooser.predict(table)):
+    for expected, received in zip(chooser.predict(choices), chooser.predict(table)):
         np.testing.assert_array_equal(expected, received)
-    assert chooser.choose(given[1]) == chooser.choose(given)[1]
+    assert chooser.choose(choices[1]) == chooser.choose(choices)[1]
 
     embedder = TextEmbedder(encoder(), tokenizer())
     vectors = embedder.encode(TEXTS)
@@ -287,8 +289,8 @@ def test_generators_and_py_datasets_train_like_lists():
     assert data.epochs == 4  # two for training, two for validation
     from_generator.fit(batches_of(endless(texts, labels)), steps_per_epoch=3, **settings)
     for model in (from_dataset, from_generator):
-        for one, other in zip(model.get_weights(), expected.get_weights()):
-            np.testing.assert_allclose(one, other, atol=2e-6)
+        for weight, expected_weight in zip(model.get_weights(), expected.get_weights()):
+            np.testing.assert_allclose(weight, expected_weight, atol=2e-6)
     scores = expected.evaluate(texts, labels, verbose=0)
     np.testing.assert_allclose(expected.evaluate(data, verbose=0), scores, rtol=1e-5)
     whole = expected.predict(texts, verbose=0)
@@ -303,8 +305,10 @@ def test_generators_work_with_models_of_several_rows():
     words = [["good"] * 12, ["bad"]]
     data = [(words, [[0] * 12, [1]])]
     tagger.fit(iter(data * 4), steps_per_epoch=2, epochs=2, verbose=0)
-    for one, other in zip(tagger.predict(iter(data), verbose=0), tagger.predict(words, verbose=0)):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+    for received, expected in zip(
+        tagger.predict(iter(data), verbose=0), tagger.predict(words, verbose=0)
+    ):
+        np.testing.assert_allclose(received, expected, atol=1e-6)
     chooser = MultipleChoice(encoder(), tokenizer())
     rows = [("good", ["film", "plot"]), ("bad", ["joy", "a", "the"])]
     assert [len(row) for row in chooser.predict(iter([rows, rows]), verbose=0)] == [2, 3, 2, 3]
@@ -341,10 +345,10 @@ def test_data_loaders_of_pytorch_train_like_lists():
     texts, labels = examples(24)
     batches = [texts[i : i + 8] for i in range(0, 24, 8)]
     losses = []
-    for given in ("lists", "loader"):
+    for source in ("lists", "loader"):
         model = classifier(dropout=0.0)
         model.compile(keras.optimizers.SGD(0.1))
-        if given == "loader":
+        if source == "loader":
             loader = torch.utils.data.DataLoader(list(zip(texts, labels)), batch_size=8)
             losses.append(model.fit(loader, epochs=2, verbose=0).history["loss"])
             np.testing.assert_allclose(

@@ -65,8 +65,8 @@ def test_labels_of_spans_round_trip(scheme):
         spans = random_spans(draw)
         labels = labels_of(spans, 8, scheme)
         assert spans_of(labels) == spans_of(labels, scheme) == spans
-        for other in SEQEVAL:
-            assert convert_labels(convert_labels(labels, other), scheme) == labels
+        for target in SEQEVAL:
+            assert convert_labels(convert_labels(labels, target), scheme) == labels
 
 
 def test_labels_of_each_scheme():
@@ -145,14 +145,12 @@ def test_every_notation_is_decoded_like_seqeval(form):
     parts = read_labels([outside, *in_form(form, every), "X", "[CLS]"]).parts
     for _ in range(1000):
         labels = random_labels(draw, None)
-        given = [
+        tags = [
             draw.choice(["X", "[CLS]", x]) if x == outside else x
             for x in in_form(form, labels, outside)
         ]
-        found = [
-            (name.upper(), start, end - 1) for name, start, end in spans_of(given, parts=parts)
-        ]
-        assert found == [(name.upper(), *place) for name, *place in get_entities(labels)]
+        spans = [(name.upper(), start, end - 1) for name, start, end in spans_of(tags, parts=parts)]
+        assert spans == [(name.upper(), *place) for name, *place in get_entities(labels)]
 
 
 def test_bare_types_are_decoded_like_seqeval():
@@ -200,8 +198,8 @@ def test_scores_equal_seqeval(scheme):
         # Half of the words keep their label, so that some entities are found.
         guess = [
             [
-                label if draw.random() < 0.5 else other
-                for label, other in zip(labels, random_labels(draw, scheme, 40) + labels)
+                label if draw.random() < 0.5 else random_label
+                for label, random_label in zip(labels, random_labels(draw, scheme, 40) + labels)
             ]
             for labels in gold
         ]

@@ -44,12 +44,12 @@ def tensors(directory):
     return safetensors.numpy.load_file(directory / "model.safetensors")
 
 
-def assert_same(one, other):
-    one, other = tensors(one), tensors(other)
-    assert one.keys() == other.keys()
-    for name, array in one.items():
-        assert array.dtype == other[name].dtype and array.shape == other[name].shape
-        assert array.tobytes() == other[name].tobytes(), name
+def assert_same(first, second):
+    first, second = tensors(first), tensors(second)
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        assert array.dtype == second[name].dtype and array.shape == second[name].shape
+        assert array.tobytes() == second[name].tobytes(), name
 
 
 def test_to_google_and_back(theirs, tmp_path):
@@ -76,8 +76,8 @@ def test_to_keras_hub_and_back(theirs, tmp_path):
     command = ["convert", "--from", str(theirs), "--to", str(tmp_path / "tanh")]
     assert main([*command, "--form", "keras_hub", "--activation", "gelu_tanh"]) == 0
     exact = Encoder.from_pretrained(theirs, activation="gelu_tanh").get_weights()
-    for one, other in zip(Encoder.from_pretrained(tmp_path / "tanh").get_weights(), exact):
-        assert one.tobytes() == other.tobytes()
+    for weight, direct in zip(Encoder.from_pretrained(tmp_path / "tanh").get_weights(), exact):
+        assert weight.tobytes() == direct.tobytes()
     model = random_original(hidden_act="gelu_new")
     model.save_pretrained(tmp_path / "theirs")
     Tokenizer.from_pretrained(theirs).save_pretrained(tmp_path / "theirs")
@@ -114,8 +114,8 @@ def test_a_saved_model_of_the_hub(tmp_path):
     assert config["model_type"] == "bert" and type(model) is transformers.BertModel
     assert Tokenizer.from_pretrained(tmp_path / "ours").lowercase
     encoder = Encoder.from_pretrained(tmp_path / "ours")
-    for one, other in zip(encoder.get_weights(), Encoder.from_pretrained(path).get_weights()):
-        assert one.tobytes() == other.tobytes()
+    for weight, direct in zip(encoder.get_weights(), Encoder.from_pretrained(path).get_weights()):
+        assert weight.tobytes() == direct.tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
@@ -135,12 +135,12 @@ def test_warns_about_unknown_tensors(theirs, tmp_path, caplog):
     model = transformers.BertForTokenClassification.from_pretrained(theirs)
     model.save_pretrained(tmp_path / "theirs")
     WordPieceTokenizer(VOCABULARY[:53]).save_pretrained(tmp_path / "theirs")
-    more = tensors(tmp_path / "theirs") | {"crf.transitions": np.zeros((3, 3), "float32")}
-    safetensors.numpy.save_file(more, tmp_path / "theirs" / "model.safetensors")
+    arrays = tensors(tmp_path / "theirs") | {"crf.transitions": np.zeros((3, 3), "float32")}
+    safetensors.numpy.save_file(arrays, tmp_path / "theirs" / "model.safetensors")
     caplog.clear()  # drops messages of transformers
     convert(tmp_path / "theirs", tmp_path / "ours")
     assert caplog.messages == [f"{tmp_path / 'theirs'}: not converted: crf.transitions"]
-    assert set(tensors(tmp_path / "ours")) == set(more) - {"crf.transitions"}
+    assert set(tensors(tmp_path / "ours")) == set(arrays) - {"crf.transitions"}
 
 
 @pytest.mark.parametrize(
@@ -302,11 +302,11 @@ def test_the_generator_of_an_electra(tmp_path, caplog):
     encoders = [encoder(architecture="electra", hidden_dim=n, use_pooler=False) for n in (16, 8)]
     encoders[0].save_pretrained(tmp_path / "both")
     encoders[1].save_pretrained(tmp_path / "both" / "generator")
-    for generator, made in ((False, encoders[0]), (True, encoders[1])):
+    for generator, source in ((False, encoders[0]), (True, encoders[1])):
         caplog.clear()
         out = tmp_path / f"converted-{generator}"
         convert(tmp_path / "both", out, generator=generator)
-        assert Encoder.from_pretrained(out).config == made.config
+        assert Encoder.from_pretrained(out).config == source.config
         assert any("the generator; see --generator" in m for m in caplog.messages) != generator
     with pytest.raises(InputError, match="has no generator"):
         convert(tmp_path / "both" / "generator", tmp_path / "other", generator=True)

@@ -39,8 +39,8 @@ def test_student_has_the_layers_embeddings_pooler_head_and_tokenizer(teacher, tm
     # Same computation; a graph may sum in another order.
     assert difference(student(features), whole.head_layer(pooled)) < 1e-5
     assert student.labels == ["no", "yes", "maybe"]
-    one, other = (Tokenizer.from_pretrained(path) for path in (teacher, tmp_path / "student"))
-    assert one.fingerprint == other.fingerprint
+    original, copied = (Tokenizer.from_pretrained(path) for path in (teacher, tmp_path / "student"))
+    assert original.fingerprint == copied.fingerprint
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "student")
     assert theirs.config.num_hidden_layers == 3
 
@@ -52,8 +52,8 @@ def test_command_prints_the_layers(teacher, tmp_path, capsys):
     assert main(["student", "--teacher", str(teacher), "--layers", "0,x", "--out", str(out)]) == 2
     large, small = Encoder.from_pretrained(teacher), Encoder.from_pretrained(out)
     for layer, of_teacher in enumerate((0, 2, 4)):
-        for one, other in zip(small.blocks[layer].weights, large.blocks[of_teacher].weights):
-            np.testing.assert_array_equal(to_numpy(one.value), to_numpy(other.value))
+        for copied, original in zip(small.blocks[layer].weights, large.blocks[of_teacher].weights):
+            np.testing.assert_array_equal(to_numpy(copied.value), to_numpy(original.value))
 
 
 def test_six_of_twelve_layers_equal_distilbert(tmp_path):

@@ -34,9 +34,9 @@ def test_every_row_once(builder, records_directory):
         expected = by_id(each(read_rows(records_directory, split)))
         for reader in (builder, of_directory):
             assert reader.info.splits[split].num_examples == manifest["splits"][split]["rows"]
-            found = list(tfds.as_numpy(reader.as_dataset(split=split)))
-            assert len(found) == len(expected) == len(by_id(found))
-            for number, row in by_id(found).items():
+            rows = list(tfds.as_numpy(reader.as_dataset(split=split)))
+            assert len(rows) == len(expected) == len(by_id(rows))
+            for number, row in by_id(rows).items():
                 assert row.keys() == expected[number].keys()
                 for name, value in row.items():
                     assert value.dtype == expected[number][name].dtype

@@ -59,9 +59,9 @@ def test_fewer_rows_than_the_manifest(copy, records_directory):
 
 
 def test_another_tokenizer(records_directory, tokenizer):
-    other = WordPieceTokenizer(list(tokenizer.vocabulary) + ["extra"])
+    other_tokenizer = WordPieceTokenizer(list(tokenizer.vocabulary) + ["extra"])
     with pytest.raises(InputError, match="prepared with another tokenizer"):
-        pretraining_dataset(records_directory, BATCH, tokenizer=other)
+        pretraining_dataset(records_directory, BATCH, tokenizer=other_tokenizer)
 
 
 def test_rejects_damaged_records_on_a_bucket(records_directory, bucket):

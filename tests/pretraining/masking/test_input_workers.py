@@ -43,10 +43,10 @@ def test_input_workers_make_the_same_batches(records_directory, input_workers, k
     num_rows = records.read_manifest(records_directory)["splits"]["train"]["rows"]
     count = num_rows // BATCH + 4  # into the next epoch
     for workers in (input_workers[:1], input_workers):
-        made = take(records_directory, count, input_workers=workers, **keywords)
-        assert len(made) == count
-        for one, other in zip(made, take(records_directory, count, **keywords)):
-            assert_same(one, other)
+        batches = take(records_directory, count, input_workers=workers, **keywords)
+        assert len(batches) == count
+        for batch, expected in zip(batches, take(records_directory, count, **keywords)):
+            assert_same(batch, expected)
 
 
 def test_rejects_an_unreachable_worker(records_directory):

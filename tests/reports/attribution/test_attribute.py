@@ -126,8 +126,8 @@ def test_special_tokens_in_the_text_are_words_of_it(classifier):
 def test_a_tagger_attributes_the_label_of_a_word(tagger):
     result = attribute(tagger, ["good", "film"], target=(1, "B-POS"), steps=8)
     assert result.target == "film/B-POS"
-    other, wanted, another = np.exp(tagger(["good film"])[0, 2])
-    assert result.output == pytest.approx(np.log(wanted / (other + another)), rel=1e-4)
+    outside, begin, inside = np.exp(tagger(["good film"])[0, 2])
+    assert result.output == pytest.approx(np.log(begin / (outside + inside)), rel=1e-4)
     assert abs(result.gap) < 1e-5
     assert attribute(tagger, "good film", steps=1).target.split("/")[1] != "O"
 

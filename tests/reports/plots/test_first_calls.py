@@ -20,13 +20,13 @@ def test_curves_of_a_history_are_over_epochs():
     model = keras.Sequential([keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     x = np.ones((8, 2), "float32")
-    kept = model.fit(x, x[:, :1], epochs=3, validation_data=(x, x[:, :1]), verbose=0)
+    history = model.fit(x, x[:, :1], epochs=3, validation_data=(x, x[:, :1]), verbose=0)
     expected = [
-        [[epoch + 1, value] for epoch, value in enumerate(kept.history[name])]
+        [[epoch + 1, value] for epoch, value in enumerate(history.history[name])]
         for name in ("loss", "val_loss")
     ]
-    assert lines_of(learning_curves(kept)) == ("epochs", expected)
-    assert lines_of(learning_curves(kept.history)) == ("epochs", expected)
+    assert lines_of(learning_curves(history)) == ("epochs", expected)
+    assert lines_of(learning_curves(history.history)) == ("epochs", expected)
     # A run resumed with initial_epoch.
     later = model.fit(x, x[:, :1], initial_epoch=3, epochs=5, verbose=0)
     assert [x for x, _ in lines_of(learning_curves(later))[1][0]] == [4, 5]

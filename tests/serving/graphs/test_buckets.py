@@ -40,9 +40,9 @@ def _compiled_sizes(function):
     """The shapes of token ids in functions that XLA must compile."""
     library = function.graph.as_graph_def().library.function
     arguments = [
-        one.arg_attr[0].attr["_output_shapes"].list.shape[0].dim
-        for one in library
-        if one.attr["_XlaMustCompile"].b
+        body.arg_attr[0].attr["_output_shapes"].list.shape[0].dim
+        for body in library
+        if body.attr["_XlaMustCompile"].b
     ]
     return {tuple(dim.size for dim in dims) for dims in arguments}
 

@@ -24,9 +24,9 @@ def test_parts_make_the_whole(monkeypatch, count, tokens_of_part):
     ids = np.random.default_rng(0).integers(-3, 4, (count, 3)).astype("int32")
     spec = {"token_ids": tf.TensorSpec([None, None], tf.int32)}
     in_graph = tf.function(lambda rows: chunks.in_chunks(doubled, rows), input_signature=[spec])
-    made = in_graph({"token_ids": tf.constant(ids)})
-    np.testing.assert_array_equal(made["doubled"], np.reshape(2 * ids, (count, 3)))
-    np.testing.assert_array_equal(made["positive"], ids[ids > 0])
+    outputs = in_graph({"token_ids": tf.constant(ids)})
+    np.testing.assert_array_equal(outputs["doubled"], np.reshape(2 * ids, (count, 3)))
+    np.testing.assert_array_equal(outputs["positive"], ids[ids > 0])
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ def test_models_with_different_heads_compute_the_encoder_once(base, tmp_path):
 
 
 def test_other_encoders_are_not_shared(base, tmp_path):
-    other = save_base(tmp_path / "other", seed=1, hidden_dim=64, intermediate_dim=4096)
-    models = {"one": tuned(base, "head"), "other": tuned(other, "head")}
+    other_base = save_base(tmp_path / "other", seed=1, hidden_dim=64, intermediate_dim=4096)
+    models = {"one": tuned(base, "head"), "other": tuned(other_base, "head")}
     export_saved_model({n: model.signatures() for n, model in models.items()}, tmp_path / "all")
     served = tf.saved_model.load(str(tmp_path / "all")).signatures["serving_default"]
     for name, model in models.items():

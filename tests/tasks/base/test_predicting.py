@@ -55,11 +55,11 @@ def test_all_shapes_share_a_trace(many_shapes, batch_size):
 
 
 def test_callbacks_see_the_batches_of_few_texts():
-    seen = []
+    batch_numbers = []
     callback = keras.callbacks.LambdaCallback()
-    callback.on_predict_batch_end = lambda batch, logs=None: seen.append(batch)
+    callback.on_predict_batch_end = lambda batch, logs=None: batch_numbers.append(batch)
     classifier().predict(TEXTS[:3], callbacks=[callback], verbose=0)
-    assert seen == [0]
+    assert batch_numbers == [0]
 
 
 def test_an_unknown_argument_is_refused_for_few_texts_as_for_many():

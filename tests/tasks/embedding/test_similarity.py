@@ -50,12 +50,12 @@ def folder(tmp_path_factory):
     return folder
 
 
-def finetune(folder, out, *more):
+def finetune(folder, out, *options):
     table = ["--train", str(folder / "pairs.csv"), "--dev", str(folder / "pairs.csv")]
     columns = ["--text", "one", "--pair", "other", "--label", "score"]
     return main(
         ["finetune", "--model", str(folder / "base"), "--task", "similarity", *table, *columns]
-        + ["--out", str(folder / out), *more]
+        + ["--out", str(folder / out), *options]
     )
 
 

@@ -29,10 +29,10 @@ def write(path, count, seed):
     return path
 
 
-def finetune(folder, *more, **files):
+def finetune(folder, *arguments, **files):
     files = {"train": "train.jsonl", "dev": "dev.jsonl", "out": "run"} | files
     options = [f"--{name}={folder / file}" for name, file in files.items()]
-    return main(["finetune", f"--model={folder / 'base'}", "--task=choice", *options, *more])
+    return main(["finetune", f"--model={folder / 'base'}", "--task=choice", *options, *arguments])
 
 
 @pytest.fixture(scope="module")

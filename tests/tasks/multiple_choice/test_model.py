@@ -174,9 +174,9 @@ def test_features_and_data_sets_of_features(model):
     labels = np.array(LABELS[:12])
     loss = -np.mean(np.log(expected[np.arange(12), labels]))
     batches = tf.data.Dataset.from_tensor_slices((features, labels)).batch(6)
-    for given in ((features, labels), (batches,)):
-        np.testing.assert_allclose(model.predict(given[0], verbose=0), expected, atol=1e-6)
-        assert model.evaluate(*given, verbose=0)[0] == pytest.approx(loss, abs=1e-6)
+    for arguments in ((features, labels), (batches,)):
+        np.testing.assert_allclose(model.predict(arguments[0], verbose=0), expected, atol=1e-6)
+        assert model.evaluate(*arguments, verbose=0)[0] == pytest.approx(loss, abs=1e-6)
 
 
 # === Errors ===

@@ -43,10 +43,10 @@ def test_labels_of_other_tasks_stay_as_they_are(tmp_path, caplog):
     assert not caplog.text
     with pytest.raises(InputError, match="line 2: label '0' is neither .*pass outside='0'"):
         read_columns(written(tmp_path, "Ada\tB-PER\nsat\t0\nhere\tO\n"))
-    counted = read_columns(written(tmp_path, "Ada\t_\nsat\t_\n,\tCase=Nom\n"))
+    examples = read_columns(written(tmp_path, "Ada\t_\nsat\t_\n,\tCase=Nom\n"))
     with caplog.at_level(logging.WARNING):
         caplog.clear()
-        score_tags(counted, counted.labels)
+        score_tags(examples, examples.labels)
     assert not caplog.text
     assert outside_candidates(["phone", "E-mail"]) == []
     assert outside_candidates(["O", "B-PER", "0"]) == []

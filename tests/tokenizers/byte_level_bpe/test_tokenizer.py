@@ -294,7 +294,7 @@ def test_gpt2(tmp_path, is_whole):
     ours = Tokenizer.from_pretrained(tmp_path)
     texts = [ENGLISH, *ODD, "one<|endoftext|> two"]
     encoded = theirs(texts, return_offsets_mapping=True)
-    ids, starts, ends = (one.to_list() for one in ours.tokenize_with_offsets(texts))
+    ids, starts, ends = (part.to_list() for part in ours.tokenize_with_offsets(texts))
     assert ids == encoded["input_ids"]
     offsets = [list(zip(*row)) for row in zip(starts, ends, strict=True)]
     assert offsets == encoded["offset_mapping"]

@@ -61,8 +61,8 @@ def expected():
 def test_splitting_the_batch_changes_nothing(expected, cut):
     weights, loss = fitted(**cut)
     # Float32 values near 1, summed in another order in six steps.
-    for one, other in zip(weights, expected[0], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=2e-6)
+    for weight, expected_weight in zip(weights, expected[0], strict=True):
+        np.testing.assert_allclose(weight, expected_weight, rtol=1e-5, atol=2e-6)
     assert loss == pytest.approx(expected[1], rel=1e-5)
 
 

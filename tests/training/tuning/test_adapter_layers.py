@@ -122,8 +122,8 @@ def test_lora_dropout_affects_only_its_product_in_training():
     )
     randomize(encoder, scale=0.5)
     features = features_of(TINY)
-    one, other = (encoder(features, training=t)["pooled_output"] for t in (True, False))
-    assert difference(one, other) > 1e-3
+    trained, inferred = (encoder(features, training=t)["pooled_output"] for t in (True, False))
+    assert difference(trained, inferred) > 1e-3
 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
@@ -207,9 +207,9 @@ def test_virtual_tokens_are_prepended_to_the_embeddings(config):
 def test_virtual_tokens_start_as_given_tokens(config):
     encoder = encoder_of(config, "prompt")
     randomize(encoder)
-    given = [3, 5, 8]
-    encoder.virtual_tokens.begin_as(encoder.embeddings, given)
-    rows = to_numpy(encoder.embeddings(np.repeat(np.array(given)[:, None], SIZE, axis=1)))
+    token_ids = [3, 5, 8]
+    encoder.virtual_tokens.begin_as(encoder.embeddings, token_ids)
+    rows = to_numpy(encoder.embeddings(np.repeat(np.array(token_ids)[:, None], SIZE, axis=1)))
     for position, vector in enumerate(encoder.virtual_tokens.vectors.numpy()):
         assert np.abs(rows[:, position] - vector).max(axis=-1).min() < 1e-6
 

@@ -39,8 +39,8 @@ def files(tmp_path_factory):
 
 
 def load(folder, base, name):
-    more = ANSWERS if name == "answers" else {}
-    return CLASSES[name].from_pretrained(folder, base=base, **more)
+    settings = ANSWERS if name == "answers" else {}
+    return CLASSES[name].from_pretrained(folder, base=base, **settings)
 
 
 def logits(model, ids):
@@ -68,13 +68,15 @@ def test_logits_of_the_library_and_the_files_again(files, tmp_path, family, name
         np.testing.assert_array_equal(ours, theirs)
     if (files / family / name / "adapter.safetensors").exists():
         for file in ("adapter.safetensors", "model_head.safetensors"):
-            one, two = (
+            saved, original = (
                 SafetensorsFile(d / file) for d in (tmp_path / "again", files / family / name)
             )
-            renamed = {n.replace(f".{name}.", ".adapter."): two.read(n) for n in two.header}
-            assert set(renamed) == set(one.header)
+            renamed = {
+                n.replace(f".{name}.", ".adapter."): original.read(n) for n in original.header
+            }
+            assert set(renamed) == set(saved.header)
             for tensor, array in renamed.items():
-                np.testing.assert_array_equal(one.read(tensor), array)
+                np.testing.assert_array_equal(saved.read(tensor), array)
     if name != "answers":
         assert again.labels == model.labels == ["x", "y", "z"]
 

@@ -108,27 +108,27 @@ def test_a_tagger_with_a_crf(base, tmp_path):
     loaded = load_tuned(tmp_path / "tuned")
     assert loaded.crf
     assert {w.path for w in loaded.weights} == {w.path for w in model.weights}
-    for one, other in zip(loaded.weights, model.weights):
-        np.testing.assert_array_equal(one, other, err_msg=one.path)
+    for received, expected in zip(loaded.weights, model.weights):
+        np.testing.assert_array_equal(received, expected, err_msg=received.path)
     settings = json.loads((tmp_path / "tuned" / "adapter_config.json").read_text())
     assert settings["modules_to_save"] == ["classifier"]
 
 
 def test_rejects_another_base(base, lora, tmp_path):
     _, directory = lora
-    other = tmp_path / "other"
-    helpers.encoder(num_layers=2, seed=1).save_pretrained(other)
-    helpers.tokenizer().save_pretrained(other)
+    other_base = tmp_path / "other"
+    helpers.encoder(num_layers=2, seed=1).save_pretrained(other_base)
+    helpers.tokenizer().save_pretrained(other_base)
     with pytest.raises(InputError, match="the weights of .*other differ. Pass the original"):
-        load_tuned(directory, base=other)
+        load_tuned(directory, base=other_base)
     with pytest.raises(
         InputError, match="differs from the tensor in .*other: the model was tuned from another"
     ):
-        save_tuned(classifier(base, "lora"), tmp_path / "tuned", other)
+        save_tuned(classifier(base, "lora"), tmp_path / "tuned", other_base)
     with pytest.raises(
         InputError, match="contains a whole model. Omit base, which is only for fine-tuned weights"
     ):
-        load_tuned(base, base=other)
+        load_tuned(base, base=other_base)
 
 
 def test_base_may_move(base, lora, tmp_path):

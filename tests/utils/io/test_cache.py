@@ -21,8 +21,8 @@ def test_drops_the_least_recently_used():
     assert cache.num_bytes == 3 * 640
     cache.get([key_of(0)])
     cache.put(key_of(3), of(3))
-    found = cache.get([key_of(number) for number in range(4)])
-    assert [entry and entry["vector"][0] for entry in found] == [0, None, 2, 3]
+    entries = cache.get([key_of(number) for number in range(4)])
+    assert [entry and entry["vector"][0] for entry in entries] == [0, None, 2, 3]
     assert cache.num_bytes == 3 * 640
 
 
@@ -36,7 +36,7 @@ def test_replaces_a_key_and_ignores_what_never_fits():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (("ab", "c"), ("a", "bc")),
         ((1,), ("1",)),
@@ -47,9 +47,9 @@ def test_replaces_a_key_and_ignores_what_never_fits():
          (np.array([b""], object), np.array([b"a"], object))),
     ],
 )  # fmt: skip
-def test_keys_differ(one, other):
-    assert key_of(*one) != key_of(*other)
-    assert key_of(*one) == key_of(*one)
+def test_keys_differ(first, second):
+    assert key_of(*first) != key_of(*second)
+    assert key_of(*first) == key_of(*first)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "strings"])

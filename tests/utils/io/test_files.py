@@ -87,7 +87,7 @@ def test_current_directory_can_be_filled(tmp_path, monkeypatch):
 
 def test_mount_point_is_filled_from_inside(tmp_path, monkeypatch):
     (tmp_path / "disk").mkdir()
-    monkeypatch.setattr(paths, "_mounts", lambda path: [tmp_path / "disk"])
+    monkeypatch.setattr(paths, "_list_mounts", lambda path: [tmp_path / "disk"])
     (tmp_path / "disk" / "notes").write_text("mine")
     inode = (tmp_path / "disk").stat().st_ino
     with replace_directory(tmp_path / "disk") as temporary:
@@ -144,13 +144,13 @@ def test_other_entries_keep_content_links_and_permissions(tmp_path):
 def test_what_appears_meanwhile_is_kept(tmp_path, monkeypatch):
     run = tmp_path / "run"
     run.mkdir()
-    exchange = paths._exchange
+    exchange = paths._swap_names
 
     def late(new, path):
         (run / "late").write_text("mine")
         return exchange(new, path)
 
-    monkeypatch.setattr(paths, "_exchange", late)
+    monkeypatch.setattr(paths, "_swap_names", late)
     with replace_directory(run) as temporary:
         (temporary / "a").write_text("1")
     assert names(run) == ["a", "late"]
@@ -259,8 +259,8 @@ def test_scratch_of_others_is_left_alone(tmp_path):
     (tmp_path / ".out.0123abcd.bak").write_text("mine")
     with replace_directory(tmp_path / "out") as living:
         (living / "a").write_text("1")
-        with replace_directory(tmp_path / "out") as other:
-            (other / "a").write_text("2")
+        with replace_directory(tmp_path / "out") as rival:
+            (rival / "a").write_text("2")
         assert (living / "a").exists()
     assert (tmp_path / "out" / "a").read_text() == "1"
     assert names(tmp_path) == [".out.0123abcd", ".out.0123abcd.bak", ".out.original", "out"]

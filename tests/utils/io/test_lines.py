@@ -33,7 +33,7 @@ def write(tmp_path, name, content):
 def test_damaged_files_are_named_whatever_compressed_them(tmp_path, compression):
     data, draw = compression.compress(LINES), random.Random(0)
     assert b"".join(line for _, line in raw_lines(write(tmp_path, "a", data))) == LINES
-    found = 0
+    errors = 0
     for place in range(8, len(data), len(data) // 40):
         flipped = data[:place] + bytes([data[place] ^ (1 << draw.randrange(8))]) + data[place + 1 :]
         for damaged in (flipped, data[:place]):
@@ -42,8 +42,8 @@ def test_damaged_files_are_named_whatever_compressed_them(tmp_path, compression)
                 assert b"".join(line for _, line in raw_lines(path)) == LINES
             except InputError as error:
                 assert f"{path} is damaged: " in str(error)
-                found += 1
-    assert found > 70
+                errors += 1
+    assert errors > 70
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_a_text_may_be_html(tmp_path):
 def test_a_long_line_is_cut_and_rejected_but_not_those_around_it(tmp_path, end):
     parts = [b"short", b"x" * LONGEST_LINE, b"y" * 3 * LONGEST_LINE, b"last"]
     path = write(tmp_path, "a.txt", end.join(parts) + end)
-    found = [line for _, line in raw_lines(path)]
-    assert len(found) == 4 and max(map(len, found)) <= 2 * LONGEST_LINE + 8
-    assert [text_of(found[place]) for place in (0, 1, 3)] == ["short", "x" * LONGEST_LINE, "last"]
+    lines = [line for _, line in raw_lines(path)]
+    assert len(lines) == 4 and max(map(len, lines)) <= 2 * LONGEST_LINE + 8
+    assert [text_of(lines[place]) for place in (0, 1, 3)] == ["short", "x" * LONGEST_LINE, "last"]
     with pytest.raises(InputError, match="line 3: a line with more than 4,194,304 bytes"):
         list(read_lines(path))
 
@@ -134,8 +134,8 @@ def test_an_encoding_holds_for_files_without_a_mark(tmp_path):
 
 def test_a_table_is_read_in_its_encoding(tmp_path):
     path = write(tmp_path, "a.csv", 'text,label\n5 \u20ac,pos\n"a;\u201c",neg\n'.encode("cp1252"))
-    found = read_table(path, "text", label="label", encoding="cp1252")
-    assert found.texts == ["5 \u20ac", "a;\u201c"] and found.read_with["encoding"] == "cp1252"
+    examples = read_table(path, "text", label="label", encoding="cp1252")
+    assert examples.texts == ["5 \u20ac", "a;\u201c"] and examples.read_with["encoding"] == "cp1252"
 
 
 @pytest.mark.parametrize(

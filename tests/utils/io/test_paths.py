@@ -142,9 +142,9 @@ def unexpanded(tree):
             continue
         arguments = [*function.args.args, *function.args.kwonlyargs]
         users = {
-            one.arg
-            for one in arguments
-            if one.annotation is not None and "str | " in (text := ast.unparse(one.annotation))
+            arg.arg
+            for arg in arguments
+            if arg.annotation is not None and "str | " in (text := ast.unparse(arg.annotation))
             if "Path" in text
         }
         for node in ast.walk(function):
@@ -163,13 +163,13 @@ def names_in(tree):
 
 
 def test_no_public_function_takes_a_path_as_it_is():
-    found = {
+    problems = {
         f"{path.relative_to(PACKAGE)}:{line} {function}"
         for path in sorted(PACKAGE.rglob("*.py"))
         if not path.is_relative_to(PACKAGE / "cli")  # its arguments are expanded by `Kind`
         for function, line in unexpanded(ast.parse(path.read_text(encoding="utf-8")))
     }
-    assert found == set()
+    assert problems == set()
 
 
 def test_the_search_finds_what_it_looks_for():

@@ -47,7 +47,7 @@ def open_google_checkpoint(
     Returns:
         (content of a Hugging Face `config.json`, tensors under their Hugging Face names).
     """
-    prefix, directory = _found(path)
+    prefix, directory = _locate_checkpoint(path)
     checkpoint = Checkpoint(prefix)
     by_objects = OBJECT_GRAPH in checkpoint.variables
     file, stated = read_settings(directory)
@@ -68,7 +68,7 @@ def open_google_checkpoint(
     return settings, tensors
 
 
-def _found(path):
+def _locate_checkpoint(path):
     """Returns (prefix of a checkpoint, directory with the configuration and the vocabulary)."""
     prefix = find_checkpoint(path)
     if prefix is None:
@@ -119,13 +119,13 @@ def write_google_checkpoint(
             f"a model of type {model_type!r} cannot be written as a Google checkpoint; only "
             f"{' and '.join(_KINDS)} can."
         )
-    settings = _settings(config, model_type)
+    settings = _select_settings(config, model_type)
     named = {}
     for name, tensor in tensors.items():
-        known = _google_name(name, model_type)
-        if known is None:
+        variable = _find_google_name(name, model_type)
+        if variable is None:
             raise InputError(f"tensor {name} of {model_type} has no name in Google's checkpoints.")
-        google, transpose = known
+        google, transpose = variable
         named[google] = np.ascontiguousarray(tensor.T if transpose else tensor)
     text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
     (directory / f"{model_type}_config.json").write_text(text, encoding="utf-8")
@@ -140,17 +140,17 @@ def write_google_checkpoint(
     )
 
 
-def _google_name(name, model_type):
+def _find_google_name(name, model_type):
     """Returns (variable name, whether to transpose it), or None if there is no variable."""
     for spelling in (name, f"{model_type}.{name}"):  # Tensor names of a base model have no prefix.
-        for known in _KINDS[model_type]:
-            google = known.to_google(spelling)
+        for pattern in _KINDS[model_type]:
+            google = pattern.to_google(spelling)
             if google:
-                return google, known.transpose
+                return google, pattern.transpose
     return None
 
 
-def _settings(config, model_type):
+def _select_settings(config, model_type):
     if config.get("is_decoder"):
         raise InputError(f"{model_type}_config.json cannot express causal attention.")
     keys = [*_KEYS]

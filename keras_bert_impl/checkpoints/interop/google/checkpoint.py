@@ -53,7 +53,7 @@ def read_index(prefix: Path) -> dict[str, Variable]:
             raise InputError(
                 f"{path} is larger than {_MAX_BYTES >> 20} MiB, the limit for an index."
             )
-        rows = _table(path.read_bytes())
+        rows = _parse_table(path.read_bytes())
         header = BundleHeaderProto.FromString(rows.pop(b"", b""))
         entries = {
             name.decode("utf-8", "backslashreplace"): BundleEntryProto.FromString(row)
@@ -64,18 +64,18 @@ def read_index(prefix: Path) -> dict[str, Variable]:
     except (_Damaged, DecodeError, struct.error) as error:
         raise InputError(f"{path} is damaged: {error}.") from error
     files = {
-        shard: _data_file(prefix, shard, header.num_shards)
+        shard: _locate_data_file(prefix, shard, header.num_shards)
         for shard in sorted({0} | {entry.shard_id for entry in entries.values()})
     }
     sizes = {shard: file.stat().st_size for shard, file in files.items()}
-    variables = {name: _variable(path, name, entry, sizes) for name, entry in entries.items()}
+    variables = {name: _parse_variable(path, name, entry, sizes) for name, entry in entries.items()}
     for name, variable in variables.items():
         if variable == Variable("string", ()):
             _check_string(path, name, entries[name], files[entries[name].shard_id])
     return variables
 
 
-def _data_file(prefix, shard, num_shards):
+def _locate_data_file(prefix, shard, num_shards):
     name = f"{prefix.name}.data-{shard:05d}-of-{num_shards:05d}"
     path = file_within(prefix.parent, name)
     if not path.exists():
@@ -96,7 +96,7 @@ def _check_string(path, name, entry, data):
         raise InputError(f"{path}: tensor {name:.200} is not a string of {entry.size} bytes.")
 
 
-def _variable(path, name, entry, sizes):
+def _parse_variable(path, name, entry, sizes):
     from tensorflow.core.framework.types_pb2 import DataType
 
     where = f"{path}: tensor {name:.200}"
@@ -119,7 +119,7 @@ def _variable(path, name, entry, sizes):
     return Variable(_SHORT.get(dtype, dtype.removeprefix("DT_").lower()), shape)
 
 
-def _table(data):
+def _parse_table(data):
     """Parses an index; returns the serialized entries, keyed by tensor name."""
     if len(data) < _FOOTER or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
         raise _Damaged("it has no valid footer")
@@ -127,19 +127,19 @@ def _table(data):
     footer.handle()  # skips the metaindex
     rows: dict[bytes, bytes] = {}
     end = 0
-    for _, handle in _rows(data, *footer.handle()):
+    for _, handle in _parse_rows(data, *footer.handle()):
         offset, size = _Bytes(handle).handle()
         if offset < end:
             raise _Damaged("overlapping blocks")
         end = offset + size
-        for name, row in _rows(data, offset, size):
+        for name, row in _parse_rows(data, offset, size):
             rows[name] = row
             if len(rows) > _MAX_ROWS:
                 raise _Damaged(f"more than {_MAX_ROWS} tensors")
     return rows
 
 
-def _rows(data, offset, size):
+def _parse_rows(data, offset, size):
     if offset + size + 1 > len(data) or size < 4:
         raise _Damaged("a block extends beyond the file")
     if data[offset + size]:
@@ -150,10 +150,10 @@ def _rows(data, offset, size):
         raise _Damaged("a block is too short")
     block, key = _Bytes(data[offset : offset + end]), b""
     while block.left():
-        shared, rest, length = block.number(), block.number(), block.number()
-        if shared > len(key) or shared + rest > _MAX_NAME:
+        shared, unshared, length = block.number(), block.number(), block.number()
+        if shared > len(key) or shared + unshared > _MAX_NAME:
             raise _Damaged("a name is too long")
-        key = key[:shared] + block.take(rest)
+        key = key[:shared] + block.take(unshared)
         yield key, block.take(length)
 
 
@@ -196,9 +196,9 @@ def find_checkpoint(path: str | os.PathLike) -> Path | None:
     """Returns the prefix of the checkpoint at a path, or None."""
     path = local_path(path)
     file = _FILE.fullmatch(path.name)
-    if file and path.is_file() and _index(path.with_name(file[1])).is_file():
+    if file and path.is_file() and _locate_index(path.with_name(file[1])).is_file():
         return path.with_name(file[1])
-    if _index(path).is_file():
+    if _locate_index(path).is_file():
         return path
     if not path.is_dir():
         return None
@@ -207,7 +207,7 @@ def find_checkpoint(path: str | os.PathLike) -> Path | None:
     prefixes = sorted(index.with_suffix("") for index in path.glob("*.index"))
     if len(prefixes) < 2:
         return prefixes[0] if prefixes else None
-    latest = _latest(path)
+    latest = _find_latest(path)
     if latest in prefixes:
         return latest
     steps = {p: re.search(r"-(\d+)$", p.name) for p in prefixes}
@@ -219,11 +219,11 @@ def find_checkpoint(path: str | os.PathLike) -> Path | None:
     )
 
 
-def _index(prefix):
+def _locate_index(prefix):
     return prefix.parent / f"{prefix.name}.index"
 
 
-def _latest(directory):
+def _find_latest(directory):
     """Returns the latest checkpoint according to the file `checkpoint`, or None."""
     if not (directory / "checkpoint").is_file():
         return None

@@ -32,18 +32,18 @@ class Name:
 
     def to_huggingface(self, name: str) -> str | None:
         """Converts a Google name; returns None if the name does not match `google`."""
-        return _renamed(name, self.google, self.huggingface)
+        return _rename(name, self.google, self.huggingface)
 
     def to_google(self, name: str) -> str | None:
         """Converts a Hugging Face name; returns None if the name does not match `huggingface`."""
-        return _renamed(name, self.huggingface, self.google)
+        return _rename(name, self.huggingface, self.google)
 
 
-def _renamed(name, source, target):
-    found = re.fullmatch(re.escape(source).replace(r"\#", r"(\d{1,9})"), name)
-    if found is None:
+def _rename(name, source, target):
+    match = re.fullmatch(re.escape(source).replace(r"\#", r"(\d{1,9})"), name)
+    if match is None:
         return None
-    for number in found.groups():
+    for number in match.groups():
         target = target.replace("#", number, 1)
     return target
 
@@ -62,14 +62,14 @@ def layer_norm(google: str, huggingface: str) -> list[Name]:
     ]
 
 
-def _head(google, huggingface):
+def _list_head(google, huggingface):
     return [
         Name(f"{google}output_weights", f"{huggingface}.weight"),
         Name(f"{google}output_bias", f"{huggingface}.bias"),
     ]
 
 
-def _embeddings(google, huggingface):
+def _list_embeddings(google, huggingface):
     tables = ("word_embeddings", "position_embeddings", "token_type_embeddings")
     return [
         *(Name(f"{google}/{table}", f"{huggingface}.{table}.weight") for table in tables),
@@ -77,7 +77,7 @@ def _embeddings(google, huggingface):
     ]
 
 
-def _layers(google, huggingface):
+def _list_layers(google, huggingface):
     names = []
     for part in (
         "attention/self/query",
@@ -93,22 +93,22 @@ def _layers(google, huggingface):
     return names
 
 
-def _transform(google, huggingface):
+def _list_transform(google, huggingface):
     return [
         *dense(f"{google}/dense", f"{huggingface}.dense"),
         *layer_norm(f"{google}/LayerNorm", f"{huggingface}.LayerNorm"),
     ]
 
 
-_TASKS = [*_head("", "classifier"), *_head("cls/squad/", "qa_outputs")]
+_TASKS = [*_list_head("", "classifier"), *_list_head("cls/squad/", "qa_outputs")]
 
 BERT = [
-    *_embeddings("bert/embeddings", "bert.embeddings"),
-    *_layers("bert/encoder", "bert.encoder.layer.#"),
+    *_list_embeddings("bert/embeddings", "bert.embeddings"),
+    *_list_layers("bert/encoder", "bert.encoder.layer.#"),
     *dense("bert/pooler/dense", "bert.pooler.dense"),
-    *_transform("cls/predictions/transform", "cls.predictions.transform"),
+    *_list_transform("cls/predictions/transform", "cls.predictions.transform"),
     Name("cls/predictions/output_bias", "cls.predictions.bias"),
-    *_head("cls/seq_relationship/", "cls.seq_relationship"),
+    *_list_head("cls/seq_relationship/", "cls.seq_relationship"),
     *_TASKS,
 ]
 
@@ -116,7 +116,7 @@ _BLOCK = "bert/encoder/transformer/group_#/inner_group_#"
 _ALBERT_LAYER = "albert.encoder.albert_layer_groups.#.albert_layers.#"
 
 ALBERT = [
-    *_embeddings("bert/embeddings", "albert.embeddings"),
+    *_list_embeddings("bert/embeddings", "albert.embeddings"),
     *dense(
         "bert/encoder/embedding_hidden_mapping_in", "albert.encoder.embedding_hidden_mapping_in"
     ),
@@ -129,16 +129,16 @@ ALBERT = [
     *dense(f"{_BLOCK}/ffn_1/intermediate/output/dense", f"{_ALBERT_LAYER}.ffn_output"),
     *layer_norm(f"{_BLOCK}/LayerNorm_1", f"{_ALBERT_LAYER}.full_layer_layer_norm"),
     *dense("bert/pooler/dense", "albert.pooler"),
-    *_transform("cls/predictions/transform", "predictions"),
+    *_list_transform("cls/predictions/transform", "predictions"),
     Name("cls/predictions/output_bias", "predictions.bias"),
-    *_head("cls/seq_relationship/", "sop_classifier.classifier"),
+    *_list_head("cls/seq_relationship/", "sop_classifier.classifier"),
     *_TASKS,
 ]
 
 ELECTRA = [
-    *_embeddings("electra/embeddings", "electra.embeddings"),
+    *_list_embeddings("electra/embeddings", "electra.embeddings"),
     *dense("electra/embeddings_project", "electra.embeddings_project"),
-    *_layers("electra/encoder", "electra.encoder.layer.#"),
+    *_list_layers("electra/encoder", "electra.encoder.layer.#"),
     *dense("discriminator_predictions/dense", "discriminator_predictions.dense"),
     *dense("discriminator_predictions/dense_1", "discriminator_predictions.dense_prediction"),
 ]
@@ -157,12 +157,14 @@ def unknown_model(path: object, names: Collection[str]) -> InputError:
 
 
 def electra_generator(names: Collection[str]) -> list[Name]:
-    own = "generator/embeddings/word_embeddings" in names
+    has_embeddings = "generator/embeddings/word_embeddings" in names
     return [
-        *_embeddings("generator/embeddings" if own else "electra/embeddings", "electra.embeddings"),
+        *_list_embeddings(
+            "generator/embeddings" if has_embeddings else "electra/embeddings", "electra.embeddings"
+        ),
         *dense("generator/embeddings_project", "electra.embeddings_project"),
-        *_layers("generator/encoder", "electra.encoder.layer.#"),
-        *_transform("generator_predictions", "generator_predictions"),
+        *_list_layers("generator/encoder", "electra.encoder.layer.#"),
+        *_list_transform("generator_predictions", "generator_predictions"),
         Name("generator_predictions/output_bias", "generator_lm_head.bias"),
     ]
 
@@ -189,9 +191,11 @@ class GoogleTensors:
         self.path = checkpoint.path
         self._checkpoint = checkpoint
         self._locations = locations
-        self.header = {name: self._entry(location) for name, location in locations.items()}
+        self.header = {
+            name: self._describe_tensor(location) for name, location in locations.items()
+        }
 
-    def _entry(self, location):
+    def _describe_tensor(self, location):
         variable = self._checkpoint.variables[location.variable]
         stored, shape = variable.shape, location.shape or variable.shape
         if math.prod(shape) != math.prod(stored) or (location.transpose and len(shape) != 2):
@@ -202,7 +206,7 @@ class GoogleTensors:
         return variable.dtype, shape[::-1] if location.transpose else shape
 
     def read(self, name: str) -> np.ndarray:
-        return self._turned(name, self._checkpoint.read(self._locations[name].variable))
+        return self._convert_array(name, self._checkpoint.read(self._locations[name].variable))
 
     def read_slot(self, name: str, slot: str) -> np.ndarray | None:
         """Returns the optimizer's slot variable for a tensor, or None."""
@@ -216,7 +220,7 @@ class GoogleTensors:
                 f"{self.path}: tensor {variable} must have shape {expected}. "
                 f"Received: {variables[variable].shape}"
             )
-        return self._turned(name, self._checkpoint.read(variable))
+        return self._convert_array(name, self._checkpoint.read(variable))
 
     @property
     def global_step(self) -> int | None:
@@ -225,7 +229,7 @@ class GoogleTensors:
             return None
         return int(self._checkpoint.read("global_step"))
 
-    def _turned(self, name, array):
+    def _convert_array(self, name, array):
         location = self._locations[name]
         array = array.reshape(location.shape or array.shape)
         return array.T if location.transpose else array
@@ -246,15 +250,15 @@ def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[
     Returns:
         (`model_type`, {tensor name: `Location`}). Unknown variables keep their names.
     """
-    variables = _by_short_name(checkpoint)
-    model_type, names = _names(checkpoint, variables, generator)
+    variables = _index_by_short_name(checkpoint)
+    model_type, names = _detect_names(checkpoint, variables, generator)
     hidden: tuple[str, ...] = _ELECTRA_SCOPES[generator] if model_type == "electra" else ()
     locations = {}
     for short, variable in sorted(variables.items()):
         if _OF_THE_RUN.fullmatch(short) or short.startswith(hidden):
             continue
-        known = ((name, name.to_huggingface(short)) for name in names)
-        name, renamed = next(((n, r) for n, r in known if r), (None, variable))
+        candidates = ((name, name.to_huggingface(short)) for name in names)
+        name, renamed = next(((n, r) for n, r in candidates if r), (None, variable))
         slot = short.rpartition("/")[0] in variables  # The variable is a slot of an optimizer.
         if name is None and _IN_THE_ENCODER.match(short) and not slot:
             raise unknown_variable(checkpoint.path, variable)
@@ -262,9 +266,9 @@ def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[
     return model_type, locations
 
 
-def _by_short_name(checkpoint):
+def _index_by_short_name(checkpoint):
     """Returns the variable names in the checkpoint, keyed by the name without the scope."""
-    scope = _scope(checkpoint)
+    scope = _find_scope(checkpoint)
     variables = {name.removeprefix(scope): name for name in checkpoint.variables}
     for short, name in sorted(variables.items()):
         if short != name and short in checkpoint.variables:
@@ -280,19 +284,19 @@ def _by_short_name(checkpoint):
     return variables
 
 
-def _scope(checkpoint):
+def _find_scope(checkpoint):
     """Returns the prefix of the encoder's variable names: empty, or a scope such as `module/`."""
     words = re.compile(r"(.*/)?(bert|electra)/embeddings/word_embeddings")
-    found = [match for match in map(words.fullmatch, sorted(checkpoint.variables)) if match]
-    if len(found) > 1:
+    tables = [match for match in map(words.fullmatch, sorted(checkpoint.variables)) if match]
+    if len(tables) > 1:
         raise InputError(
-            f"{checkpoint.path} has {found[0][0]:.200} and {found[1][0]:.200}; a checkpoint with "
+            f"{checkpoint.path} has {tables[0][0]:.200} and {tables[1][0]:.200}; a checkpoint with "
             "two encoders is not supported."
         )
-    return found[0][1] or "" if found else ""
+    return tables[0][1] or "" if tables else ""
 
 
-def _names(
+def _detect_names(
     checkpoint: Checkpoint, variables: dict[str, str], generator: bool
 ) -> tuple[str, list[Name]]:
     scopes = {"/".join(name.split("/")[:3]) for name in variables}

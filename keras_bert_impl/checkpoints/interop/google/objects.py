@@ -54,7 +54,7 @@ _LAYER = {  # layer in a Model Garden block -> layer in a block of this package
 }
 
 
-def _encoder(embeddings, projection, pooler):
+def _list_encoder(embeddings, projection, pooler):
     names = [
         Name(google, f"{embeddings}.{huggingface}.weight")
         for google, huggingface in _EMBEDDINGS.items()
@@ -64,7 +64,7 @@ def _encoder(embeddings, projection, pooler):
     return names + dense("embedding_projection", projection) + dense("pooler_transform", pooler)
 
 
-def _layer(google, model_type, number):
+def _list_layer(google, model_type, number):
     names = []
     for part, ours in _LAYER.items():
         kind = layer_norm if part.endswith("layer_norm") else dense
@@ -73,7 +73,7 @@ def _layer(google, model_type, number):
     return names
 
 
-def _masked_lm(transform, bias):
+def _list_masked_lm(transform, bias):
     return [
         *dense("cls/predictions/transform/dense", f"{transform}.dense"),
         *layer_norm("cls/predictions/transform/LayerNorm", f"{transform}.LayerNorm"),
@@ -83,23 +83,23 @@ def _masked_lm(transform, bias):
 
 _NAMES = {
     "bert": [
-        *_encoder("bert.embeddings", "bert.embeddings_project", "bert.pooler.dense"),
-        *_layer("transformer/layer_#", "bert", "#"),
-        *_layer("encoder/layer_#", "bert", "#"),
-        *_masked_lm("cls.predictions.transform", "cls.predictions.bias"),
+        *_list_encoder("bert.embeddings", "bert.embeddings_project", "bert.pooler.dense"),
+        *_list_layer("transformer/layer_#", "bert", "#"),
+        *_list_layer("encoder/layer_#", "bert", "#"),
+        *_list_masked_lm("cls.predictions.transform", "cls.predictions.bias"),
         *dense("next_sentence/logits", "cls.seq_relationship"),
     ],
     "electra": [
-        *_encoder("electra.embeddings", "electra.embeddings_project", "electra.pooler.dense"),
-        *_layer("transformer/layer_#", "electra", "#"),
-        *_masked_lm("generator_predictions", "generator_lm_head.bias"),
+        *_list_encoder("electra.embeddings", "electra.embeddings_project", "electra.pooler.dense"),
+        *_list_layer("transformer/layer_#", "electra", "#"),
+        *_list_masked_lm("generator_predictions", "generator_lm_head.bias"),
     ],
     "albert": [
-        *_encoder(
+        *_list_encoder(
             "albert.embeddings", "albert.encoder.embedding_hidden_mapping_in", "albert.pooler"
         ),
-        *_layer("transformer", "albert", 0),
-        *_masked_lm("predictions", "predictions.bias"),
+        *_list_layer("transformer", "albert", 0),
+        *_list_masked_lm("predictions", "predictions.bias"),
         *dense("next_sentence/logits", "sop_classifier.classifier"),
     ],
 }
@@ -116,7 +116,7 @@ def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], 
         variables keep their names.
     """
     variables = variable_names(checkpoint)
-    model_type = _model_type(checkpoint, variables.values())
+    model_type = _detect_model_type(checkpoint, variables.values())
     names = _NAMES[model_type]
     if any(_HEAD_POOLER in name for name in variables.values()):
         names = [
@@ -125,7 +125,7 @@ def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], 
         ]
     locations: dict[str, Location] = {}
     for key, full_name in sorted(variables.items()):
-        name, renamed = _renamed(full_name, names)
+        name, renamed = _rename(full_name, names)
         if name is None and _IN_A_LAYER.search(full_name):
             raise unknown_variable(checkpoint.path, full_name)
         if renamed in locations:
@@ -133,8 +133,8 @@ def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], 
                 f"{checkpoint.path}: {key} and {locations[renamed].variable} are both named "
                 f"{full_name:.200}; a checkpoint with two encoders is not supported."
             )
-        locations[renamed] = _location(key, checkpoint.variables[key].shape, name)
-    return model_type, locations, _num_heads(checkpoint, locations)
+        locations[renamed] = _make_location(key, checkpoint.variables[key].shape, name)
+    return model_type, locations, _read_num_heads(checkpoint, locations)
 
 
 def variable_names(checkpoint: Checkpoint) -> dict[str, str]:
@@ -147,24 +147,24 @@ def variable_names(checkpoint: Checkpoint) -> dict[str, str]:
         graph.ParseFromString(checkpoint.read(OBJECT_GRAPH))
     except (DecodeError, TypeError) as error:
         raise InputError(f"{checkpoint.path}: {OBJECT_GRAPH} is damaged: {error}.") from error
-    found = {}
+    full_names = {}
     for node in graph.nodes:
         for attribute in node.attributes:
             key = attribute.checkpoint_key
             variable = checkpoint.variables.get(key)
-            if variable is None or variable.dtype in _NO_WEIGHTS or _of_the_run(key):
+            if variable is None or variable.dtype in _NO_WEIGHTS or _is_optimizer_key(key):
                 continue
             if len(attribute.full_name) > _MAX_NAME:
                 raise InputError(f"{checkpoint.path}: the name of {key:.200} is too long.")
-            found[key] = attribute.full_name
-    return found
+            full_names[key] = attribute.full_name
+    return full_names
 
 
-def _of_the_run(key):
+def _is_optimizer_key(key):
     return ".OPTIMIZER_SLOT" in key or "optimizer" in key.split("/")
 
 
-def _model_type(checkpoint, full_names):
+def _detect_model_type(checkpoint, full_names):
     names = "\n".join(full_names)
     if "transformer/self_attention/query/kernel" in names:
         return "albert"
@@ -174,7 +174,7 @@ def _model_type(checkpoint, full_names):
     raise unknown_model(checkpoint.path, names.split("\n"))
 
 
-def _renamed(full_name, names):
+def _rename(full_name, names):
     """Returns (`Name`, Hugging Face name), or (None, full name) for an unknown variable."""
     parts = _COUNT.sub("", full_name).split("/")
     for start in range(len(parts)):
@@ -186,7 +186,7 @@ def _renamed(full_name, names):
     return None, full_name
 
 
-def _location(key, shape, name):
+def _make_location(key, shape, name):
     # Some checkpoints have separate dimensions for the attention heads and their width.
     if name is None or not re.search("self_attention(_output)?/", name.google):
         return Location(key, transpose=name is not None and name.transpose)
@@ -199,7 +199,7 @@ def _location(key, shape, name):
     return Location(key, transpose=True)
 
 
-def _num_heads(checkpoint, locations):
+def _read_num_heads(checkpoint, locations):
     """Reads the number of heads from the first query matrix, `[hidden, heads, width]`."""
     query = next(
         location for name, location in sorted(locations.items()) if ".query.weight" in name

@@ -45,48 +45,48 @@ def read_program(path: Path) -> Program:
     graphs = [meta.graph_def.node for meta in saved.meta_graphs]
     for meta in saved.meta_graphs:
         graphs += [function.node_def for function in meta.graph_def.library.function]
-    widths: list[int | None] = max(map(_head_widths, graphs), key=len, default=[])
+    widths: list[int | None] = max(map(_compute_head_widths, graphs), key=len, default=[])
     if not widths:
         raise InputError(f"{path} contains no graph with an encoder.")
     operations = {node.op for nodes in graphs for node in nodes}
-    return Program(path, _activation(operations), len(widths), widths[0])
+    return Program(path, _detect_activation(operations), len(widths), widths[0])
 
 
-def _activation(operations):
+def _detect_activation(operations):
     if operations & {"Erf", "Erfc"}:
         return "gelu"
     return "relu" if "Relu" in operations else "gelu_new"
 
 
-def _head_widths(nodes):
+def _compute_head_widths(nodes):
     softmaxes = [node for node in nodes if node.op == "Softmax"]
     by_name = {node.name: node for node in nodes} if softmaxes else {}
-    widths = [_head_width(softmax, by_name) for softmax in softmaxes]
+    widths = [_compute_head_width(softmax, by_name) for softmax in softmaxes]
     return [width for width in widths if width is not None] or widths
 
 
-def _head_width(softmax, by_name):
+def _compute_head_width(softmax, by_name):
     """Computes the width of an attention head from the attention scale, if there is one."""
     ahead = [softmax]
     for node in ahead:
         if len(ahead) > _MAX_NODES:
             return None
-        inputs = [by_name.get(_producer(name)) for name in node.input[:_MAX_NODES]]
-        inputs = [found for found in inputs if found is not None]
+        inputs = [by_name.get(_extract_node_name(name)) for name in node.input[:_MAX_NODES]]
+        inputs = [producer for producer in inputs if producer is not None]
         if node.op == "Mul":
-            for scale in map(_scalar, inputs):
+            for scale in map(_read_scalar, inputs):
                 if 1e-3 < scale <= 1:  # The mask is multiplied by a large negative number.
                     return round(scale**-2)
         ahead += inputs
     return None
 
 
-def _producer(name):
+def _extract_node_name(name):
     """Returns the node name of an input such as `node`, `node:2`, `node:output:0` or `^node`."""
     return name.lstrip("^").split(":")[0]
 
 
-def _scalar(node):
+def _read_scalar(node):
     """Returns the value of a scalar float constant, or 0 for any other node."""
     from tensorflow.core.framework.types_pb2 import DT_FLOAT
 
@@ -119,9 +119,9 @@ def read_settings(directory: Path) -> tuple[Path | None, dict[str, Any]]:
     for name in (*_JSON_FILES, *(f"assets/{name}" for name in _JSON_FILES)):
         path = file_within(directory, name)
         if path.exists():
-            return path, _without_null(read_json(path))
+            return path, _drop_null(read_json(path))
     path = file_within(directory, "params.yaml")
-    return (path, _without_null(_read_yaml(path))) if path.exists() else (None, {})
+    return (path, _drop_null(_read_yaml(path))) if path.exists() else (None, {})
 
 
 def _read_yaml(path):
@@ -132,7 +132,7 @@ def _read_yaml(path):
     return {_YAML_KEYS.get(key, key): settings[key] for key in settings if key != "norm_first"}
 
 
-def _without_null(settings):
+def _drop_null(settings):
     return {key: value for key, value in settings.items() if value is not None}
 
 
@@ -144,9 +144,9 @@ def huggingface_settings(
     num_heads: int | None = None,
     program: Program | None = None,
 ) -> dict[str, Any]:
-    sizes = _sizes(model_type, tensors, num_heads)
+    sizes = _infer_sizes(model_type, tensors, num_heads)
     if program is not None:
-        sizes = _program_sizes(program, sizes["hidden_size"][0]) | sizes
+        sizes = _infer_program_sizes(program, sizes["hidden_size"][0]) | sizes
     for key, (value, where) in sizes.items():
         if stated.get(key, value) != value:
             raise InputError(f"{file}: {key} is {shown(stated[key])}, but {value} in {where}.")
@@ -161,19 +161,19 @@ def huggingface_settings(
                 f"{tensors.path}: the {key} of this {model_type} model is unknown. Add its "
                 f"{model_type}_config.json to the directory."
             )
-    head = _head(model_type, tensors.header)
+    head = _infer_head(model_type, tensors.header)
     if head == "classifier":
-        settings["num_labels"] = _size(tensors, "classifier.weight", 0)[0]
+        settings["num_labels"] = _read_size(tensors, "classifier.weight", 0)[0]
     settings.setdefault("architectures", [LAYOUTS[model_type].classes[head]])
     return settings | {"model_type": model_type}
 
 
-def _program_sizes(program, hidden_size):
+def _infer_program_sizes(program, hidden_size):
     where = f"the program in {program.path}"
     sizes = {"num_hidden_layers": (program.num_layers, where)}
     if program.head_width is not None:
-        num_heads, rest = divmod(hidden_size, program.head_width)
-        if rest:
+        num_heads, remainder = divmod(hidden_size, program.head_width)
+        if remainder:
             raise InputError(
                 f"{where} has attention heads of width {program.head_width}, which does not divide "
                 f"the width of the model, {hidden_size}."
@@ -182,7 +182,7 @@ def _program_sizes(program, hidden_size):
     return sizes
 
 
-def _sizes(model_type, tensors, num_heads):
+def _infer_sizes(model_type, tensors, num_heads):
     """Infers settings from tensor shapes; returns {setting: (value, tensor name)}."""
     embeddings = f"{model_type}.embeddings"
     words = f"{embeddings}.word_embeddings.weight"
@@ -193,11 +193,13 @@ def _sizes(model_type, tensors, num_heads):
     query = f"{model_type}.{block['attention/query'].format(0)}.weight"
     inner = f"{model_type}.{block['intermediate'].format(0)}.weight"
     sizes = {
-        "vocab_size": _size(tensors, words, 0),
-        "max_position_embeddings": _size(tensors, f"{embeddings}.position_embeddings.weight", 0),
-        "type_vocab_size": _size(tensors, segments, 0),
-        "hidden_size": _size(tensors, query, 1),
-        "intermediate_size": _size(tensors, inner, 0),
+        "vocab_size": _read_size(tensors, words, 0),
+        "max_position_embeddings": _read_size(
+            tensors, f"{embeddings}.position_embeddings.weight", 0
+        ),
+        "type_vocab_size": _read_size(tensors, segments, 0),
+        "hidden_size": _read_size(tensors, query, 1),
+        "intermediate_size": _read_size(tensors, inner, 0),
     }
     numbers = {
         name: int(name[len(blocks) :].split(".")[0])
@@ -206,28 +208,28 @@ def _sizes(model_type, tensors, num_heads):
     }
     last = max(numbers, key=numbers.get)
     key = "num_hidden_groups" if model_type == "albert" else "num_hidden_layers"
-    sizes[key] = numbers[last] + 1, _of(tensors, last)
+    sizes[key] = numbers[last] + 1, _describe_location(tensors, last)
     if model_type != "bert":
-        sizes["embedding_size"] = _size(tensors, words, 1)
+        sizes["embedding_size"] = _read_size(tensors, words, 1)
     if num_heads is not None:
-        sizes["num_attention_heads"] = num_heads, _of(tensors, query)
+        sizes["num_attention_heads"] = num_heads, _describe_location(tensors, query)
     return sizes
 
 
-def _size(tensors, name, axis):
+def _read_size(tensors, name, axis):
     _, shape = tensors.header.get(name, (None, None))
     if shape is None:
         raise InputError(f"{tensors.path}: tensor {name} is missing.")
     if len(shape) != 2:
         raise InputError(f"{tensors.path}: tensor {name} must be a matrix, not {shape}.")
-    return shape[axis], _of(tensors, name)
+    return shape[axis], _describe_location(tensors, name)
 
 
-def _of(tensors, name):
+def _describe_location(tensors, name):
     return f"tensor {name} in {tensors.path}"
 
 
-def _head(model_type, header):
+def _infer_head(model_type, header):
     """Infers the head, such as `"classifier"`, from the tensor names."""
     heads = LAYOUTS[model_type].heads()
     masked_lm = heads["masked_lm"][-1].tensor in header

@@ -38,10 +38,10 @@ class KerasHubTensors:
     def __init__(self, model: Any, locations: dict[str, Location]) -> None:
         self.path = Path(type(model).__name__)
         variables = {variable.path: variable for variable in model.weights}
-        others = sorted(set(variables) ^ {p.path for p in locations.values() if p.path})
-        if others:
+        paths = sorted(set(variables) ^ {p.path for p in locations.values() if p.path})
+        if paths:
             raise InputError(
-                f"{self.path}: the model has unexpected variables: {', '.join(others):.200}."
+                f"{self.path}: the model has unexpected variables: {', '.join(paths):.200}."
             )
         self._locations, self._variables = locations, variables
         self.header = {}
@@ -70,7 +70,7 @@ def open_keras_hub(model: Any) -> tuple[dict[str, Any], KerasHubTensors]:
         (content of a `config.json`, tensors).
     """
     backbone = getattr(model, "backbone", model)
-    kind = _kind_of(backbone)
+    kind = _find_kind(backbone)
     source = type(backbone).__name__
     config = config_of(kind, backbone.get_config(), source)
     task = "" if backbone is model else type(model).__name__
@@ -85,7 +85,7 @@ def open_keras_hub(model: Any) -> tuple[dict[str, Any], KerasHubTensors]:
     return head.config, KerasHubTensors(model, locations)
 
 
-def _kind_of(backbone):
+def _find_kind(backbone):
     keras_hub = import_keras_hub()
     for name, kind in KINDS.items():
         if type(backbone) is getattr(keras_hub.models, name):
@@ -139,7 +139,7 @@ def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
     left_out = sorted(set(tensors) - {location.name.tensor for location in locations})
     if left_out:
         _log.warning("%s has no variables for: %s", kind.backbone, ", ".join(left_out))
-    segment = _only_segment(locations, tensors)
+    segment = _find_only_segment(locations, tensors)
     fitted = {}
     for location in locations:
         array = tensors.get(location.name.tensor)
@@ -152,7 +152,7 @@ def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
     return fitted
 
 
-def _only_segment(locations, tensors):
+def _find_only_segment(locations, tensors):
     # If the class has no segment embeddings, the embedding of the only segment is added to each
     # position embedding. Without this embedding, -0.0 is added, which changes no number (0.0
     # would change -0.0 to 0.0).
@@ -191,19 +191,21 @@ def write_keras_hub_preset(
     """
     config = encoder_config(described)
     kind, _ = arguments_of(config)
-    encoder, others = _parts(config, tensors)
+    encoder, head_tensors = _split_tensors(config, tensors)
     encoder = fit_encoder(config, encoder)
-    head = _head(kind, config, described, others)
+    head = _find_head(kind, config, described, head_tensors)
     dtypes = {np.asarray(array).dtype.name for array in encoder.values()}
     model = to_keras_hub(config, encoder, dtypes.pop() if len(dtypes) == 1 else None)
     written = encoder
     if head:
-        model = _task(model, head, others, tokenizer, config.max_length)
+        model = _create_task(model, head, head_tensors, tokenizer, config.max_length)
         names = [location.name.tensor for location in head.locations]
         written = {tensor_prefix(config) + name: array for name, array in encoder.items()}
-        written |= {name: others.pop(name) for name in names}
-    if others:
-        _log.warning("%s has no variables for: %s", type(model).__name__, ", ".join(sorted(others)))
+        written |= {name: head_tensors.pop(name) for name in names}
+    if head_tensors:
+        _log.warning(
+            "%s has no variables for: %s", type(model).__name__, ", ".join(sorted(head_tensors))
+        )
     with replace_directory(directory) as temporary:
         try:
             model.save_to_preset(str(temporary))
@@ -216,7 +218,7 @@ def write_keras_hub_preset(
     return written
 
 
-def _parts(config, tensors):
+def _split_tensors(config, tensors):
     """Splits tensors into (encoder tensors without their prefix, head tensors)."""
     heads = {name.tensor for name in all_tensors(config)[1]} & set(tensors)
     prefix = tensor_prefix(config)
@@ -224,7 +226,7 @@ def _parts(config, tensors):
     return encoder, {name: tensors[name] for name in heads}
 
 
-def _head(kind, config, described, tensors):
+def _find_head(kind, config, described, tensors):
     """Returns the `Head`, or None if KerasHub has no equivalent head."""
     head = head_of(kind, config, described, tensors)
     if head and not head.name:
@@ -233,7 +235,7 @@ def _head(kind, config, described, tensors):
     return head
 
 
-def _task(backbone, head, tensors, tokenizer, max_length):
+def _create_task(backbone, head, tensors, tokenizer, max_length):
     """Creates the KerasHub task for a head. With a tokenizer, the task accepts strings."""
     keras_hub = import_keras_hub()
     preprocessor = None

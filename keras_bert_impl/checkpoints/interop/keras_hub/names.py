@@ -73,7 +73,7 @@ class Kind:
         return "num_segments" in self.arguments
 
 
-def _roberta(prefix, architecture):
+def _create_roberta(prefix, architecture):
     # Position embeddings start at 0, and there are no segment embeddings.
     fixed = {"activation": "gelu", "layer_norm_epsilon": 1e-5, "num_segments": 1}
     return Kind(
@@ -89,8 +89,8 @@ def _roberta(prefix, architecture):
 _TANH = {"activation": "gelu_tanh"}
 _KINDS = (
     Kind("Bert", _ARGUMENTS | _SEGMENTS, _TANH | {"architecture": "bert"}),
-    _roberta("Roberta", "roberta"),
-    _roberta("XLMRoberta", "xlm-roberta"),
+    _create_roberta("Roberta", "roberta"),
+    _create_roberta("XLMRoberta", "xlm-roberta"),
     Kind(
         "Albert",
         _ARGUMENTS | _SEGMENTS | _EMBEDDINGS | {"num_layer_groups": "num_groups"},
@@ -120,14 +120,14 @@ def config_of(kind: Kind, stated: dict[str, Any], source: str | Path) -> Encoder
     arguments = Document(stated, source, "config.")
     if arguments.integer("num_inner_repetitions", 1) != 1:
         raise InputError(f"{source}: num_inner_repetitions must be 1.")
-    names, known = (
+    names, supported = (
         set(stated) - _NO_MATTER - {"num_inner_repetitions"},
         set(kind.arguments.values()),
     )
-    for what, wrong in (("missing", known - names), ("not supported", names - known)):
+    for problem, wrong in (("missing", supported - names), ("not supported", names - supported)):
         if wrong:
             listed = ", ".join(f"{name:.60}" for name in sorted(wrong)[:20])
-            raise InputError(f"{source}: {listed} is {what}.")
+            raise InputError(f"{source}: {listed} is {problem}.")
     fields = {
         ours: READ.get(ours, READ[None])(arguments, theirs)
         for ours, theirs in kind.arguments.items()
@@ -163,14 +163,14 @@ def arguments_of(config: EncoderConfig) -> tuple[Kind, dict[str, Any]]:
     if lost:
         command = f", or add --activation {there['activation']} to keras-bert convert"
         raise InputError(
-            f"KerasHub's {kind.backbone} does not support {_listed(lost, fields)}. To use "
-            f"{_listed(lost, there)} instead, pass this to Encoder.from_pretrained"
+            f"KerasHub's {kind.backbone} does not support {_format_fields(lost, fields)}. To use "
+            f"{_format_fields(lost, there)} instead, pass this to Encoder.from_pretrained"
             f"{command if lost == ['activation'] else ''}."
         )
     return kind, arguments
 
 
-def _listed(names, fields):
+def _format_fields(names, fields):
     return ", ".join(f"{name}={fields[name]!r}" for name in names)
 
 
@@ -239,12 +239,12 @@ class Location:
 def encoder_locations(kind: Kind, config: EncoderConfig) -> list[Location]:
     locations = []
     for name in encoder_tensors(dataclasses.replace(config, use_pooler=kind.has_pooler)):
-        shape = _shape(name.variable, config)
+        shape = _compute_shape(name.variable, config)
         if "segment_embeddings" in name.variable and not kind.has_segments:
             locations.append(Location(name, "", (0, shape[1]), offset=shape[0]))
         else:
             offset = config.position_offset if "position_embeddings" in name.variable else 0
-            locations.append(Location(name, _path(kind, name.variable), shape, offset))
+            locations.append(Location(name, _find_path(kind, name.variable), shape, offset))
     return locations
 
 
@@ -252,12 +252,16 @@ def head_locations(
     kind: Kind, config: EncoderConfig, names: list[TensorName], num_classes: int
 ) -> list[Location]:
     return [
-        Location(name, _path(kind, name.variable), _shape(name.variable, config, num_classes))
+        Location(
+            name,
+            _find_path(kind, name.variable),
+            _compute_shape(name.variable, config, num_classes),
+        )
         for name in names
     ]
 
 
-def _path(kind, variable):
+def _find_path(kind, variable):
     if variable.startswith("layer_"):
         layer, part = variable.split("/", 1)
         part, last = part.rsplit("/", 1)
@@ -275,7 +279,7 @@ def _path(kind, variable):
     return f"{(layers | _HEADS)[layer]}/{last}"
 
 
-def _shape(variable, config, num_classes=0):
+def _compute_shape(variable, config, num_classes=0):
     hidden, heads = config.hidden_dim, config.num_heads
     width = config.embedding_dim or hidden
     layer, last = variable.rsplit("/", 1)
@@ -323,8 +327,8 @@ class Head:
         self.name = _TASKS.get(task.removeprefix(kind.prefix)) if is_of_kind else None
         self.task, self.arguments = task, arguments
         self.locations: list[Location] = []
-        self.reason = self._difference(kind, config, task, arguments)
-        more: dict[str, Any] = {}
+        self.reason = self._find_difference(kind, config, task, arguments)
+        head_settings: dict[str, Any] = {}
         if self.reason:
             self.name = None
         else:
@@ -332,14 +336,14 @@ class Head:
             names = head_tensors(config, self.name)
             self.locations = head_locations(kind, config, names, num_classes)
             if self.name == "classifier":
-                more = {
+                head_settings = {
                     "id2label": {str(i): f"LABEL_{i}" for i in range(num_classes)},
                     "label2id": {f"LABEL_{i}": i for i in range(num_classes)},
                     classifier_dropout_key(config): arguments.get("dropout"),
                 }
-        self.config = huggingface_config(config, self.name, **more)
+        self.config = huggingface_config(config, self.name, **head_settings)
 
-    def _difference(
+    def _find_difference(
         self, kind: Kind, config: EncoderConfig, task: str, arguments: dict[str, Any]
     ) -> str | None:
         if self.name is None:

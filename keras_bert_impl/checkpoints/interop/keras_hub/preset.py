@@ -65,7 +65,7 @@ def open_preset(directory: str | Path) -> "tuple[dict[str, Any], PresetTensors]"
     """
     directory = local_path(directory)
     path = file_within(directory, "config.json")
-    name, arguments = _serialized(path)
+    name, arguments = _read_class(path)
     if name not in KINDS:
         raise InputError(
             f"{path}: registered_name {name!r:.80} is not supported; supported are "
@@ -73,9 +73,9 @@ def open_preset(directory: str | Path) -> "tuple[dict[str, Any], PresetTensors]"
         )
     kind = KINDS[name]
     config = config_of(kind, arguments, path)
-    files = _weights_files(directory)
+    files = _resolve_weights(directory)
     _check_number_of_layers(path, config, files)
-    head = _head(directory, kind, config)
+    head = _read_head(directory, kind, config)
     prefix = tensor_prefix(config) if head else ""
     parts = [(prefix, encoder_locations(kind, config), files)]
     if head:
@@ -84,7 +84,7 @@ def open_preset(directory: str | Path) -> "tuple[dict[str, Any], PresetTensors]"
     return described, PresetTensors(directory, parts)
 
 
-def _serialized(path):
+def _read_class(path):
     """Returns (class name without the package, arguments) from a KerasHub JSON file."""
     value = read_json(path)
     package, _, name = value.text("registered_name").partition(">")
@@ -96,7 +96,7 @@ def _serialized(path):
     return name, value.mapping("config")
 
 
-def _weights_files(directory):
+def _resolve_weights(directory):
     whole, index = file_within(directory, _WEIGHTS), file_within(directory, _INDEX)
     if whole.exists():
         return [whole]
@@ -122,23 +122,23 @@ def _weights_files(directory):
 
 def _check_number_of_layers(path, config, files):
     """Raises `InputError` if the configuration has more blocks than the weights."""
-    found = 0
+    num_stored = 0
     for file in files:
         with opened(file) as content:
             for name in ("layers", "_layer_checkpoint_dependencies"):
                 group = member(content, name, file)
-                found += len(group) if hasattr(group, "keys") else 0
+                num_stored += len(group) if hasattr(group, "keys") else 0
     blocks = config.num_layer_groups or config.num_layers
-    if blocks > found:
-        raise InputError(f"{path} has {blocks} blocks, but the weights have {found} blocks.")
+    if blocks > num_stored:
+        raise InputError(f"{path} has {blocks} blocks, but the weights have {num_stored} blocks.")
 
 
-def _head(directory, kind, config):
+def _read_head(directory, kind, config):
     """Returns the `Head` of the preset's task, or None."""
     path = file_within(directory, "task.json")
     if not path.exists():
         return None
-    head = Head(kind, config, *_serialized(path))
+    head = Head(kind, config, *_read_class(path))
     if head.name and not file_within(directory, _TASK_WEIGHTS).exists():
         raise InputError(f"{directory} has a task.json, but no {_TASK_WEIGHTS}.")
     if not head.name:
@@ -155,23 +155,26 @@ class PresetTensors:
     def __init__(self, path: Path, parts: list[tuple[str, list[Location], list[Path]]]) -> None:
         self.path = path
         self.header: dict[str, tuple[str, tuple[int, ...]]] = {}
-        self._found: dict[str, tuple[Location, StoredArray | None]] = {}
+        self._tensors: dict[str, tuple[Location, StoredArray | None]] = {}
         for prefix, locations, files in parts:
             stored = [location for location in locations if location.path]
-            arrays = dict(zip(stored, _find(_names(stored), files)))
+            arrays = dict(zip(stored, _find_arrays(_list_names(stored), files)))
             for location in locations:
                 name = prefix + location.name.tensor
-                self._found[name] = location, arrays.get(location)
-                self.header[name] = _dtype(location, arrays.get(location)), location.original_shape
+                self._tensors[name] = location, arrays.get(location)
+                self.header[name] = (
+                    _read_dtype(location, arrays.get(location)),
+                    location.original_shape,
+                )
 
     def read(self, name: str) -> np.ndarray:
-        location, array = self._found[name]
+        location, array = self._tensors[name]
         if array is None:
             return np.zeros(location.original_shape, "float32")
         return location.to_original(array.read())
 
 
-def _dtype(location, array):
+def _read_dtype(location, array):
     """Returns a tensor's dtype after checking its shape."""
     if array is None:
         return "F32"
@@ -183,32 +186,32 @@ def _dtype(location, array):
     return DTYPES[array.dtype.newbyteorder("=").name]
 
 
-def _find(names, files):
+def _find_arrays(names, files):
     """Searches all files for the names; returns {name: `StoredArray`}."""
     with contextlib.ExitStack() as stack:
         contents = [(stack.enter_context(opened(file)), file) for file in files]
         arrays = []
         for name in names:
-            found = (
+            matches = (
                 find_array(content, spelling, file)
-                for spelling in _spellings(name)
+                for spelling in _list_spellings(name)
                 for content, file in contents
             )
-            array = next(filter(None, found), None)
+            array = next(filter(None, matches), None)
             if array is None:
                 raise InputError(f"{files[0]}: {name} is missing.")
             arrays.append(array)
         return arrays
 
 
-def _spellings(name):
+def _list_spellings(name):
     old = re.sub(r"/(query|key|value|output)_dense/", r"/_\1_dense/", name)
     spellings = dict.fromkeys((name, old))
     older = [s.replace("layers/", "_layer_checkpoint_dependencies/", 1) for s in spellings]
     return [*spellings, *older]
 
 
-def _names(locations):
+def _list_names(locations):
     """Returns the variable names in a weights file written by Keras."""
     numbers: dict[str, dict[str, int]] = {}  # class -> layer name -> index
     names = []

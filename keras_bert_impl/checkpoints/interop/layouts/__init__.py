@@ -109,7 +109,7 @@ class DistilBertLayout(BertLayout):
         return heads
 
 
-def _windows(config, key):
+def _read_windows(config, key):
     """Reads `attention_window`: a number, or a list with one number per layer."""
     if isinstance(config.get(key), list):
         return config.list_of(key, int)
@@ -124,7 +124,7 @@ class LongformerLayout(RobertaLayout):
         "window": "attention_window",  # The value counts the tokens on both sides.
         "max_global_tokens": "max_global_tokens",  # `transformers` preserves this unknown key.
     }
-    read = RobertaLayout.read | {"window": _windows}
+    read = RobertaLayout.read | {"window": _read_windows}
     silent = RobertaLayout.silent | {"window": [512], "max_global_tokens": 128}
     fixed: dict[str, Any] = {}
     block = RobertaLayout.block | {
@@ -258,7 +258,7 @@ class FlaubertLayout(BertLayout):
     def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
         return super().to_settings(fields) | {"activation": fields["activation"] == "gelu"}
 
-    def _embeddings(self, config: EncoderConfig) -> list[TensorName]:
+    def _list_embeddings(self, config: EncoderConfig) -> list[TensorName]:
         names = {"token_embeddings": self.token_embeddings}
         names["position_embeddings"] = "position_embeddings.weight"
         if config.num_segments:  # only in XLM

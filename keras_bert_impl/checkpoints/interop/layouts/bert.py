@@ -103,39 +103,39 @@ ACTIVATIONS = {  # `transformers` name -> name here; for repeated values, the fi
 }
 
 
-def _rate(config: Document, key: str) -> float:
+def _read_rate(config: Document, key: str) -> float:
     return config.number(key, least=0, below=1)
 
 
-def _count(config: Document, key: str) -> int:
+def _read_count(config: Document, key: str) -> int:
     return config.integer(key, least=1)
 
 
-def _from_zero(config: Document, key: str) -> int:
+def _read_non_negative(config: Document, key: str) -> int:
     return config.integer(key, least=0)
 
 
-def _up_to_one(config: Document, key: str) -> float:
+def _read_fraction(config: Document, key: str) -> float:
     return config.number(key, above=0, most=1)
 
 
-def _base(config: Document, key: str) -> float:
+def _read_base(config: Document, key: str) -> float:
     return config.number(key, above=0)
 
 
 # `EncoderConfig` field -> function that reads its value from a `Document`.
 READ: dict[str | None, Callable[[Document, str], Any]] = {
-    None: _count,
+    None: _read_count,
     "num_layers": lambda config, key: config.integer(key, least=1, most=_MOST_LAYERS),
-    "num_segments": _from_zero,
-    "pad_token_id": _from_zero,
-    "dropout": _rate,
-    "mlp_dropout": _rate,
-    "attention_dropout": _rate,
-    "layer_norm_epsilon": _up_to_one,
-    "initializer_range": _up_to_one,
-    "rotary_base": _base,
-    "local_rotary_base": _base,
+    "num_segments": _read_non_negative,
+    "pad_token_id": _read_non_negative,
+    "dropout": _read_rate,
+    "mlp_dropout": _read_rate,
+    "attention_dropout": _read_rate,
+    "layer_norm_epsilon": _read_fraction,
+    "initializer_range": _read_fraction,
+    "rotary_base": _read_base,
+    "local_rotary_base": _read_base,
     "activation": Document.text,
     "pooling": Document.text,
     "causal": Document.flag,
@@ -222,7 +222,7 @@ class BertLayout:
         return {name: fields[name] for name in self.keys}
 
     def encoder_tensors(self, config: EncoderConfig) -> list[TensorName]:
-        names = self._embeddings(config)
+        names = self._list_embeddings(config)
         if self.projection and config.embedding_dim:
             names += dense("embeddings/projection", self.projection)
         for index in range(config.num_layer_groups or config.num_layers):
@@ -242,7 +242,7 @@ class BertLayout:
         }
         return {copy: name for copy, name in copies.items() if copy != name}
 
-    def _embeddings(self, config: EncoderConfig) -> list[TensorName]:
+    def _list_embeddings(self, config: EncoderConfig) -> list[TensorName]:
         names = [
             TensorName("embeddings/token_embeddings", self.token_embeddings),
             TensorName("embeddings/position_embeddings", "embeddings.position_embeddings.weight"),

@@ -77,11 +77,11 @@ class Gpt2Layout(BertLayout):
             ours, theirs = f"layer_{index}", f"h.{index}"
             names += layer_norm(f"{ours}/attention_layer_norm", f"{theirs}.ln_1")
             for part, name in enumerate(("query", "key", "value")):
-                names += _dense(f"{ours}/attention/{name}", f"{theirs}.attn.c_attn", part, 3)
-            names += _dense(f"{ours}/attention/output", f"{theirs}.attn.c_proj")
+                names += _list_dense(f"{ours}/attention/{name}", f"{theirs}.attn.c_attn", part, 3)
+            names += _list_dense(f"{ours}/attention/output", f"{theirs}.attn.c_proj")
             names += layer_norm(f"{ours}/output_layer_norm", f"{theirs}.ln_2")
-            names += _dense(f"{ours}/intermediate", f"{theirs}.mlp.c_fc")
-            names += _dense(f"{ours}/output", f"{theirs}.mlp.c_proj")
+            names += _list_dense(f"{ours}/intermediate", f"{theirs}.mlp.c_fc")
+            names += _list_dense(f"{ours}/output", f"{theirs}.mlp.c_proj")
         return names + layer_norm("final_layer_norm", "ln_f")
 
     def tied_tensors(self) -> dict[str, str]:
@@ -91,7 +91,7 @@ class Gpt2Layout(BertLayout):
         return {"masked_lm": []}  # The output matrix is the token embeddings, without a bias.
 
 
-def _dense(ours: str, theirs: str, part: int = 0, num_parts: int = 1) -> list[TensorName]:
+def _list_dense(ours: str, theirs: str, part: int = 0, num_parts: int = 1) -> list[TensorName]:
     """Returns the names of a linear layer whose matrix is not transposed (`Conv1D`)."""
     return [
         TensorName(f"{ours}/kernel", f"{theirs}.weight", part=part, num_parts=num_parts),

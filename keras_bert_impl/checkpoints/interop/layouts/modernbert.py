@@ -73,10 +73,10 @@ class ModernBertLayout(BertLayout):
         if len(rates) > 1:
             raise InputError("embedding_dropout, attention_dropout and mlp_dropout must be equal.")
         del fields["mlp_dropout"]
-        fields |= _rotary_bases(fields.pop("rotary", {}))
+        fields |= _read_rotary_bases(fields.pop("rotary", {}))
         if "layer_types" in fields:
             types = fields.pop("layer_types")
-            fields["global_every"] = _global_every(types, fields["num_layers"])
+            fields["global_every"] = _infer_global_every(types, fields["num_layers"])
         fields["window"] //= 2
         if fields["global_every"] == 1:
             fields |= {"window": None, "local_rotary_base": None}
@@ -97,14 +97,14 @@ class ModernBertLayout(BertLayout):
             TensorName("embeddings/layer_norm/gamma", "embeddings.norm.weight"),
         ]
         for index in range(config.num_layers):
-            names += self._block(f"layer_{index}", f"layers.{index}", with_norm=index > 0)
+            names += self._list_block(f"layer_{index}", f"layers.{index}", with_norm=index > 0)
         return [*names, TensorName("final_layer_norm/gamma", "final_norm.weight")]
 
-    def _block(self, ours: str, theirs: str, with_norm: bool) -> list[TensorName]:
+    def _list_block(self, ours: str, theirs: str, with_norm: bool) -> list[TensorName]:
         norm = TensorName(f"{ours}/attention_layer_norm/gamma", f"{theirs}.attn_norm.weight")
         return [
             *([norm] if with_norm else []),
-            *self._projections(f"{ours}/attention", f"{theirs}.attn"),
+            *self._list_projections(f"{ours}/attention", f"{theirs}.attn"),
             kernel(f"{ours}/attention/output", f"{theirs}.attn.Wo"),
             TensorName(f"{ours}/output_layer_norm/gamma", f"{theirs}.mlp_norm.weight"),
             kernel(f"{ours}/intermediate", f"{theirs}.mlp.Wi", 0, 2),
@@ -112,15 +112,15 @@ class ModernBertLayout(BertLayout):
             kernel(f"{ours}/output", f"{theirs}.mlp.Wo"),
         ]
 
-    def _projections(self, ours, theirs):
+    def _list_projections(self, ours, theirs):
         parts = enumerate(("query", "key", "value"))
         return [kernel(f"{ours}/{name}", f"{theirs}.Wqkv", part, 3) for part, name in parts]
 
     def heads(self) -> Heads:
-        heads = {"masked_lm": [*_transform("masked_lm", "dense", "head"), _OUTPUT_BIAS]}
+        heads = {"masked_lm": [*_list_transform("masked_lm", "dense", "head"), _OUTPUT_BIAS]}
         for head in ("classifier", "token_classifier", "question_answerer", "multiple_choice"):
             output = dense(f"{head}/dense", "classifier")
-            heads[head] = _transform(head, "transform", "head") + output
+            heads[head] = _list_transform(head, "transform", "head") + output
         return heads
 
 
@@ -150,26 +150,26 @@ class ModernBertDecoderLayout(ModernBertLayout):
             settings["window"] += 2
         return settings
 
-    def _projections(self, ours, theirs):
+    def _list_projections(self, ours, theirs):
         names = {"query": "q_proj", "key": "k_proj", "value": "v_proj"}
-        return [kernel(f"{ours}/{name}", f"{theirs}.{own}") for name, own in names.items()]
+        return [kernel(f"{ours}/{name}", f"{theirs}.{module}") for name, module in names.items()]
 
     def heads(self) -> Heads:
-        heads = {"masked_lm": [*_transform("masked_lm", "dense", "lm_head"), _OUTPUT_BIAS]}
+        heads = {"masked_lm": [*_list_transform("masked_lm", "dense", "lm_head"), _OUTPUT_BIAS]}
         for head in ("classifier", "token_classifier"):
             output = kernel(f"{head}/dense", "classifier")
-            heads[head] = [*_transform(head, "transform", "head"), output]
+            heads[head] = [*_list_transform(head, "transform", "head"), output]
         return heads
 
 
-def _transform(head: str, layer: str, theirs: str) -> list[TensorName]:
+def _list_transform(head: str, layer: str, theirs: str) -> list[TensorName]:
     return [
         kernel(f"{head}/{layer}", f"{theirs}.dense"),
         TensorName(f"{head}/layer_norm/gamma", f"{theirs}.norm.weight"),
     ]
 
 
-def _rotary_bases(parameters):
+def _read_rotary_bases(parameters):
     fields = {}
     for kind in parameters:
         values = parameters.mapping(kind)
@@ -180,7 +180,7 @@ def _rotary_bases(parameters):
     return fields
 
 
-def _global_every(types, num_layers):
+def _infer_global_every(types, num_layers):
     """Returns n for `layer_types` in which every n-th layer is global."""
     every = next((i for i, kind in enumerate(types) if i and kind == _FULL), num_layers)
     repeated = [_SLIDING if index % every else _FULL for index in range(len(types))]

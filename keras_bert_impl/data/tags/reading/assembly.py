@@ -55,13 +55,13 @@ def tagged_examples(
     skipped: list[str] = []
     tagged = [rows for rows in usable(read, sentences, skipped, skip_bad_rows) if rows]
     counts = Counter(row.label for rows in tagged for row in rows if row.label is not None)
-    stand_ins = _stand_ins(source, counts, outside)
+    stand_ins = _find_stand_ins(source, counts, outside)
     if stand_ins:
-        tagged = [[_with_outside(row, stand_ins) for row in rows] for rows in tagged]
+        tagged = [[_replace_stand_in(row, stand_ins) for row in rows] for rows in tagged]
         labels = labels and list(dict.fromkeys("O" if x in stand_ins else x for x in labels))
     names = {row.label for rows in tagged for row in rows if row.label is not None}
-    others = frozenset(misfits(names)) if labels is None else names.difference(labels)
-    check = functools.partial(_check_labels, source, unit, labels, others)
+    invalid_labels = frozenset(misfits(names)) if labels is None else names.difference(labels)
+    check = functools.partial(_check_labels, source, unit, labels, invalid_labels)
     tagged = usable(check, tagged, skipped, skip_bad_rows)
     warn_of_skipped(source, skipped, "sentences")
     if not tagged:
@@ -82,7 +82,7 @@ def tagged_examples(
     )
 
 
-def _stand_ins(source, counts, outside):
+def _find_stand_ins(source, counts, outside):
     """Returns the labels that are read as "O": `outside`, or by default, spellings of "O"."""
     if outside is not None:
         return {outside.strip()} - {"O"}
@@ -109,18 +109,18 @@ def _stand_ins(source, counts, outside):
     return set()
 
 
-def _with_outside(row, stand_ins):
+def _replace_stand_in(row, stand_ins):
     return row._replace(label="O") if row.label in stand_ins else row
 
 
-def _check_labels(source, unit, labels, others, rows):
+def _check_labels(source, unit, labels, invalid_labels, rows):
     for row in rows:
         where = f"{source}, {unit} {row.line}"
         if row.label is not None and len(row.label.split()) > _MOST_WORDS_OF_A_LABEL:
             raise InputError(f"{where}: {row.label!r:.60} is not a label. Choose another column.")
         if row.label == "" and (labels is None or "" not in labels):
             raise InputError(f"{where}: the label is empty.")
-        if row.label in others:
+        if row.label in invalid_labels:
             if labels is not None:
                 raise InputError(
                     f"{where}: label {row.label!r:.60} is not one of {listed(labels)}."

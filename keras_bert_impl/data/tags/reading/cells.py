@@ -42,10 +42,10 @@ def as_list(value: Any) -> Any:
     except InputError:
         pass
     try:
-        found = ast.literal_eval(value.strip()) if len(value) <= _LONGEST_LIST else value
+        parsed = ast.literal_eval(value.strip()) if len(value) <= _LONGEST_LIST else value
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return value  # the value is a text in brackets
-    return found
+    return parsed
 
 
 def word_of(value: Any) -> str:
@@ -83,17 +83,17 @@ def are_entities(words: Any, tags: Any) -> bool:
 def labels_of_text(
     text: Any, words: Any, tags: Any, alignment: Alignment, where: str
 ) -> tuple[list[str], list[str]]:
-    found = [] if is_missing(tags) else entities_of(tags)
+    entities = [] if is_missing(tags) else entities_of(tags)
     if text is None:
-        return split_text(words), _labels_by_word(len(words), found, alignment, where)
+        return split_text(words), _label_words(len(words), entities, alignment, where)
     if not isinstance(text, str):
         raise InputError(f"entities with offsets require a text. Received: {text!r:.60}")
-    found_words = _words_of(text, words) if isinstance(words, list) else find_words(text)
-    parts = [text[start:end] for start, end in zip(found_words.starts, found_words.ends)]
-    return parts, labels_of_entities(found_words, found, alignment, where)
+    text_words = _split_words(text, words) if isinstance(words, list) else find_words(text)
+    parts = [text[start:end] for start, end in zip(text_words.starts, text_words.ends)]
+    return parts, labels_of_entities(text_words, entities, alignment, where)
 
 
-def _words_of(text, tokens):
+def _split_words(text, tokens):
     """Splits a text at the offsets of the tokens, or by `find_words` if there are no offsets."""
     if not all(isinstance(token, dict) and {"start", "end"} <= set(token) for token in tokens):
         return find_words(text)
@@ -105,19 +105,19 @@ def _words_of(text, tokens):
     return Words(text, *np.array(offsets, "int64").reshape(-1, 2).T)
 
 
-def _labels_by_word(count, found: list[Marked], alignment, where):
-    spans = [Span(kind, start, end + 1) for kind, start, end, _ in found]
+def _label_words(count, entities: list[Marked], alignment, where):
+    spans = [Span(kind, start, end + 1) for kind, start, end, _ in entities]
     for span in spans:
         if not 0 <= span.start < span.end <= count:
             raise InputError(f"{span} is outside of the {count} words.")
     alignment.total += len(spans)
-    kept: list[Span] = []
+    disjoint_spans: list[Span] = []
     for span in sorted(spans, key=lambda span: span.start - span.end):
-        if any(other.start < span.end and span.start < other.end for other in kept):
+        if any(longer.start < span.end and span.start < longer.end for longer in disjoint_spans):
             alignment.places[OVERLAPPING].append(f"{span.type!r} ({where})")
         else:
-            kept.append(span)
-    return labels_of(kept, count)
+            disjoint_spans.append(span)
+    return labels_of(disjoint_spans, count)
 
 
 def of_label_studio(
@@ -130,16 +130,20 @@ def of_label_studio(
     data, annotations = row.get("data"), row.get("annotations", row.get("completions"))
     if not isinstance(data, dict) or not isinstance(annotations, list):
         return row
-    done = [one for one in annotations if isinstance(one, dict) and not one.get("was_cancelled")]
-    if not done:
+    completed = [
+        annotation
+        for annotation in annotations
+        if isinstance(annotation, dict) and not annotation.get("was_cancelled")
+    ]
+    if not completed:
         return None
-    if len(done) > 1:
+    if len(completed) > 1:
         alignment.places[REPEATED].append(where)
     strings = {name: value for name, value in data.items() if isinstance(value, str)}
     name = text or find_name(strings, TEXTS) or next(iter(strings), None)
     if name not in strings:
         raise InputError(f"the task has no text {name!r} in its data. Found: {listed(data)}")
-    result = done[0].get("result")
+    result = completed[0].get("result")
     regions = result if isinstance(result, list) else []
     entities = []
     for region in regions:

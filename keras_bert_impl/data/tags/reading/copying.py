@@ -30,22 +30,22 @@ def copy_sentences(
     form, has_header = form_with_header(
         origin, source.text, source.label, source.delimiter, not source.no_header
     )
-    wanted = {number for sentence in rows for number in sentence}
+    row_numbers = {number for sentence in rows for number in sentence}
     if form == ARROW_ROWS:
-        copy_arrow(origin, sorted(wanted), path)
+        copy_arrow(origin, sorted(row_numbers), path)
         return
     mark = BYTE_ORDER_MARK if has_mark else b""
     is_json = form == JSON_ROWS
     if is_json:
         table = open_rows(origin, form, None, True)
         if table.unit == "row":  # The file contains one JSON array or object.
-            found = [read() for number, read in table.rows if number in wanted]
-            text = json.dumps(found, ensure_ascii=False)
+            records = [read() for number, read in table.rows if number in row_numbers]
+            text = json.dumps(records, ensure_ascii=False)
             path.write_bytes(mark + text.encode("utf-8"))
             return
     is_quoted = form == TABLE and (source.delimiter is not None or suffix_of(origin) == ".csv")
     source = dataclasses.replace(source, no_header=not has_header)
-    lines = lines_of_rows(source, is_quoted, form == TABLE, wanted)
+    lines = lines_of_rows(source, is_quoted, form == TABLE, row_numbers)
     ends = set() if is_json else {sentence[-1] for sentence in rows}
     with open(path, "wb") as file:
         file.write(mark)

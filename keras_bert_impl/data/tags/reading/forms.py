@@ -48,7 +48,7 @@ def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = 
     if suffix in JSON:
         if first.lstrip()[:1] not in (b"[", b"{"):
             raise InputError(
-                f"{path} is not JSON, but starts with {_shown(first)}. If it has a word and its "
+                f"{path} is not JSON, but starts with {_quote(first)}. If it has a word and its "
                 "label on each line, name it .conll."
             )
         return JSON_ROWS
@@ -58,9 +58,11 @@ def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = 
         return CONLLU
     if _is_json(first):
         return JSON_ROWS
-    rows = [_text(line) for line in lines if line.strip() and not line.startswith(b"-DOCSTART-")]
+    rows = [
+        _decode_line(line) for line in lines if line.strip() and not line.startswith(b"-DOCSTART-")
+    ]
     if rows and not has_numbers:
-        if _numbers_words(rows):
+        if _has_word_numbers(rows):
             return CONLLU
         if is_header(rows[0].split("\t") if "\t" in rows[0] else rows[0].split()):
             return TABLE
@@ -81,14 +83,16 @@ def form_with_header(
     form = form_of(path, delimiter, has_numbers)
     if form == COLUMNS and has_sentence_rows(path):
         return TABLE, False
-    if form == COLUMNS and _names_in_header(path, text, label):
+    if form == COLUMNS and _has_names_in_header(path, text, label):
         form = TABLE
     return form, header and form == TABLE and not has_numbers
 
 
 def has_sentence_rows(path: str | Path) -> bool:
     """Returns whether each row is a sentence, a tab, and as many labels, separated by spaces."""
-    lines = [_text(line) for _, line in itertools.islice(raw_lines(path), _SAMPLE) if line.strip()]
+    lines = [
+        _decode_line(line) for _, line in itertools.islice(raw_lines(path), _SAMPLE) if line.strip()
+    ]
     rows = [[len(cell.split()) for cell in line.split("\t")] for line in lines]
     return all(len(row) == 2 and row[0] == row[1] for row in rows) and any(
         row[0] > 1 for row in rows
@@ -99,7 +103,7 @@ def is_number(column: str | None) -> bool:
     return column is not None and column.removeprefix("-").isdecimal()
 
 
-def _names_in_header(source, *columns):
+def _has_names_in_header(source, *columns):
     first = next((line for _, line in raw_lines(source) if line.strip()), b"")
     cells = first.decode("utf-8", "replace").split("\t" if b"\t" in first else None)
     names = {name for name in columns if name is not None and not is_number(name)}
@@ -123,7 +127,7 @@ def _is_json(first):
     return bool(re.match(rb'\{(\s*"|\s*$)|\[\s*([\[{"]|$)', text))
 
 
-def _numbers_words(rows):
+def _has_word_numbers(rows):
     cells = [row.split("\t") for row in rows if not row.startswith("#")][:5]
     numbers = [row[0] for row in cells if row[0].isdecimal()]
     return (
@@ -143,9 +147,9 @@ def _check_has_no_commas(path, rows):
             )
 
 
-def _text(line):
+def _decode_line(line):
     return line.decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _shown(line):
-    return repr(_text(line)[:40])
+def _quote(line):
+    return repr(_decode_line(line)[:40])

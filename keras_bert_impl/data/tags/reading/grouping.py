@@ -34,11 +34,11 @@ def groups_of(
         lines: line or row numbers of the words of each sentence.
     """
     if not isinstance(source, (str, Path)):
-        return _values(table_in_memory(source), "table", groups, lines)
+        return _read_values(table_in_memory(source), "table", groups, lines)
     form, has_header = form_with_header(source, text, label, delimiter, header)
     if form not in (COLUMNS, CONLLU):
         rows = open_rows(source, form, delimiter, has_header)
-        return _values(rows, str(source), groups, lines)
+        return _read_values(rows, str(source), groups, lines)
     if groups != _DOCUMENT:
         raise InputError(
             f"{source} has no column names. Pass groups='document' (--groups document) to keep "
@@ -52,11 +52,11 @@ def groups_of(
     return [str(bisect.bisect(starts, of_words[0])) for of_words in lines]
 
 
-def _values(table, source, column, lines):
-    wanted = {of_words[0] for of_words in lines}
+def _read_values(table, source, column, lines):
+    first_numbers = {of_words[0] for of_words in lines}
     values = {}
     for number, read in table.rows:
-        if number in wanted:
+        if number in first_numbers:
             try:
                 value = value_of(read(), column)
                 if value is None:

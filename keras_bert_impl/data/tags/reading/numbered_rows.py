@@ -31,18 +31,20 @@ def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bo
         suffix = suffix_of(path)
         is_quoted = delimiter is not None or suffix == ".csv"
         is_quoted = is_quoted or suffix == ".tsv" and has_quoted_cells(path)
-        read = _quoted_rows if is_quoted else _plain_rows
+        read = _read_quoted_rows if is_quoted else _read_plain_rows
         return Rows(read(local_path(path), delimiter, has_header), "line")
     if table_rows.is_json_array(path) and not _has_lists_in_lines(path):
         items = enumerate(table_rows.array_items(path), 1)
-        return Rows(((number, functools.partial(_parsed, text)) for number, text in items), "row")
-    return _json_rows(path)
+        return Rows(
+            ((number, functools.partial(_parse_text, text)) for number, text in items), "row"
+        )
+    return _open_json_rows(path)
 
 
 # === Tables ===
 
 
-def _quoted_rows(path, delimiter, has_header):
+def _read_quoted_rows(path, delimiter, has_header):
     header, delimiter = csv_header(path, delimiter, header=has_header)
     last = 0
     for number, record in enumerate(csv_records(path, delimiter)):
@@ -51,10 +53,10 @@ def _quoted_rows(path, delimiter, has_header):
         last = record.last
         if number or not has_header:
             cells = functools.partial(csv_cells, record, delimiter)
-            yield last, functools.partial(_as_dict, header, cells)
+            yield last, functools.partial(_read_dict, header, cells)
 
 
-def _plain_rows(path, delimiter, has_header):
+def _read_plain_rows(path, delimiter, has_header):
     """Yields rows of cells without quotes, which are separated by tabs or spaces."""
     header, split = None, None
     for number, line in raw_lines(path):
@@ -66,14 +68,14 @@ def _plain_rows(path, delimiter, has_header):
                 continue
             header = [str(column) for column in range(len(header))]
         cells = functools.partial(_split, line, split)
-        yield number, functools.partial(_as_dict, header, None if is_blank else cells)
+        yield number, functools.partial(_read_dict, header, None if is_blank else cells)
 
 
 def _split(line, mark):
     return text_of(line).split(mark)
 
 
-def _as_dict(header, read):
+def _read_dict(header, read):
     """Reads a row as a dict. Returns None if the row is blank."""
     cells = [] if read is None else read()
     if not any(cell.strip() for cell in cells):
@@ -86,16 +88,16 @@ def _as_dict(header, read):
 # === JSON ===
 
 
-def _json_rows(path):
+def _open_json_rows(path):
     lines = (
-        (number, functools.partial(_parsed_line, line))
+        (number, functools.partial(_parse_line, line))
         for number, line in raw_lines(path)
         if line.strip()
     )
-    whole = None if _has_lists_in_lines(path) else _whole_object(path)
+    whole = None if _has_lists_in_lines(path) else _read_whole_object(path)
     if whole is None:
         return Rows(lines, "line")
-    rows = _rows_of_columns(whole) or _inner_rows(whole)
+    rows = _transpose_columns(whole) or _find_inner_rows(whole)
     if rows is None:
         return Rows(iter([(1, lambda: whole)]), "row")
     numbered = ((number, lambda row=row: row) for number, row in enumerate(rows, 1) if row)
@@ -108,7 +110,7 @@ def _has_lists_in_lines(path):
     return bool(re.fullmatch(rb'\s*\[\s*".*\]\s*', first, re.DOTALL))
 
 
-def _whole_object(path):
+def _read_whole_object(path):
     """Returns the JSON object in a file if the whole file is a single JSON object, else None."""
     filled = (line for _, line in raw_lines(path) if line.strip())
     first, second = next(filled, b""), next(filled, None)
@@ -122,35 +124,39 @@ def _whole_object(path):
     return value if isinstance(value, dict) else None
 
 
-def _rows_of_columns(table):
-    columns = [list(one.values()) if isinstance(one, dict) else one for one in table.values()]
-    are_long = all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns)
+def _transpose_columns(table):
+    columns = [
+        list(column.values()) if isinstance(column, dict) else column for column in table.values()
+    ]
+    are_long = all(
+        isinstance(column, list) and len(column) == len(columns[0]) for column in columns
+    )
     if not columns or not are_long or not find_name(table, (*WORDS, *TEXTS)):
         return None
     of_words = columns[list(table).index(find_name(table, (*WORDS, *TEXTS)))]
-    has_lists = any(isinstance(row, list) for one in columns for row in one[:1])
+    has_lists = any(isinstance(row, list) for column in columns for row in column[:1])
     if not of_words or not has_lists or not isinstance(of_words[0], (list, str)):
         return None
     return [dict(zip(table, row)) for row in zip(*columns)]
 
 
-def _inner_rows(value):
+def _find_inner_rows(value):
     """Returns the list of rows in an object such as {"annotations": [...]}."""
     if find_name(value, (*WORDS, *TEXTS)) or "data" in value and isinstance(value["data"], dict):
         return None
     names, rows = value.get("columns"), value.get("data")
     if isinstance(names, list) and isinstance(rows, list):  # pandas, orient="split"
         return [dict(zip(map(str, names), row)) if isinstance(row, list) else row for row in rows]
-    lists = [*_lists(value)]
+    lists = [*_find_lists(value)]
     with_words = (rows for rows in lists if _is_known(next(filter(None, rows))))
     return next(with_words, lists[0] if lists else None)
 
 
-def _lists(value):
+def _find_lists(value):
     """Yields the nonempty lists of rows in a dict and in its nested dicts."""
     for inner in value.values():
         if isinstance(inner, dict):
-            yield from _lists(inner)
+            yield from _find_lists(inner)
         elif isinstance(inner, list) and any(
             isinstance(row, (dict, list)) and row for row in inner
         ):
@@ -161,13 +167,13 @@ def _is_known(row):
     return isinstance(row, dict) and find_name(row, (*WORDS, *TEXTS, "data")) is not None
 
 
-def _parsed_line(line):
+def _parse_line(line):
     table_rows.check_size(line)
     return parse_json_line(text_of(line), finite=True)
 
 
-def _parsed(text):
-    return _parsed_line(text.encode("utf-8"))
+def _parse_text(text):
+    return _parse_line(text.encode("utf-8"))
 
 
 def as_numbered(rows: Iterable[tuple[int, Callable[[], Any]]]) -> Iterator[tuple[int, Any]]:

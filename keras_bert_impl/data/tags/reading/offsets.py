@@ -48,10 +48,10 @@ class Alignment:
         self.places: dict[str, list[str]] = collections.defaultdict(list)
 
     def report(self) -> None:
-        for what, places in self.places.items():
-            total = f" of {self.total}" if what in (EXTENDED, OVERLAPPING) else ""
-            shown = ", ".join(places[:3]) + (", ..." if len(places) > 3 else "")
-            _LOG.warning("%s: %d%s %s: %s", self.source, len(places), total, what, shown)
+        for problem, places in self.places.items():
+            total = f" of {self.total}" if problem in (EXTENDED, OVERLAPPING) else ""
+            first_places = ", ".join(places[:3]) + (", ..." if len(places) > 3 else "")
+            _LOG.warning("%s: %d%s %s: %s", self.source, len(places), total, problem, first_places)
 
 
 def labels_of_entities(
@@ -59,27 +59,27 @@ def labels_of_entities(
 ) -> list[str]:
     spans: list[Span] = []
     is_taken = np.zeros(len(words.starts), bool)
-    found = {_with_offsets_in(words.text, entity)[:3] for entity in entities}
-    for kind, start, end in sorted(found, key=lambda one: (one[1] - one[2], one)):
+    marks = {_convert_offsets(words.text, entity)[:3] for entity in entities}
+    for kind, start, end in sorted(marks, key=lambda mark: (mark[1] - mark[2], mark)):
         alignment.total += 1
-        shown = f"{words.text[start:end]!r:.40} ({where})"
+        excerpt = f"{words.text[start:end]!r:.40} ({where})"
         first = int(np.searchsorted(words.ends, start, side="right"))
         last = int(np.searchsorted(words.starts, end, side="left"))
         if first >= last or is_taken[first:last].any():
-            alignment.places[OVERLAPPING].append(shown)
+            alignment.places[OVERLAPPING].append(excerpt)
             continue
         spans.append(Span(kind, first, last))
         is_taken[first:last] = True
         if (words.starts[first], words.ends[last - 1]) != (start, end):
-            alignment.places[EXTENDED].append(shown)
+            alignment.places[EXTENDED].append(excerpt)
     return labels_of(spans, len(words.starts))
 
 
-def _with_offsets_in(text, entity):
+def _convert_offsets(text, entity):
     """Converts the offsets of an entity to code point offsets, without white space at the ends."""
     kind, start, end, mention = entity
     if mention and text[start:end].split() != mention.split():
-        start, end = _offsets_of(text, mention, start, end)
+        start, end = _find_offsets(text, mention, start, end)
     if not 0 <= start < end <= len(text):
         raise InputError(f"entity {kind!r:.40} from {start} to {end} is outside of the text.")
     part = text[start:end]
@@ -89,12 +89,12 @@ def _with_offsets_in(text, entity):
     return Marked(kind, start, end - (len(part) - len(part.rstrip())))
 
 
-def _offsets_of(text, mention, start, end):
+def _find_offsets(text, mention, start, end):
     """Converts inclusive ends and offsets of UTF-16 code units to code point offsets."""
     if text[start : end + 1] == mention:  # the end is inclusive
         return start, end + 1
     if 0 <= start < end <= 2 * len(text):
-        first, last = np.searchsorted(_utf16_offsets(text), (start, end)).tolist()
+        first, last = np.searchsorted(_compute_utf16_offsets(text), (start, end)).tolist()
         if text[first:last].split() == mention.split():
             return first, last
     raise InputError(
@@ -104,7 +104,7 @@ def _offsets_of(text, mention, start, end):
 
 
 @functools.lru_cache(maxsize=1)
-def _utf16_offsets(text):
+def _compute_utf16_offsets(text):
     """Returns the UTF-16 offset of each character, int64 [characters + 1]."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "uint32")
     return np.append(0, np.cumsum(1 + (codes > 0xFFFF)))
@@ -123,20 +123,20 @@ def entities_of(value: Any) -> list[Marked]:
     if isinstance(value, dict):
         if isinstance(value.get("entities"), list):
             return entities_of(value["entities"])
-        return list(_by_type(value))
+        return list(_read_entities_by_type(value))
     if not isinstance(value, list):
         raise InputError(f"entities must be a list. Received: {value!r:.60}")
-    return [entity for one in value for entity in _entities(one)]
+    return [entity for annotation in value for entity in _read_entities(annotation)]
 
 
-def _entities(one):
-    if isinstance(one, (list, tuple)) and len(one) >= 3:
-        numbers = [part for part in one if _is_number(part)]
-        kinds = [part for part in one if isinstance(part, str) and not _is_number(part)]
-        if len(numbers) >= 2 and (kinds or None in one):
-            return [_marked(next(iter(kinds), None), int(numbers[0]), int(numbers[1]))]
-    if isinstance(one, dict):
-        fields = {plain(key): value for key, value in one.items()}
+def _read_entities(annotation):
+    if isinstance(annotation, (list, tuple)) and len(annotation) >= 3:
+        numbers = [part for part in annotation if _is_number(part)]
+        kinds = [part for part in annotation if isinstance(part, str) and not _is_number(part)]
+        if len(numbers) >= 2 and (kinds or None in annotation):
+            return [_mark_entity(next(iter(kinds), None), int(numbers[0]), int(numbers[1]))]
+    if isinstance(annotation, dict):
+        fields = {plain(key): value for key, value in annotation.items()}
         points = fields.get("points")
         if isinstance(points, list) and points and isinstance(points[0], dict):
             fields |= {plain(key): value for key, value in points[0].items()}
@@ -151,12 +151,16 @@ def _entities(one):
             mention = mention if isinstance(mention, str) and mention != kinds else None
             kinds = kinds if isinstance(kinds, list) and kinds else [kinds or None]
             if all(isinstance(kind, (str, int)) or kind is None for kind in kinds):
-                return [_marked(kind, int(start), int(end), mention) for kind in kinds]
-        raise InputError(f"an entity requires a start, an end and a label. Received: {listed(one)}")
-    raise InputError(f"an entity must be [start, end, label] or a dict. Received: {one!r:.60}")
+                return [_mark_entity(kind, int(start), int(end), mention) for kind in kinds]
+        raise InputError(
+            f"an entity requires a start, an end and a label. Received: {listed(annotation)}"
+        )
+    raise InputError(
+        f"an entity must be [start, end, label] or a dict. Received: {annotation!r:.60}"
+    )
 
 
-def _by_type(value):
+def _read_entities_by_type(value):
     """Yields the entities of {"PER": [[0, 5]]} or {"PER": {"Alice": [[0, 4]]}}."""
     for kind, spans_of_type in value.items():
         by_text = (
@@ -167,10 +171,10 @@ def _by_type(value):
                 places = span[:2] if isinstance(span, (list, tuple)) else []
                 if len(places) < 2 or not all(map(_is_number, places)):
                     raise InputError(f"an entity must be [start, end]. Received: {span!r:.60}")
-                yield _marked(kind, *map(int, places), mention)
+                yield _mark_entity(kind, *map(int, places), mention)
 
 
-def _marked(kind, start, end, mention=None):
+def _mark_entity(kind, start, end, mention=None):
     kind = "" if kind is None else str(kind).strip()
     if not kind:
         raise SkippedRowError(f"the entity from {start} to {end} has no label.")

@@ -109,8 +109,8 @@ def read_tags(
             examples = examples.replace(read_with=read_with)
         if groups is None:
             return examples
-        found = groups_of(source, text, label, delimiter, header, groups, examples.lines)
-        return examples.replace(groups=found)
+        group_names = groups_of(source, text, label, delimiter, header, groups, examples.lines)
+        return examples.replace(groups=group_names)
 
 
 def _read(
@@ -131,7 +131,7 @@ def _read(
             raise InputError(f"{source} has blank lines between sentences. Leave out sentence=...")
         if form == CONLLU and not (is_number(text) or is_number(label)):
             return read_conllu(source, label or "upos", labels, skip_bad_rows)
-        word, number = _column_numbers(source, text or "0", label or "-1")
+        word, number = _parse_column_numbers(source, text or "0", label or "-1")
         return read_columns(source, word, number, labels, word_prefix, skip_bad_rows, outside)
     table = open_rows(source, form, delimiter, has_header)
     name = str(source)
@@ -161,7 +161,7 @@ def read_words(path: str) -> list[list[str]] | None:
     return tagged_examples(path, reader.read, reader.sentences(), unit=reader.table.unit).texts
 
 
-def _column_numbers(path, *columns):
+def _parse_column_numbers(path, *columns):
     for option, column in zip(("text", "label"), columns):
         if not is_number(column):
             raise InputError(

@@ -74,7 +74,7 @@ class RowReader:
         self._has_words = isinstance(first[1], dict) and self._is_word(first[1])
         rows = itertools.chain([first], rows)
         if self._has_words:
-            sentences = self._grouped(rows)
+            sentences = self._group_rows(rows)
         else:
             sentences = ([pair] for pair in rows if pair[1] is not None)
         sample = list(itertools.islice(sentences, SAMPLE))
@@ -102,24 +102,26 @@ class RowReader:
             check_words(self.source, columns, word, label)
 
     def read(self, rows: list[tuple[int, Any]]) -> list[Row]:
-        found: list[Row] = []
+        word_rows: list[Row] = []
         for number, row in rows:
             where = f"{self.source}, {self.table.unit} {number}"
             try:
                 if isinstance(row, InputError):
                     raise row
-                words, labels = self._word(row) if self._has_words else self._sentence(row, number)
+                words, labels = (
+                    self._read_word(row) if self._has_words else self._read_sentence(row, number)
+                )
                 if not words:
                     raise SkippedRowError("the text contains no words.")
             except InputError as error:
                 raise type(error)(f"{where}: {error}") from error
-            found += [
-                row_of(where, number, self._without_prefix(word, where), tag)
+            word_rows += [
+                row_of(where, number, self._remove_prefix(word, where), tag)
                 for word, tag in zip(words, labels)
             ]
-        return found
+        return word_rows
 
-    def _without_prefix(self, word, where):
+    def _remove_prefix(self, word, where):
         if not word.startswith(self.word_prefix):
             raise InputError(
                 f"{where}: the word {word!r:.60} does not start with {self.word_prefix!r}."
@@ -136,7 +138,7 @@ class RowReader:
         are_strings = isinstance(text, str) and isinstance(label, (str, int))
         return are_strings and not text.startswith("[") and len(text.split()) <= 1
 
-    def _grouped(self, rows):
+    def _group_rows(self, rows):
         sentence, current, before, has_ends = [], None, None, False
         column = self.sentence
         for number, row in rows:
@@ -170,7 +172,7 @@ class RowReader:
                 )
             yield sentence
 
-    def _word(self, row):
+    def _read_word(self, row):
         names = list(row)
         word = chosen_name(names, self.text, (*WORDS, *TEXTS), "words", "text")
         word = value_of(row, word)
@@ -181,7 +183,7 @@ class RowReader:
 
     # === A sentence or an annotated text in each row ===
 
-    def _sentence(self, row, number):
+    def _read_sentence(self, row, number):
         if isinstance(row, (list, tuple)) and len(row) == 2:
             if isinstance(row[1], dict) and "cats" in row[1] and "entities" not in row[1]:
                 raise InputError(
@@ -203,7 +205,7 @@ class RowReader:
         if not self.has_labels:
             words = split_text(words)
             return words, [None] * len(words)
-        label = chosen_name(_lists_first(row), self.label, TAGS, "labels", "label")
+        label = chosen_name(_prefer_lists(row), self.label, TAGS, "labels", "label")
         tags = as_list(value_of(row, label))
         by_word = plain(text) == "tokenizedtext"  # GLiNER's training format
         if by_word or are_entities(words, tags):
@@ -221,7 +223,7 @@ class RowReader:
     def _names(self, column, tags):
         names = self.table.classes.get(column) or self.labels
         if names is not None:
-            tags = [_number_of(tag) if tag not in names else tag for tag in tags]
+            tags = [_convert_to_number(tag) if tag not in names else tag for tag in tags]
         if not any(isinstance(tag, _NUMBERS) and not isinstance(tag, bool) for tag in tags):
             return [name_of(tag) for tag in tags]
         if names is None:
@@ -238,12 +240,12 @@ class RowReader:
         return [names[int(tag)] for tag in tags]
 
 
-def _number_of(tag):
+def _convert_to_number(tag):
     """Converts a class index from str to int. Returns other labels unchanged."""
     return int(tag) if isinstance(tag, str) and re.fullmatch("[0-9]{1,9}", tag.strip()) else tag
 
 
-def _lists_first(row):
+def _prefer_lists(row):
     """Returns the columns that contain lists, or all columns if no list can be the labels."""
     fitting = [name for name, value in row.items() if not isinstance(as_list(value), (str, int))]
     return fitting if find_name(fitting, TAGS) else list(row)

@@ -43,8 +43,8 @@ for family, config in CONFIGS.items():
             model.set_active_adapters(name)
             outputs = model.eval()(input_ids=IDS, attention_mask=(IDS != 0).long())
         is_qa = name == "answers"
-        one = (outputs.start_logits, outputs.end_logits) if is_qa else (outputs.logits,)
-        logits[name] = [part.tolist() for part in one]
+        parts = (outputs.start_logits, outputs.end_logits) if is_qa else (outputs.logits,)
+        logits[name] = [part.tolist() for part in parts]
         (folder / name).mkdir(exist_ok=True)
         model.save_adapter(str(folder / name), name, use_safetensors=name != "houlsby")
     (folder / "logits.json").write_text(json.dumps({"ids": IDS.tolist()} | logits))

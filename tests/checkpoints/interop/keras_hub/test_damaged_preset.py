@@ -59,10 +59,10 @@ def replace(array, **arguments):
     return edit_weights(change)
 
 
-def link(made, name=QUERY):
+def link(target, name=QUERY):
     def change(file):
         del file[name]
-        file[name] = made
+        file[name] = target
 
     return edit_weights(change)
 

@@ -41,21 +41,21 @@ DOUBLE_TOLERANCE = 1e-7
 LENGTHS = [[1, 1], [9, 5, 3], [20, 20, 13]]
 
 
-def assert_same_weights(one, other):
-    assert len(one.weights) == len(other.weights)
-    for first, second in zip(one.weights, other.weights):
+def assert_same_weights(received, expected):
+    assert len(received.weights) == len(expected.weights)
+    for first, second in zip(received.weights, expected.weights):
         assert first.path == second.path
         assert to_numpy(first.value).tobytes() == to_numpy(second.value).tobytes(), first.path
 
 
 def differences(received, expected, features):
     real = features["padding_mask"] == 1
-    found = [
+    errors = [
         difference(np.asarray(received["sequence_output"])[real], expected["sequence_output"][real])
     ]
     if "pooled_output" in expected:
-        found.append(difference(received["pooled_output"], expected["pooled_output"]))
-    return found
+        errors.append(difference(received["pooled_output"], expected["pooled_output"]))
+    return errors
 
 
 # === Encoders ===
@@ -70,9 +70,9 @@ def test_encoder(case):
     for lengths in LENGTHS:
         features = features_for(backbone, lengths)
         expected = original_outputs(original, features)
-        found = differences(encoder(features), expected, features)
-        assert len(found) == 1 + has_pooler
-        assert np.max(found) < TOLERANCE
+        errors = differences(encoder(features), expected, features)
+        assert len(errors) == 1 + has_pooler
+        assert np.max(errors) < TOLERANCE
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -92,18 +92,18 @@ def test_round_trip_to_keras_hub_is_exact(case):
     randomize(first)
     second = Encoder.from_keras_hub(first.to_keras_hub(), use_pooler=first.config.use_pooler)
     assert second.config == first.config
-    for one, other in zip(first.weights, second.weights):
-        one, other = to_numpy(one.value), to_numpy(other.value)
+    for weight, restored in zip(first.weights, second.weights):
+        weight, restored = to_numpy(weight.value), to_numpy(restored.value)
         # KerasHub cannot represent position rows that only padding uses, nor a single segment
         # embedding, which is added to the position embeddings.
-        if first.config.position_offset and one.shape == (22, 32):
-            assert (other[:2] == 0).all()
+        if first.config.position_offset and weight.shape == (22, 32):
+            assert (restored[:2] == 0).all()
             segment = to_numpy(first.embeddings.segment_embeddings.value)
-            assert (other[2:] == one[2:] + segment).all()
-        elif first.config.position_offset and one.shape == (1, 32):
-            assert (other == 0).all()
+            assert (restored[2:] == weight[2:] + segment).all()
+        elif first.config.position_offset and weight.shape == (1, 32):
+            assert (restored == 0).all()
         else:
-            assert one.tobytes() == other.tobytes()
+            assert weight.tobytes() == restored.tobytes()
 
 
 @pytest.mark.parametrize("case", ["roberta", "xlm-roberta"])

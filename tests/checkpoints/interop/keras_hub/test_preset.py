@@ -44,9 +44,9 @@ def write_preset(encoder, directory, tokenizer=None):
     write_keras_hub_preset(directory, huggingface_config(encoder.config), tensors, tokenizer)
 
 
-def assert_equal_weights(one, other):
-    assert one.config == other.config
-    for first, second in zip(one.weights, other.weights):
+def assert_equal_weights(received, expected):
+    assert received.config == expected.config
+    for first, second in zip(received.weights, expected.weights):
         assert first.path == second.path
         assert to_numpy(first.value).tobytes() == to_numpy(second.value).tobytes(), first.path
 

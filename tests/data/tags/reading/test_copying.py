@@ -27,9 +27,9 @@ def _lines(form, between="\n", start=""):
 
 
 def _conllu(number, place, word, label):
-    rest = "\t_" * 6
-    comment = f"# sent_id = s{number}\n1-2\tab\t_\t_{rest}\n" if place == 1 else ""
-    return f"{comment}{place}\t{word}\t_\t_\t{label}{rest[2:]}"
+    empty_columns = "\t_" * 6
+    comment = f"# sent_id = s{number}\n1-2\tab\t_\t_{empty_columns}\n" if place == 1 else ""
+    return f"{comment}{place}\t{word}\t_\t_\t{label}{empty_columns[2:]}"
 
 
 ROWS = [{"tokens": words, "tags": labels, "id": n} for n, (words, labels) in enumerate(SENTENCES)]

@@ -42,10 +42,10 @@ def test_there_are_more_than_ten_exports():
 
 @pytest.mark.parametrize("name", FILES)
 def test_reads_sentences_and_entities_of_an_export(name):
-    found = entities(read_tags(EXPORTS / name))
+    received = entities(read_tags(EXPORTS / name))
     if name == "label_studio.conll":  # its words are separated by white space alone
-        found = [[(kind, text.rstrip(".")) for kind, text in of_text] for of_text in found]
-    assert found == ENTITIES
+        received = [[(kind, text.rstrip(".")) for kind, text in of_text] for of_text in received]
+    assert received == ENTITIES
 
 
 @pytest.mark.parametrize("name", ["doccano.jsonl", "kaggle.csv", "spacy.json", "rasa.json"])
@@ -240,9 +240,9 @@ def test_misaligned_and_overlapping_entities_are_counted(tmp_path, caplog):
     ]
     path = written(tmp_path, "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     with caplog.at_level(logging.WARNING):
-        found = entities(read_tags(path))
+        spans = entities(read_tags(path))
     capital = ("X", "capital")
-    assert found == [[("LOC", "Germanys"), capital], [("LOC", "New York City")], [("LOC", "Oslo")]]
+    assert spans == [[("LOC", "Germanys"), capital], [("LOC", "New York City")], [("LOC", "Oslo")]]
     first, second = caplog.messages
     assert "1 of 5 entities do not start and end at word boundaries" in first
     assert "'German' (line 1)" in first
@@ -274,9 +274,9 @@ def test_texts_without_words_or_labels_are_skipped_and_counted(tmp_path, caplog,
     with caplog.at_level(logging.WARNING):
         examples = read_tags(path)
     assert entities(examples) == [[("LOC", "Oslo")]]
-    what = "has no label." if row.get("text") != "" else "the text contains no words."
+    reason = "has no label." if row.get("text") != "" else "the text contains no words."
     assert "sentences skipped: 1. " in caplog.text
-    assert re.search(f"line 1: .*{what}", examples.skipped[0])
+    assert re.search(f"line 1: .*{reason}", examples.skipped[0])
 
 
 def test_reads_records_of_argilla(tmp_path):
@@ -287,8 +287,8 @@ def test_reads_records_of_argilla(tmp_path):
             ("Mira sat", spans, "submitted"), ("He", [], "submitted"), ("Rome", [], "discarded"),
         )
     ] + [{"fields": {"text": "open"}, "responses": {}}]  # fmt: skip
-    found = entities(read_tags(written(tmp_path, "a.json", json.dumps(records))))
-    assert found == [[("PER", "Mira")], []]
+    received = entities(read_tags(written(tmp_path, "a.json", json.dumps(records))))
+    assert received == [[("PER", "Mira")], []]
 
 
 def test_texts_that_were_not_accepted_are_counted(caplog):
