@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_bert_impl.utils.errors import InputError
 
-ADAPTERS = Path(__file__).parent / "interop" / "adapterhub" / "bert"
+ADAPTERS = Path(__file__).parent / "checkpoints" / "interop" / "adapterhub" / "bert"
 
 
 def _files(folder):
