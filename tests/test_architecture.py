@@ -156,7 +156,7 @@ SATELLITES = {
     },
     "cli.doctor": {"cli.common": {"print_json"}, "cli.parser": {"Command"}},
     "reports": {
-        "cards": {"write_card"},
+        "checkpoints.cards": {"write_card"},
         "layers.losses": {"cross_entropy"},
         "models.encoder": {"encoders_run_by"},
         "models.encoder_layers": {"EncoderLayers", "apply_layers", "with_all_names"},
